@@ -1,0 +1,60 @@
+# The one place that knows how Restante is set up, run, tested and checked. `make` alone lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.restante-set-up
+WORKERS ?= auto
+PATHS := src tests bench tools
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-long check format bench docs lock clean
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Create .venv with everything that development needs; does nothing when it is up to date.
+	@:
+
+# pip leaves alone what is already installed at the locked version, so a changed lock costs only its difference.
+$(STAMP): requirements-dev.lock pyproject.toml
+	@python=$$(bash tools/find_python) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+run: setup ## Play a sample night in process and print what happened.
+	@$(BIN)/restante tour
+
+test: setup ## Run the tests, less the long ones.
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+
+test-long: setup ## Run the long tests, with their full counts.
+	RESTANTE_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
+
+check: setup ## Check format, lint, types, imports, the shape of the code, and the docs against the code.
+	$(BIN)/ruff format --check $(wildcard $(PATHS))
+	$(BIN)/ruff check $(wildcard $(PATHS))
+	$(BIN)/mypy $(wildcard $(PATHS))
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_shape.py
+	$(BIN)/python tools/check_docs.py
+
+format: setup ## Format the code and mend what the linter can mend.
+	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))
+	$(BIN)/ruff format $(wildcard $(PATHS))
+
+bench: setup ## Measure against the reference points; prints a table, writes JSON and plots.
+	$(BIN)/python -m bench
+
+docs: setup ## Build the documentation into site/.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+lock: setup ## Resolve the newest versions again and write requirements-dev.lock.
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
+	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
+	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
+
+clean: ## Remove .venv and everything that was built or cached.
+	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

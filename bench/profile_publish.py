@@ -1,0 +1,163 @@
+"""Where the time of a publish goes: `python -m bench.profile_publish [--recipients N] [--stored N]`.
+
+Three views, each of them taken apart from the others as they slow one another down: the time of each publish, the
+share of the functions named as phases (clocks around them, over all threads), and what cProfile sees in each thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import functools
+import importlib
+import pstats
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.mail import Mail, recipient_names
+from bench.ours import Ours
+from bench.outcome import seconds_text
+from bench.sampling import Samples, timed
+
+PHASES: tuple[str, ...] = ()
+"""Functions as `module:name` or `module:Class.name`; those that are called from each other count twice."""
+
+Seconds = dict[str, float]
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = _parser().parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=options.data, suffix=".tmp") as folder:
+        run = _Run(Path(folder), options)
+        console = Console(width=140)
+        _print_times(console, run.samples())
+        with _clocks(options.phase or PHASES) as seconds:
+            run.samples()
+        _print_phases(console, seconds, options.repetitions)
+        _print_profile(run, options.functions)
+
+
+class _Run:
+    """Publishes the same kind of table again and again, in a hub that is opened anew for each view."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        self._folder = folder
+        self._options = options
+        self._mail = Mail()
+        self._recipients = recipient_names(options.recipients)
+        self._publish_stored()
+
+    def samples(self) -> Samples:
+        ours = Ours(self._folder)
+        try:
+            return Samples(tuple(self._sample(ours) for _ in range(self._options.repetitions)))
+        finally:
+            ours.close()
+
+    def _sample(self, ours: Ours) -> float:
+        table = self._mail.table(self._recipients, self._options.messages)
+        seconds = timed(ours.publish)(table)
+        ours.settle()
+        return seconds
+
+    def _publish_stored(self) -> None:
+        ours = Ours(self._folder)
+        recipients = recipient_names(100_000)
+        for _ in range(0, self._options.stored, 10_000):
+            ours.publish(self._mail.table(recipients, 10_000))
+        ours.settle()
+        ours.close()
+
+
+@contextmanager
+def _clocks(names: Sequence[str]) -> Iterator[Seconds]:
+    """Puts a clock around each function; the sum of each is in the result afterwards."""
+    seconds: Seconds = defaultdict(float)
+    replaced = [_clock(name, seconds) for name in names]
+    try:
+        yield seconds
+    finally:
+        for owner, attribute, original in replaced:
+            setattr(owner, attribute, original)
+
+
+def _clock(name: str, seconds: Seconds) -> tuple[Any, str, Callable[..., Any]]:
+    module, _, path = name.partition(":")
+    *owners, attribute = path.split(".")
+    owner: Any = functools.reduce(getattr, owners, importlib.import_module(module))
+    original: Callable[..., Any] = getattr(owner, attribute)
+
+    @functools.wraps(original)
+    def clocked(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            seconds[name] += time.perf_counter() - start
+
+    setattr(owner, attribute, clocked)
+    return owner, attribute, original
+
+
+def _print_times(console: Console, samples: Samples) -> None:
+    console.print("each publish: " + ", ".join(map(seconds_text, samples.seconds)))
+    console.print(f"median {seconds_text(samples.median)}, least {seconds_text(min(samples.seconds))}\n")
+
+
+def _print_phases(console: Console, seconds: Seconds, repetitions: int) -> None:
+    table = Table("phase", title="a publish, and the filing after it")
+    table.add_column("time", justify="right")
+    for name, total in sorted(seconds.items(), key=lambda item: -item[1]):
+        table.add_row(name, seconds_text(total / repetitions))
+    console.print(table)
+
+
+def _print_profile(run: _Run, functions: int) -> None:
+    profiles = _profiled(run.samples)
+    for thread, profile in profiles.items():
+        print(f"--- thread {thread}")
+        pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(functions)
+
+
+def _profiled(action: Callable[[], object]) -> dict[str, cProfile.Profile]:
+    """The profiles of the calling thread and of all that it starts; they must have ended when the action returns."""
+    profiles: dict[str, cProfile.Profile] = {}
+
+    def begin(*_: object) -> None:
+        profile = profiles[threading.current_thread().name] = cProfile.Profile()
+        profile.enable()  # takes the place of this function in its thread
+
+    threading.setprofile(begin)
+    begin()
+    try:
+        action()
+    finally:
+        profiles[threading.current_thread().name].disable()
+        threading.setprofile(None)
+    return profiles
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.profile_publish", description=__doc__)
+    parser.add_argument("--recipients", type=int, default=5_000)
+    parser.add_argument("--messages", type=int, default=51_200)
+    parser.add_argument("--stored", type=int, default=0, help="messages that the hub holds before")
+    parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--functions", type=int, default=25, help="how many functions of each thread to show")
+    parser.add_argument("--phase", action="append", help="a function to put a clock around, as module:name")
+    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "results")
+    return parser
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

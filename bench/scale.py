@@ -1,0 +1,65 @@
+"""How much is measured: the normal run, a full one, and a quick one that only tries whether everything works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sizes of a run. Counts are messages unless the name says otherwise."""
+
+    name: str = "normal"
+    repetitions: int = 7
+    send: int = 51_200
+    """Messages of one publish, and of the bundle that is peeked and dequeued."""
+    send_recipients: int = 5_000
+    small_repetitions: int = 40
+    """Repetitions of what takes less than a millisecond."""
+    waiting: int = 1_024
+    """Single publishes that wait at the same time."""
+    rounds: int = 25
+    """Single publishes of each of those that wait, in one sample."""
+    parcel: int = 10_000
+    base: int = 1_000_000
+    sustained: int = 3_000_000
+    grown: int = 10_000_000
+    step: int = 1_000_000
+    """How often the rate is recorded while a store grows."""
+    recipients: int = 100_000
+    """Recipients of the sustained and the grown store."""
+    probes: int = 5
+    """Fresh processes that open the grown store."""
+    probe_peeks: int = 1_000
+    emptied_recipients: int = 100_000
+    collectors: int = 64
+    """Threads that empty mailboxes at the same time."""
+
+    def __post_init__(self) -> None:
+        assert self.repetitions >= 5, "medians of at least five"
+        assert self.rounds >= 20, "a steady rate"
+        assert self.grown % self.step == 0
+        assert self.step % self.parcel == 0
+
+
+NORMAL = Scale()
+FULL = replace(NORMAL, name="full", emptied_recipients=1_000_000)
+QUICK = Scale(
+    name="quick",
+    repetitions=5,
+    send=5_120,
+    send_recipients=500,
+    small_repetitions=10,
+    waiting=128,
+    rounds=20,
+    parcel=1_000,
+    base=10_000,
+    sustained=30_000,
+    grown=100_000,
+    step=10_000,
+    recipients=1_000,
+    probes=2,
+    probe_peeks=100,
+    emptied_recipients=1_000,
+    collectors=16,
+)

@@ -1,0 +1,7 @@
+"""The asynchronous door: `restante.aio.open`."""
+
+from __future__ import annotations
+
+from restante.assembly import open_async as open  # noqa: A004  # the public name
+
+__all__ = ["open"]

@@ -1,0 +1,98 @@
+"""Where engines meet the hub, and the hub its clients: the doors `restante.open` and `restante.aio.open`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from restante.client import asynchronous, sync
+from restante.errors import InvalidRequest
+from restante.hub.hub import Hub
+from restante.hub.in_process import InProcess
+from restante.ports.clock import Clock
+from restante.ports.content import OriginPort
+from restante.ports.store import Store
+from restante.settings import Settings
+from restante.stores.sqlite import SqliteStore
+
+
+def system_clock() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1_000
+
+
+def open_hub(
+    folder: str | os.PathLike[str] | None,
+    *,
+    settings: Settings | None = None,
+    origins: Mapping[str, OriginPort] | None = None,
+    clock: Clock | None = None,
+    store: Store | None = None,
+) -> Hub:
+    """A hub over a data folder (made if need be), or over a store of the caller's."""
+    if (folder is None) == (store is None):
+        raise InvalidRequest("Give a data folder or a store, and not both.")
+    chosen = store if store is not None else SqliteStore.open(Path(os.fspath(folder or "")))
+    try:
+        return Hub(
+            chosen,
+            settings=settings or Settings(),
+            origins=origins or {},
+            clock=clock or system_clock,
+            random=os.urandom,
+        )
+    except BaseException:
+        chosen.close()
+        raise
+
+
+def open(  # noqa: A001  # the public name
+    folder: str | os.PathLike[str] | None,
+    *,
+    settings: Settings | None = None,
+    origins: Mapping[str, OriginPort] | None = None,
+    clock: Clock | None = None,
+    store: Store | None = None,
+) -> sync.Hub:
+    """Open a hub in this process, for programs that wait."""
+    return sync.Hub(open_hub(folder, settings=settings, origins=origins, clock=clock, store=store))
+
+
+class Opening:
+    """An asynchronous hub being opened: `async with` it, or `await` it and close it."""
+
+    def __init__(self, opener: Callable[[], Hub]) -> None:
+        self._opener = opener
+        self._hub: asynchronous.Hub | None = None
+
+    async def _open(self) -> asynchronous.Hub:
+        hub = await asyncio.get_running_loop().run_in_executor(None, self._opener)
+        return asynchronous.Hub(InProcess(hub))
+
+    def __await__(self) -> Generator[Any, None, asynchronous.Hub]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> asynchronous.Hub:
+        self._hub = await self._open()
+        return self._hub
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._hub is not None:
+            await self._hub.close()
+
+
+def open_async(
+    folder: str | os.PathLike[str] | None,
+    *,
+    settings: Settings | None = None,
+    origins: Mapping[str, OriginPort] | None = None,
+    clock: Clock | None = None,
+    store: Store | None = None,
+) -> Opening:
+    """Open a hub in this process, for asynchronous programs."""
+    return Opening(partial(open_hub, folder, settings=settings, origins=origins, clock=clock, store=store))

@@ -1,0 +1,195 @@
+"""The surface for asynchronous programs: the same as `restante.client.sync`, with `await`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from restante.client.link import AsyncLink, Order
+from restante.client.sync import BundleView
+from restante.limits import WAIT_SECONDS_MAX
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.message import Message, State
+
+
+class Bundle(BundleView):
+    def __init__(self, link: AsyncLink, answer: BundleAnswer) -> None:
+        super().__init__(answer)
+        self._link = link
+
+    async def dequeue(self) -> Dequeued:
+        """Confirm it: the messages are collected, and the next bundle may come."""
+        return await self._link.dequeue(self.recipient, self.bundle_id)
+
+
+class Producer:
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+
+    async def send(self, messages: object, *, partition: int | None = None) -> Receipt:
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
+        return await self._link.publish(messages, partition=partition)
+
+
+class Recipient:
+    """One mailbox."""
+
+    def __init__(self, link: AsyncLink, name: str) -> None:
+        self._link = link
+        self.name = name
+
+    async def peek(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # noqa: A002  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> Bundle | None:
+        """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
+        answer = await self._link.peek(
+            self.name,
+            origins=origins,
+            origin_groups=origin_groups,
+            bundle_id=bundle_id,
+            format=format,
+            max_messages=max_messages,
+            max_weight=max_weight,
+            wait=wait,
+        )
+        return None if answer is None else Bundle(self._link, answer)
+
+    async def bundles(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        idle: float | None = None,
+    ) -> AsyncIterator[Bundle]:
+        """Bundle after bundle, waiting for mail in between, for ever or until `idle` seconds brought none.
+
+        Dequeue each; asking for the next without having done so gives the same one again.
+        """
+        left = idle
+        while left is None or left >= 0:
+            wait = WAIT_SECONDS_MAX if left is None else min(left, WAIT_SECONDS_MAX)
+            bundle = await self.peek(
+                origins=origins,
+                origin_groups=origin_groups,
+                max_messages=max_messages,
+                max_weight=max_weight,
+                wait=wait,
+            )
+            if bundle is not None:
+                left = idle
+                yield bundle
+            elif left is not None:
+                left = left - wait if left > wait else -1
+
+    async def dequeue(self, bundle_id: str) -> Dequeued:
+        return await self._link.dequeue(self.name, bundle_id)
+
+    async def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation:
+        """Why a peek answers what it answers."""
+        return await self._link.explain(self.name, origins=origins, origin_groups=origin_groups)
+
+    async def history(
+        self,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage:
+        """Messages by sequence number, collected ones included until their retention ends."""
+        return await self._link.history(self.name, after=after, before=before, state=state, limit=limit)
+
+    async def find(self, message_id: str) -> Message:
+        return await self._link.find(self.name, message_id)
+
+    async def withdraw(self, message_id: str) -> None:
+        """Take a message back before it is collected."""
+        await self._link.withdraw(self.name, message_id)
+
+    async def set_aside(self, message_id: str) -> None:
+        """Keep a message from being delivered, until it is released or withdrawn."""
+        await self._link.set_aside(self.name, message_id)
+
+    async def release(self, message_id: str) -> None:
+        await self._link.release(self.name, message_id)
+
+    async def purge(
+        self,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Withdraw everything that waits or is set aside; gives how many messages."""
+        return await self._link.purge(self.name, origin=origin, kind=kind, before=before, dry_run=dry_run)
+
+    async def erase(self, *, dry_run: bool = False) -> int:
+        """Erase all messages for good, history too; gives how many."""
+        return await self._link.erase(self.name, dry_run=dry_run)
+
+
+class Hub:
+    """A hub, opened. Use it in an `async with` statement, or close it."""
+
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+        self.producer = Producer(link)
+
+    def recipient(self, name: str) -> Recipient:
+        return Recipient(self._link, name)
+
+    async def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage:
+        """Those with waiting messages: most first, or oldest first; at most 5 s old."""
+        return await self._link.recipients(order=order, limit=limit, after=after)
+
+    async def partitions(self) -> tuple[PartitionStatus, ...]:
+        return await self._link.partitions()
+
+    def partition_of(self, recipient: str) -> int:
+        return self._link.partition_of(recipient)
+
+    async def file(self) -> int:
+        """File everything that waits to be filed, now; gives how many runs were merged."""
+        return await self._link.file()
+
+    async def expire(self) -> int:
+        """Settle what has expired, now; gives how many messages."""
+        return await self._link.expire()
+
+    async def retain(self) -> int:
+        """Remove what is past its retention, now; gives how many messages left history."""
+        return await self._link.retain()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

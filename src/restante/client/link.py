@@ -1,0 +1,128 @@
+"""The link: what the surface needs of a hub, in process or far away. Both surfaces are written once, over this."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Literal, Protocol
+
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.message import Message, State
+
+Order = Literal["waiting", "oldest"]
+
+
+class Link(Protocol):
+    """A connection to a hub whose calls wait for their answers."""
+
+    def publish(self, sent: object, *, partition: int | None = None) -> Receipt: ...
+    def peek(
+        self,
+        recipient: str,
+        *,
+        origins: Collection[str] = (),
+        origin_groups: Collection[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # noqa: A002  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> BundleAnswer | None: ...
+    def dequeue(self, recipient: str, bundle_id: str) -> Dequeued: ...
+    def explain(
+        self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
+    ) -> Explanation: ...
+    def history(
+        self,
+        recipient: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage: ...
+    def find(self, recipient: str, message_id: str) -> Message: ...
+    def withdraw(self, recipient: str, message_id: str) -> None: ...
+    def set_aside(self, recipient: str, message_id: str) -> None: ...
+    def release(self, recipient: str, message_id: str) -> None: ...
+    def purge(
+        self,
+        recipient: str,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int: ...
+    def erase(self, recipient: str, *, dry_run: bool = False) -> int: ...
+    def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage: ...
+    def partitions(self) -> tuple[PartitionStatus, ...]: ...
+    def partition_of(self, recipient: str) -> int: ...
+    def file(self) -> int: ...
+    def expire(self) -> int: ...
+    def retain(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class AsyncLink(Protocol):
+    """The same for asynchronous programs."""
+
+    async def publish(self, sent: object, *, partition: int | None = None) -> Receipt: ...
+    async def peek(
+        self,
+        recipient: str,
+        *,
+        origins: Collection[str] = (),
+        origin_groups: Collection[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # noqa: A002  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> BundleAnswer | None: ...
+    async def dequeue(self, recipient: str, bundle_id: str) -> Dequeued: ...
+    async def explain(
+        self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
+    ) -> Explanation: ...
+    async def history(
+        self,
+        recipient: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage: ...
+    async def find(self, recipient: str, message_id: str) -> Message: ...
+    async def withdraw(self, recipient: str, message_id: str) -> None: ...
+    async def set_aside(self, recipient: str, message_id: str) -> None: ...
+    async def release(self, recipient: str, message_id: str) -> None: ...
+    async def purge(
+        self,
+        recipient: str,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int: ...
+    async def erase(self, recipient: str, *, dry_run: bool = False) -> int: ...
+    async def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage: ...
+    async def partitions(self) -> tuple[PartitionStatus, ...]: ...
+    def partition_of(self, recipient: str) -> int: ...
+    async def file(self) -> int: ...
+    async def expire(self) -> int: ...
+    async def retain(self) -> int: ...
+    async def close(self) -> None: ...

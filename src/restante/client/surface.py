@@ -1,0 +1,169 @@
+"""The surface that programs see: the same in process (`restante.open`) and over the network.
+
+Times are aware datetimes in UTC, ids lower-case UUID text. The asynchronous twin (`restante.aio.open`) has the same
+names, arguments and answers, with `await`, `async with` and `async for` where these have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+import pyarrow as pa
+
+from restante.model.answers import (
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    OpenBundle,
+    PartitionReceipt,
+    PartitionStatus,
+    Reason,
+    Receipt,
+    RecipientPage,
+    RecipientSummary,
+    Waiting,
+)
+from restante.model.message import Message, State
+
+__all__ = [
+    "Bundle",
+    "Dequeued",
+    "Explanation",
+    "HistoryPage",
+    "Hub",
+    "Message",
+    "OpenBundle",
+    "PartitionReceipt",
+    "PartitionStatus",
+    "Producer",
+    "Reason",
+    "Receipt",
+    "Recipient",
+    "RecipientPage",
+    "RecipientSummary",
+    "Sendable",
+    "State",
+    "Waiting",
+]
+
+Sendable = object
+"""A message, a sequence of messages, or anything with the Arrow stream interface (a table, a pandas/polars frame)."""
+
+
+class Bundle(Protocol):
+    """What a peek answered. Inline: `messages` (values) and `table` (Arrow columns); claim check: `content`."""
+
+    bundle_id: str
+    recipient: str
+    origin: str
+    kind: str
+    document_types: tuple[str, ...]
+    message_count: int
+
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+    @property
+    def table(self) -> pa.Table: ...
+    @property
+    def content(self) -> bytes | None: ...
+    @property
+    def media_type(self) -> str | None: ...
+    def dequeue(self) -> Dequeued: ...
+
+
+class Recipient(Protocol):
+    """One mailbox."""
+
+    name: str
+
+    def peek(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> Bundle | None:
+        """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
+        ...
+
+    def bundles(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        idle: float | None = None,
+    ) -> Iterator[Bundle]:
+        """Bundle after bundle, waiting for mail in between, for ever or until `idle` seconds brought none.
+
+        The caller dequeues each; asking for the next without having done so gives the same one again.
+        """
+        ...
+
+    def dequeue(self, bundle_id: str) -> Dequeued: ...
+    def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation: ...
+    def history(
+        self,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage: ...
+    def find(self, message_id: str) -> Message: ...
+    def withdraw(self, message_id: str) -> None: ...
+    def set_aside(self, message_id: str) -> None: ...
+    def release(self, message_id: str) -> None: ...
+    def purge(
+        self,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int: ...
+    def erase(self, *, dry_run: bool = False) -> int: ...
+
+
+class Producer(Protocol):
+    """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it."""
+
+    def send(self, messages: Sendable, *, partition: int | None = None) -> Receipt: ...
+
+
+class Hub(Protocol):
+    """A hub, opened."""
+
+    @property
+    def producer(self) -> Producer: ...
+    def recipient(self, name: str) -> Recipient: ...
+    def recipients(
+        self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage: ...
+    def partitions(self) -> tuple[PartitionStatus, ...]: ...
+    def partition_of(self, recipient: str) -> int: ...
+    def file(self) -> int:
+        """File everything that waits to be filed, now; gives the number of runs merged away."""
+        ...
+
+    def expire(self) -> int:
+        """Settle what has expired, now; gives the number of messages."""
+        ...
+
+    def retain(self) -> int:
+        """Remove what is past its retention, now; gives the number of messages that went out of history."""
+        ...
+
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

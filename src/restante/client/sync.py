@@ -1,0 +1,223 @@
+"""The surface for programs that wait: `Hub`, `Producer`, `Recipient` and `Bundle` over a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from restante.client.link import Link, Order
+from restante.limits import WAIT_SECONDS_MAX
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.message import Message, State
+from restante.model.outtake import to_messages
+
+
+class BundleView:
+    """What both surfaces' bundles show."""
+
+    def __init__(self, answer: BundleAnswer) -> None:
+        self.bundle_id = answer.bundle_id
+        self.recipient = answer.recipient
+        self.origin = answer.origin
+        self.kind = answer.kind
+        self.document_types = answer.document_types
+        self.message_count = answer.message_count
+        self.table: pa.Table = answer.table
+        """The messages as Arrow columns."""
+        self.content = answer.content
+        """Of claim-check messages: what their origin delivered."""
+        self.media_type = answer.media_type
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as values, made when first asked for."""
+        return to_messages(self.table)
+
+    def __repr__(self) -> str:
+        return f"<Bundle {self.bundle_id}: {self.message_count} messages of {self.origin}/{self.kind}>"
+
+
+class Bundle(BundleView):
+    def __init__(self, link: Link, answer: BundleAnswer) -> None:
+        super().__init__(answer)
+        self._link = link
+
+    def dequeue(self) -> Dequeued:
+        """Confirm it: the messages are collected, and the next bundle may come."""
+        return self._link.dequeue(self.recipient, self.bundle_id)
+
+
+class Producer:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def send(self, messages: object, *, partition: int | None = None) -> Receipt:
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
+        return self._link.publish(messages, partition=partition)
+
+
+class Recipient:
+    """One mailbox."""
+
+    def __init__(self, link: Link, name: str) -> None:
+        self._link = link
+        self.name = name
+
+    def peek(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # noqa: A002  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> Bundle | None:
+        """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
+        answer = self._link.peek(
+            self.name,
+            origins=origins,
+            origin_groups=origin_groups,
+            bundle_id=bundle_id,
+            format=format,
+            max_messages=max_messages,
+            max_weight=max_weight,
+            wait=wait,
+        )
+        return None if answer is None else Bundle(self._link, answer)
+
+    def bundles(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        idle: float | None = None,
+    ) -> Iterator[Bundle]:
+        """Bundle after bundle, waiting for mail in between, for ever or until `idle` seconds brought none.
+
+        Dequeue each; asking for the next without having done so gives the same one again.
+        """
+        left = idle
+        while left is None or left >= 0:
+            wait = WAIT_SECONDS_MAX if left is None else min(left, WAIT_SECONDS_MAX)
+            bundle = self.peek(
+                origins=origins,
+                origin_groups=origin_groups,
+                max_messages=max_messages,
+                max_weight=max_weight,
+                wait=wait,
+            )
+            if bundle is not None:
+                left = idle
+                yield bundle
+            elif left is not None:
+                left = left - wait if left > wait else -1
+
+    def dequeue(self, bundle_id: str) -> Dequeued:
+        return self._link.dequeue(self.name, bundle_id)
+
+    def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation:
+        """Why a peek answers what it answers."""
+        return self._link.explain(self.name, origins=origins, origin_groups=origin_groups)
+
+    def history(
+        self,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage:
+        """Messages by sequence number, collected ones included until their retention ends."""
+        return self._link.history(self.name, after=after, before=before, state=state, limit=limit)
+
+    def find(self, message_id: str) -> Message:
+        return self._link.find(self.name, message_id)
+
+    def withdraw(self, message_id: str) -> None:
+        """Take a message back before it is collected."""
+        self._link.withdraw(self.name, message_id)
+
+    def set_aside(self, message_id: str) -> None:
+        """Keep a message from being delivered, until it is released or withdrawn."""
+        self._link.set_aside(self.name, message_id)
+
+    def release(self, message_id: str) -> None:
+        self._link.release(self.name, message_id)
+
+    def purge(
+        self,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Withdraw everything that waits or is set aside; gives how many messages."""
+        return self._link.purge(self.name, origin=origin, kind=kind, before=before, dry_run=dry_run)
+
+    def erase(self, *, dry_run: bool = False) -> int:
+        """Erase all messages for good, history too; gives how many."""
+        return self._link.erase(self.name, dry_run=dry_run)
+
+
+class Hub:
+    """A hub, opened. Use it in a `with` statement, or close it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.producer = Producer(link)
+
+    def recipient(self, name: str) -> Recipient:
+        return Recipient(self._link, name)
+
+    def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage:
+        """Those with waiting messages: most first, or oldest first; at most 5 s old."""
+        return self._link.recipients(order=order, limit=limit, after=after)
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        return self._link.partitions()
+
+    def partition_of(self, recipient: str) -> int:
+        return self._link.partition_of(recipient)
+
+    def file(self) -> int:
+        """File everything that waits to be filed, now; gives how many runs were merged."""
+        return self._link.file()
+
+    def expire(self) -> int:
+        """Settle what has expired, now; gives how many messages."""
+        return self._link.expire()
+
+    def retain(self) -> int:
+        """Remove what is past its retention, now; gives how many messages left history."""
+        return self._link.retain()
+
+    def close(self) -> None:
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,142 @@
+"""Everything that can go wrong, as one tree.
+
+    RestanteError
+    ├── InvalidRequest             invalid_request         the call itself makes no sense
+    │   ├── InvalidMessage         invalid_message         messages refused, each named by its index
+    │   ├── PartitionMismatch      partition_mismatch      a recipient does not belong to the partition
+    │   └── PartitionUnknown       partition_unknown
+    ├── MessageConflict            message_conflict        an id stored before, with other content
+    ├── MessageErased              message_erased          the message was erased for good
+    ├── MessageUnknown             message_unknown
+    ├── MessageCollected           message_collected       too late: the recipient has it
+    ├── BundleUnknown              bundle_unknown          unknown, another's, or dequeued already
+    ├── BundleOpen                 bundle_open             another bundle is open, and is named
+    ├── BundleIdUsed               bundle_id_used
+    ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
+    ├── Unavailable                unavailable             the hub is closed, or its store failed
+    │   ├── StoreConflict          store_conflict          another owner has taken the partition
+    │   ├── DataLocked             data_locked             another process has the data folder open
+    │   └── StorageFull            storage_full
+    ├── DataDamaged                data_damaged            stored bytes fail their checksum or make no sense
+    ├── FormatUnsupported          format_unsupported      the data was written by another version
+    └── ExtraMissing               extra_missing           an optional dependency is not installed
+
+A code never changes once released. `retriable` says whether the same call may succeed later, unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is wrong with one message of a send."""
+
+    index: int
+    code: str
+    detail: str
+    field: str | None = None
+    id: str | None = None
+
+
+class RestanteError(Exception):
+    """The base of all errors of the hub; `details` holds what the code needs (an id, a number, a time)."""
+
+    code: ClassVar[str] = "internal"
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class InvalidRequest(RestanteError):
+    code = "invalid_request"
+
+
+class FaultyMessages(RestanteError):
+    """Messages of a send were refused: nothing of it was stored. `faults` names every one of them."""
+
+    def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class InvalidMessage(FaultyMessages, InvalidRequest):
+    code = "invalid_message"
+
+
+class PartitionMismatch(FaultyMessages, InvalidRequest):
+    code = "partition_mismatch"
+
+
+class PartitionUnknown(InvalidRequest):
+    code = "partition_unknown"
+
+
+class MessageConflict(FaultyMessages):
+    code = "message_conflict"
+
+
+class MessageErased(FaultyMessages):
+    code = "message_erased"
+
+
+class MessageUnknown(RestanteError):
+    code = "message_unknown"
+
+
+class MessageCollected(RestanteError):
+    code = "message_collected"
+
+
+class BundleUnknown(RestanteError):
+    """Unknown, another recipient's, or dequeued before; then `details["dequeued_at"]` says when."""
+
+    code = "bundle_unknown"
+
+
+class BundleOpen(RestanteError):
+    code = "bundle_open"
+
+
+class BundleIdUsed(RestanteError):
+    code = "bundle_id_used"
+
+
+class OriginDidNotDeliver(RestanteError):
+    code = "origin_did_not_deliver"
+    retriable = True
+
+
+class Unavailable(RestanteError):
+    code = "unavailable"
+    retriable = True
+
+
+class StoreConflict(Unavailable):
+    code = "store_conflict"
+
+
+class DataLocked(Unavailable):
+    code = "data_locked"
+
+
+class StorageFull(Unavailable):
+    code = "storage_full"
+
+
+class DataDamaged(RestanteError):
+    code = "data_damaged"
+
+
+class FormatUnsupported(RestanteError):
+    code = "format_unsupported"
+
+
+class ExtraMissing(RestanteError):
+    code = "extra_missing"

@@ -1,0 +1,53 @@
+"""The bell: whoever waits for mail of a recipient hears when a commit brought some, or freed some."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from restante.hub.planning import Plan
+
+Ring = Callable[[], None]
+
+
+class Bell:
+    """Waiters by the hash of their recipient. Rings a little too often on a collision, never too seldom."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: dict[int, list[Ring]] = {}
+
+    @contextmanager
+    def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
+        """While inside, `ring` is called after each commit that concerns the recipient."""
+        with self._lock:
+            self._waiters.setdefault(recipient_hash, []).append(ring)
+        try:
+            yield
+        finally:
+            with self._lock:
+                rings = self._waiters[recipient_hash]
+                rings.remove(ring)
+                if not rings:
+                    del self._waiters[recipient_hash]
+
+    def ring(self, plan: Plan) -> None:
+        """Called by the committer after each commit."""
+        if not self._waiters:
+            return
+        with self._lock:
+            waiting = np.fromiter(self._waiters, np.uint64, len(self._waiters))
+            concerned = {recipient for hashes in plan.concerns for recipient in waiting[np.isin(waiting, hashes)].tolist()}
+            rings = [ring for recipient in concerned for ring in self._waiters[recipient]]
+        for ring in rings:
+            ring()
+
+    def ring_all(self) -> None:
+        """The hub closes: nobody waits any longer."""
+        with self._lock:
+            rings = [ring for group in self._waiters.values() for ring in group]
+        for ring in rings:
+            ring()

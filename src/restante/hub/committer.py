@@ -1,0 +1,182 @@
+"""Group commit: whatever arrives while a commit is under way goes into the next.
+
+One thread plans the waiting requests, commits them together, brings memory up to it and only then answers them. A
+request that is refused gets its own error; if the commit fails, all of it fails and nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from restante import limits
+from restante.errors import RestanteError, Unavailable
+from restante.hub.planning import Draft, Plan
+
+T = TypeVar("T")
+
+
+class Request(Generic[T]):
+    """Something to be planned and committed; then it has a result or an error."""
+
+    __slots__ = ("error", "result", "size", "waiter")
+
+    def __init__(self, size: int = 0) -> None:
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.size = size
+        """How much of a commit's bytes it takes."""
+        self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
+
+    def plan(self, draft: Draft) -> T:
+        raise NotImplementedError
+
+    def answer(self) -> T:
+        """The result, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]  # set by the committer before anybody is woken
+
+
+class Planned(Request[T]):
+    """A request that is planned by a function."""
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, plan: Callable[[Draft], T]) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def plan(self, draft: Draft) -> T:
+        return self._plan(draft)
+
+
+JointPlan = Callable[[Plan, Sequence[Request[object]]], Sequence[Request[object]]]
+"""Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
+
+
+class Committer:
+    """The queue before the commit, and the thread that empties it."""
+
+    def __init__(self, new_plan: Callable[[], Plan], plan_jointly: JointPlan, committed: Callable[[Plan], None]) -> None:
+        self._new_plan = new_plan
+        self._plan_jointly = plan_jointly
+        self._committed = committed
+        self._queue: deque[Request[object]] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request[T]) -> T:
+        """Have a request committed, and wait for its answer."""
+        lock = threading.Lock()
+        lock.acquire()
+        request.waiter = lock
+        self._enqueue(request, wait=True)
+        lock.acquire()
+        return request.answer()
+
+    def submit_soon(self, request: Request[T], future: asyncio.Future[Request[T]]) -> None:
+        """Have a request committed; the future gets it, answered, in its own loop."""
+        request.waiter = future
+        self._enqueue(request, wait=False)
+
+    @property
+    def full(self) -> bool:
+        return len(self._queue) >= limits.QUEUE_REQUESTS_MAX
+
+    def close(self) -> None:
+        """Commit what is waiting, then stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _enqueue(self, request: Request[T], *, wait: bool) -> None:
+        with self._changed:
+            while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
+                self._changed.wait()
+            if self._closing:
+                raise Unavailable("The hub is closed. Open it again.")
+            self._queue.append(request)  # type: ignore[arg-type]  # answered with what its own plan gives
+            if len(self._queue) == 1:
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while batch := self._take():
+            self._commit(batch)
+            _answer(batch)
+
+    def _take(self) -> list[Request[object]]:
+        """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
+        with self._changed:
+            while not self._queue and not self._closing:
+                self._changed.wait()
+            batch: list[Request[object]] = []
+            room = limits.COMMIT_BYTES_MAX
+            while self._queue and len(batch) < limits.COMMIT_REQUESTS_MAX:
+                if batch and self._queue[0].size > room:
+                    break
+                room -= self._queue[0].size
+                batch.append(self._queue.popleft())
+            self._changed.notify_all()
+            return batch
+
+    def _commit(self, batch: Sequence[Request[object]]) -> None:
+        plan = self._new_plan()
+        try:
+            for request in self._plan_jointly(plan, batch):
+                _plan_one(plan, request)
+            changes = plan.finish()
+            if not changes.empty():
+                plan.store.commit(changes)
+            plan.apply()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+            _fail(batch, error)
+            return
+        self._committed(plan)
+
+
+def _plan_one(plan: Plan, request: Request[object]) -> None:
+    draft = plan.draft()
+    try:
+        request.result = request.plan(draft)
+    except Exception as error:  # noqa: BLE001  # refused, or broken: its own caller hears of it, the others go on
+        request.error = error
+    else:
+        plan.accept(draft)
+
+
+def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
+    known = isinstance(error, RestanteError)
+    failure = error if known else Unavailable(f"The commit failed: {error!r}. Nothing of it was stored.")
+    for request in batch:
+        request.error = request.error or failure
+
+
+def _answer(batch: Iterable[Request[object]]) -> None:
+    """Wake everybody; those of one event loop with one call."""
+    loops: dict[asyncio.AbstractEventLoop, list[Request[object]]] = {}
+    for request in batch:
+        waiter = request.waiter
+        if isinstance(waiter, asyncio.Future):
+            loops.setdefault(waiter.get_loop(), []).append(request)
+        elif waiter is not None:
+            waiter.release()
+    for loop, requests in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, requests)
+        except RuntimeError:
+            # The loop has gone, and with it everybody who could have read the answers.
+            continue
+
+
+def _resolve(requests: Sequence[Request[object]]) -> None:
+    for request in requests:
+        future = request.waiter
+        if isinstance(future, asyncio.Future) and not future.done():
+            future.set_result(request)

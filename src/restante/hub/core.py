@@ -1,0 +1,171 @@
+"""What the use cases share: the store, the memory of the partitions, the committer, the clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from restante import limits
+from restante.errors import InvalidRequest, Unavailable
+from restante.hub.bell import Bell
+from restante.hub.committer import Committer, JointPlan, Planned, Request
+from restante.hub.partitions import Deed, Partition
+from restante.hub.planning import Draft, Plan
+from restante.model.changes import BlobKey, Space
+from restante.model.hashing import text_hash
+from restante.model.head import Head, decode_head
+from restante.model.keys import Cabinet, after_prefix, key_cabinet, number_key
+from restante.model.partition import partition_of
+from restante.ports.clock import Clock
+from restante.ports.content import OriginPort
+from restante.ports.store import Store
+from restante.settings import Settings
+
+T = TypeVar("T")
+
+
+_TRIES_MAX = 1_000
+
+
+class Stale(Exception):  # noqa: N818  # no error: a signal between the use cases and the committer
+    """The mailbox has changed since it was looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A recipient and where it lives."""
+
+    recipient: str
+    partition: int
+    hash: int
+
+
+class Pins:
+    """Which readers are reading: blobs of merged runs go only when no reader that could name them is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._readers: dict[int, int] = {}
+        self._buried: list[tuple[int, Sequence[BlobKey]]] = []
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._lock:
+            epoch = self._epoch
+            self._readers[epoch] = self._readers.get(epoch, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers[epoch] -= 1
+                if not self._readers[epoch]:
+                    del self._readers[epoch]
+
+    def bury(self, blobs: Sequence[BlobKey]) -> None:
+        """Blobs that no run names any more."""
+        with self._lock:
+            self._buried.append((self._epoch, blobs))
+            self._epoch += 1
+
+    def unreachable(self) -> list[BlobKey]:
+        """Take the buried blobs that no reader can reach."""
+        with self._lock:
+            oldest = min(self._readers, default=self._epoch)
+            free = [blob for epoch, blobs in self._buried if epoch < oldest for blob in blobs]
+            self._buried = [entry for entry in self._buried if entry[0] >= oldest]
+            return free
+
+
+@dataclass(slots=True)
+class Core:
+    """One open hub."""
+
+    store: Store
+    settings: Settings
+    origins: Mapping[str, OriginPort]
+    clock: Clock
+    deed: Deed
+    fence: int
+    partitions: list[Partition]
+    random: Callable[[int], bytes] = os.urandom
+    pins: Pins = field(default_factory=Pins)
+    bell: Bell = field(default_factory=Bell)
+    filing_locks: list[threading.Lock] = field(default_factory=list)
+    """Whoever rewrites the runs of a partition holds its lock."""
+    filing_wanted: threading.Event = field(default_factory=threading.Event)
+    outbox_waits: threading.Event = field(default_factory=threading.Event)
+    closing: threading.Event = field(default_factory=threading.Event)
+    content_seconds: float = limits.CONTENT_SECONDS_MAX
+    committer: Committer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.filing_locks = [threading.Lock() for _ in self.partitions]
+
+    def start(self, plan_jointly: JointPlan) -> None:
+        """Begin to commit."""
+        self.committer = Committer(self._new_plan, plan_jointly, self.bell.ring)
+
+    def _new_plan(self) -> Plan:
+        return Plan(self.store, self.partitions, self.fence)
+
+    def commit(self, plan: Callable[[Draft], T]) -> T:
+        """Plan and commit one small request, and wait for it."""
+        return self.submit(Planned(plan))
+
+    def submit(self, request: Request[T]) -> T:
+        return self.committer.submit(request)
+
+    def look_and_commit(self, attempt: Callable[[], T]) -> T:
+        """Do what looks into a mailbox and then commits; again, if the mailbox changed in between."""
+        for _ in range(_TRIES_MAX):
+            with self.pins.reading():
+                try:
+                    return attempt()
+                except Stale:
+                    continue
+        raise Unavailable("The mailbox changes faster than it can be read. Try again.")
+
+    def address(self, recipient: str) -> Address:
+        if not recipient.strip():
+            raise InvalidRequest("A recipient's name may not be blank.")
+        return Address(
+            recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
+        )
+
+    def claim_check_origins(self) -> frozenset[str]:
+        return frozenset(name for name, port in self.origins.items() if port.content is not None)
+
+    def heads(self, address: Address) -> dict[Cabinet, Head]:
+        """The heads of a recipient's cabinets, as committed."""
+        prefix = number_key(address.hash)
+        entries = self.store.scan(address.partition, Space.HEAD, start=prefix, end=after_prefix(prefix))
+        heads = {key_cabinet(key): decode_head(value) for key, value in entries}
+        return {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+
+    def new_uuid(self) -> bytes:
+        """A UUIDv7: sorts by time."""
+        milliseconds = self.clock() // 1000
+        value = int.from_bytes(self.random(10), "big") | (milliseconds << 80)
+        value = (value & ~(0xF << 76) & ~(0x3 << 62)) | (0x7 << 76) | (0x2 << 62)
+        return value.to_bytes(16, "big")
+
+
+def parse_uuid(text: str, what: str) -> bytes:
+    try:
+        if len(text) != 36:
+            raise ValueError(text)
+        return uuid.UUID(text).bytes
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidRequest(f"{what} must be a UUID of 36 characters, not {text!r}.") from error
+
+
+def uuid_text(value: bytes) -> str:
+    return str(uuid.UUID(bytes=value))
+
+

@@ -1,0 +1,166 @@
+"""Filing: mailbags into shelves, in the background and on demand.
+
+A merge reads slices of the runs, writes the shelf's segments ahead, and swaps the run rows in one small commit. It can
+stop anywhere: before the swap the new blobs are orphans, dropped when the store is opened; after it the old blobs are.
+Filing moves no number and writes no head, so it changes nothing that anybody can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.errors import DataDamaged
+from restante.hub.core import Core, Stale
+from restante.hub.partitions import Partition, run_key
+from restante.hub.planning import Draft
+from restante.hub.reading import read_piece
+from restante.model.changes import BlobKey, Space
+from restante.model.head import Head, decode_head, stored_mask
+from restante.model.keys import Cabinet, key_cabinet, number_key
+from restante.model.merge import Keep, Stretch, merged, slices
+from restante.model.piece import Piece
+from restante.model.run import Run, RunRow, RunState, SegmentRow, choose_merge
+from restante.model.segment import Segment, decode
+
+
+def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
+    """One merge, if there is one worth it; gives how many runs went into it."""
+    with core.filing_locks[partition.number]:
+        rows = choose_merge([run.row for run in partition.runs], everything=everything)
+        if not rows:
+            return 0
+        chosen = {row.identity for row in rows}
+        runs = [run for run in partition.runs if run.row.identity in chosen]
+        rewrite(core, partition, runs)
+        return len(runs)
+
+
+def file_all(core: Core) -> int:
+    """Merge until nothing is worth it; gives how many runs were merged away."""
+    filed = 0
+    for partition in core.partitions:
+        while count := file_once(core, partition, everything=True):
+            filed += count
+    drop_unreachable(core)
+    return filed
+
+
+def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
+    """Put these neighbouring runs into one shelf, without what is past its retention; under the filing lock."""
+    with core.pins.reading():
+        places, segments = _write_shelf(core, partition, runs)
+    first, last = runs[0].row.first, runs[-1].row.last
+    shelf = None
+    if places:
+        row = RunRow(places[0].blob, first, last, tuple(places), RunState.VISIBLE, core.clock(), mailbag=False)
+        shelf = Run.of(row, partition.number, segments)
+    core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
+    drop_unreachable(core)
+
+
+def _write_shelf(core: Core, partition: Partition, runs: Sequence[Run]) -> tuple[list[SegmentRow], list[Segment]]:
+    places, segments = [], []
+    for stretches in slices(runs):
+        pieces = [_read(core, stretch) for stretch in stretches]
+        for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
+            blob = partition.take_blob()
+            core.store.put_blob(blob, encoded.parts)
+            places.append(SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows))
+            segments.append(decode(encoded.front, trusted=True))
+    return places, segments
+
+
+def _read(core: Core, stretch: Stretch) -> Piece:
+    segment = stretch.stored.segment
+    if segment.damaged is not None:
+        blob = stretch.stored.blob
+        raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is damaged: it is not filed.")
+    lines = segment.drawers
+    last = lines[stretch.last - 1]
+    return read_piece(core.store, stretch.stored, int(lines["row"][stretch.first]), int(last["row"]) + int(last["count"]))
+
+
+def _keeper(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> Keep:
+    """Says which rows are within their retention."""
+    heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
+
+    def keep(piece: Piece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        return _kept_rows(piece, drawer, heads) if heads else None
+
+    return keep
+
+
+def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> dict[Cabinet, Head]:
+    """The heads, in the hash range of these drawers, that let some of their messages go."""
+    low = min(int(stretch.stored.segment.recipient_hash[stretch.first]) for stretch in stretches)
+    high = max(int(stretch.stored.segment.recipient_hash[stretch.last - 1]) for stretch in stretches)
+    end = number_key(high + 1) if high + 1 < 2**64 else None
+    entries = core.store.scan(partition.number, Space.HEAD, start=number_key(low), end=end)
+    heads = {key_cabinet(key): decode_head(value) for key, value in entries}
+    return {cabinet: head for cabinet, head in heads.items() if head.forgotten or head.apart}
+
+
+def _kept_rows(piece: Piece, drawer: NDArray[np.int64], heads: dict[Cabinet, Head]) -> NDArray[np.bool_]:
+    numbers = piece.numbers
+    kept = np.ones(len(numbers), np.bool_)
+    for index in np.unique(drawer).tolist():
+        head = heads.get(Cabinet(*piece.stored.segment.cabinet(index)))
+        if head is not None:
+            own = drawer == index
+            kept[own] = stored_mask(head, numbers[own])
+    return kept
+
+
+def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
+    """Replace the rows of the merged runs by that of the shelf."""
+    merged_away = {run.row.identity for run in runs}
+    if not merged_away <= {run.row.identity for run in partition.runs}:
+        raise Stale
+    kept = [run.row for run in runs if _serves_feed(core, run.row, shelf)]
+    for run in runs:
+        draft.delete(partition.number, Space.RUN, run_key(run.row))
+    feed = [RunRow(r.identity, r.first, r.last, r.segments, RunState.FEED, r.made_at, r.mailbag) for r in kept]
+    for row in feed:
+        draft.put_run(partition.number, row)
+    if shelf is not None:
+        draft.put_run(partition.number, shelf.row)
+    draft.counters[partition.number] = draft.count(partition.number)
+    stays = {row.identity for row in feed}
+    gone = [stored.blob for run in runs if run.row.identity not in stays for stored in run.segments]
+    draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
+
+
+def _serves_feed(core: Core, row: RunRow, shelf: Run | None) -> bool:
+    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once."""
+    too_large = shelf is not None and len(shelf.segments) > 1
+    young = core.clock() - row.made_at < core.settings.feed_retention_seconds * 1_000_000
+    return too_large and young and (row.mailbag or len(row.segments) == 1)
+
+
+def _apply_swap(
+    core: Core,
+    partition: Partition,
+    merged_away: set[int],
+    shelf: Run | None,
+    feed: Sequence[RunRow],
+    gone: Sequence[BlobKey],
+) -> None:
+    left = [run for run in partition.runs if run.row.identity not in merged_away]
+    if shelf is not None:
+        left.append(shelf)
+        left.sort(key=lambda run: run.row.first)
+    partition.runs = tuple(left)
+    partition.feed_runs = (*partition.feed_runs, *feed)
+    for blob in gone:
+        partition.expiries.pop(blob.number, None)
+    core.pins.bury(gone)
+
+
+def drop_unreachable(core: Core) -> None:
+    """Drop the blobs that no run names and no reader can reach any more."""
+    blobs = core.pins.unreachable()
+    if blobs:
+        core.commit(lambda draft: draft.dropped.extend(blobs))

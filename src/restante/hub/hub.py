@@ -1,0 +1,236 @@
+"""The hub: all use cases behind one door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import partial
+
+from restante import limits
+from restante.errors import InvalidRequest
+from restante.hub import contents, dequeue, erase, expiry, explain, filing, history, peek, removal, retention
+from restante.hub.background import Background
+from restante.hub.committer import Request
+from restante.hub.content import content_of
+from restante.hub.core import Core, parse_uuid, uuid_text
+from restante.hub.listing import Listings, Order
+from restante.hub.opening import open_partitions
+from restante.hub.publish import Publish, check_partition, checked, plan_publishes
+from restante.model import intake
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.keys import Cabinet
+from restante.model.message import Message, State
+from restante.ports.clock import Clock
+from restante.ports.content import OriginPort
+from restante.ports.store import Store
+from restante.settings import Settings
+
+
+class Hub:
+    """An open hub. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        origins: Mapping[str, OriginPort],
+        clock: Clock,
+        random: Callable[[int], bytes],
+    ) -> None:
+        deed, fence, partitions = open_partitions(store, settings, random)
+        self._core = Core(store, settings, origins, clock, deed, fence, partitions, random)
+        self._core.start(partial(plan_publishes, self._core))
+        self._listings = Listings(self._core)
+        self._background = Background(self._core)
+
+    def close(self) -> None:
+        """Finish what is under way, and let go of the store."""
+        if self._core.closing.is_set():
+            return
+        self._core.closing.set()
+        self._core.bell.ring_all()
+        self._background.close()
+        self._core.committer.close()
+        self._core.store.close()
+
+    def request(self, sent: object, *, partition: int | None = None) -> Publish:
+        """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
+        core = self._core
+        check_partition(core, partition)
+        if isinstance(sent, Message):
+            return Publish(messages=(sent,), partition=partition)
+        if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
+            _check_messages(sent)
+            return Publish(messages=tuple(sent), partition=partition)
+        allowed = core.claim_check_origins()
+        if isinstance(sent, Sequence):
+            _check_messages(sent)
+            columns = checked(intake.from_messages(sent, claim_check_origins=allowed))
+        else:
+            columns = checked(intake.from_arrow(sent, claim_check_origins=allowed))
+        return Publish(columns=columns, partition=partition)
+
+    def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
+        request = self.request(sent, partition=partition)
+        self._background.relieve()
+        return self._core.submit(request)
+
+    def publish_soon(
+        self, sent: object, future: asyncio.Future[Request[Receipt]], *, partition: int | None = None
+    ) -> None:
+        """Publish a few messages; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(self.request(sent, partition=partition), future)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether publishers have to wait, or to file: then not in an event loop."""
+        return self._core.committer.full or self._background.overdue
+
+    @property
+    def closing(self) -> bool:
+        return self._core.closing.is_set()
+
+    def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
+        """While inside, `ring` is called after each commit that concerns the recipient."""
+        return self._core.bell.listening(self._core.address(recipient).hash, ring)
+
+    @property
+    def core(self) -> Core:
+        """For those who build on the hub: doctor, tests, the asynchronous door."""
+        return self._core
+
+    def peek(
+        self,
+        recipient: str,
+        *,
+        origins: Collection[str] = (),
+        origin_groups: Collection[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # noqa: A002  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> BundleAnswer | None:
+        core, address = self._core, self._core.address(recipient)
+        asked = peek.wish(
+            origins=origins,
+            origin_groups=origin_groups,
+            bundle_id=bundle_id,
+            format=format,
+            max_messages=max_messages,
+            max_weight=max_weight,
+        )
+        with core.pins.reading():
+            found = peek.peek(core, address, asked, wait=wait)
+            if found is None:
+                return None
+            row = found.row
+            content = None if row.inline else content_of(core, address, found)
+            return BundleAnswer(
+                bundle_id=uuid_text(found.bundle_id),
+                recipient=recipient,
+                origin=row.origin,
+                kind=row.kind,
+                document_types=contents.document_types(found.chunks),
+                message_count=row.count,
+                table=contents.bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), found.chunks),
+                content=None if content is None else content.data,
+                media_type=None if content is None else content.media_type,
+            )
+
+    def dequeue(self, recipient: str, bundle_id: str) -> Dequeued:
+        return dequeue.dequeue(self._core, self._core.address(recipient), parse_uuid(bundle_id, "bundle_id"))
+
+    def explain(
+        self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
+    ) -> Explanation:
+        return explain.explain(self._core, self._core.address(recipient), frozenset(origins), frozenset(origin_groups))
+
+    def history(
+        self,
+        recipient: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage:
+        address = self._core.address(recipient)
+        return history.history(self._core, address, after=after, before=before, state=state, limit=limit)
+
+    def find(self, recipient: str, message_id: str) -> Message:
+        return history.find(self._core, self._core.address(recipient), message_id)
+
+    def withdraw(self, recipient: str, message_id: str) -> None:
+        removal.withdraw(self._core, self._core.address(recipient), message_id)
+
+    def set_aside(self, recipient: str, message_id: str) -> None:
+        removal.set_aside(self._core, self._core.address(recipient), message_id)
+
+    def release(self, recipient: str, message_id: str) -> None:
+        removal.release(self._core, self._core.address(recipient), message_id)
+
+    def purge(
+        self,
+        recipient: str,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        if before is not None and before.tzinfo is None:
+            raise InvalidRequest("before must say its time zone.")
+        until = None if before is None else round((before - _EPOCH).total_seconds() * 1_000_000)
+        address = self._core.address(recipient)
+        return removal.purge(self._core, address, origin=origin, kind=kind, before=until, dry_run=dry_run)
+
+    def erase(self, recipient: str, *, dry_run: bool = False) -> int:
+        return erase.erase(self._core, self._core.address(recipient), dry_run=dry_run)
+
+    def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage:
+        return self._listings.page(order, limit, after)
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        return tuple(
+            PartitionStatus(
+                partition=partition.number,
+                visible_sequence=partition.counters.visible,
+                waiting=partition.counters.waiting,
+                unfiled=partition.unfiled,
+            )
+            for partition in self._core.partitions
+        )
+
+    def partition_of(self, recipient: str) -> int:
+        return self._core.address(recipient).partition
+
+    def file(self) -> int:
+        return filing.file_all(self._core)
+
+    def expire(self) -> int:
+        return expiry.expire(self._core)
+
+    def retain(self) -> int:
+        return retention.retain(self._core)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _check_messages(sent: Sequence[object]) -> None:
+    if isinstance(sent, str | bytes) or not all(type(message) is Message for message in sent):
+        raise InvalidRequest("Send a Message, a sequence of them, or an Arrow table (or a frame that can give one).")

@@ -1,0 +1,183 @@
+"""Judging what arrives: new, a duplicate, a conflict, or erased."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.hub.core import Core
+from restante.hub.locating import Found, locate
+from restante.hub.reading import with_data
+from restante.model.arrival import Arrivals, Grouped, group
+from restante.model.changes import Space
+from restante.model.erasure import digests
+from restante.model.head import EMPTY_HEAD, decode_head, stored_mask
+from restante.model.keys import Cabinet, cabinet_key
+from restante.model.message import MessageColumns
+from restante.model.rows import BUNDLEABLE, INLINE
+
+Mask = NDArray[np.bool_]
+RowNumbers = NDArray[np.int64]
+
+
+class Verdict(IntEnum):
+    NEW = 0
+    DUPLICATE = 1
+    CONFLICT = 2
+    ERASED = 3
+
+
+def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> NDArray[np.int8]:
+    """The verdict on each arrival, the requests (rows start[i] to start[i + 1]) taken in order.
+
+    A request with a conflict or an erased message will be refused whole, so its messages count for none after it.
+    """
+    verdict = np.zeros(len(arrivals), np.int8)
+    grouped = group(arrivals)
+    for partition, first, last in zip(grouped.partitions, grouped.borders[:-1], grouped.borders[1:], strict=True):
+        _judge_stored(core, arrivals, partition, grouped.rows[first:last], verdict)
+    _judge_twins(arrivals, grouped, start, accepted, verdict)
+    return verdict
+
+
+def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbers, verdict: NDArray[np.int8]) -> None:
+    """Against what is stored."""
+    memory = core.partitions[partition]
+    if len(memory.erased):
+        hashes = arrivals.recipient_hash[arrivals.columns.recipient.codes[rows]]
+        verdict[rows[memory.erased.contains(digests(hashes, arrivals.columns.id[rows]))]] = Verdict.ERASED
+    index, number = memory.fingerprints.find(arrivals.fingerprint[rows])
+    if not len(index):
+        return
+    asked = rows[index]
+    hashes = arrivals.recipient_hash[arrivals.columns.recipient.codes[asked]]
+    for found in locate(core.store, memory.runs, hashes, number):
+        _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict)
+
+
+def _compare(
+    core: Core,
+    columns: MessageColumns,
+    partition: int,
+    asked: RowNumbers,
+    found: Found,
+    verdict: NDArray[np.int8],
+) -> None:
+    """Rows of arrivals against the stored rows with their fingerprints, in full."""
+    stored = found.stored
+    recipients = stored.segment.recipients.take(pa.array(found.drawer))
+    own = columns.recipient.values.take(pa.array(columns.recipient.codes[asked]))
+    same = (found.records["id"] == columns.id[asked]).all(axis=1) & _equal(recipients, own)
+    same &= _kept(core, partition, found, same)
+    if not same.any():
+        return
+    found, asked = found.only(same), asked[same]
+    equal = _same_content(core, columns, asked, found)
+    verdict[asked] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
+
+
+def _equal(one: pa.Array, other: pa.Array) -> Mask:
+    return np.asarray(pc.equal(one, other).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
+    """Which stored rows are within their retention: an identity lives exactly as long as its message."""
+    kept = np.ones(len(found.numbers), np.bool_)
+    segment = found.stored.segment
+    for row in np.flatnonzero(candidates & (found.numbers <= core.partitions[partition].counters.forgotten)).tolist():
+        drawer = int(found.drawer[row])
+        key = cabinet_key(int(segment.recipient_hash[drawer]), Cabinet(*segment.cabinet(drawer)))
+        value = core.store.get(partition, Space.HEAD, key)
+        head = EMPTY_HEAD if value is None else decode_head(value)
+        kept[row] = bool(stored_mask(head, found.numbers[row : row + 1])[0])
+    return kept
+
+
+def _same_content(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
+    """Origin, kind, bundleable, weight and data decide."""
+    segment, records = found.stored.segment, found.records
+    lines = segment.drawers[found.drawer]
+    origins, kinds = pa.array(segment.names.origins, pa.string()), pa.array(segment.names.kinds, pa.string())
+    flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
+    same = records["weight"] == columns.weight[asked]
+    same &= (records["flags"] & (BUNDLEABLE | INLINE)) == flags
+    same &= _equal(origins.take(pa.array(lines["origin"])), columns.origin.take(asked).to_array())
+    same &= _equal(kinds.take(pa.array(lines["kind"])), columns.kind.take(asked).to_array())
+    return same & _same_data(core, columns, asked, found)
+
+
+def _same_data(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
+    first = int(found.row.min())
+    span = found.span[first - found.span_row : int(found.row.max()) + 1 - found.span_row]
+    piece = with_data(core.store, found.stored, first, span)
+    stored = piece.data_column().take(pa.array(found.row - first))
+    return _equal(stored, columns.data.take(pa.array(asked)))
+
+
+def _judge_twins(
+    arrivals: Arrivals, grouped: Grouped, start: RowNumbers, accepted: Mask, verdict: NDArray[np.int8]
+) -> None:
+    """Against each other: arrivals of one commit that share an identity."""
+    rows, identity = _twins(arrivals, grouped)
+    if not len(rows):
+        return
+    refused = _bad_requests(start, verdict) | ~_any_accepted(start, accepted)
+    leader = np.full(int(identity.max()) + 1, -1, np.int64)
+    request = np.searchsorted(start, rows, side="right") - 1
+    for index in np.unique(request).tolist():
+        if refused[index]:
+            continue
+        own = request == index
+        _judge_request(arrivals.columns, rows[own], identity[own], leader, verdict)
+
+
+def _any_accepted(start: RowNumbers, accepted: Mask) -> Mask:
+    return np.array([bool(accepted[first:last].all()) for first, last in zip(start[:-1], start[1:], strict=True)])
+
+
+def _bad_requests(start: RowNumbers, verdict: NDArray[np.int8]) -> Mask:
+    bad = np.zeros(len(start) - 1, np.bool_)
+    bad[np.searchsorted(start, np.flatnonzero(verdict >= Verdict.CONFLICT), side="right") - 1] = True
+    return bad
+
+
+def _twins(arrivals: Arrivals, grouped: Grouped) -> tuple[RowNumbers, RowNumbers]:
+    """The rows that share their identity with another, in order, and a number for each identity."""
+    rows = grouped.near
+    if not len(rows):
+        return rows, rows
+    columns = arrivals.columns
+    keys = np.column_stack([columns.recipient.codes[rows].astype(np.uint64), columns.id[rows]])
+    _, identity, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    identity = identity.reshape(-1)
+    shared = counts[identity] > 1
+    return rows[shared], identity[shared]
+
+
+def _judge_request(
+    columns: MessageColumns, rows: RowNumbers, identity: RowNumbers, leader: RowNumbers, verdict: NDArray[np.int8]
+) -> None:
+    """One request's twins: each against the first of its identity that was accepted, or the first of its own."""
+    fresh = verdict[rows] == Verdict.NEW
+    rows, identity = rows[fresh], identity[fresh]
+    first_own = np.full(len(leader), -1, np.int64)
+    first_own[identity[::-1]] = rows[::-1]
+    leads = np.where(leader >= 0, leader, first_own)
+    against = leads[identity]
+    follows = against != rows
+    same = _twin_content(columns, rows[follows], against[follows])
+    verdict[rows[follows]] = np.where(same, Verdict.DUPLICATE, Verdict.CONFLICT)
+    if same.all():
+        leader[:] = np.where(first_own >= 0, leads, leader)
+
+
+def _twin_content(columns: MessageColumns, one: RowNumbers, other: RowNumbers) -> Mask:
+    same = (columns.weight[one] == columns.weight[other]) & (columns.bundleable[one] == columns.bundleable[other])
+    same &= columns.inline[one] == columns.inline[other]
+    for texts in (columns.origin, columns.kind):
+        same &= texts.codes[one] == texts.codes[other]
+    return same & _equal(columns.data.take(pa.array(one)), columns.data.take(pa.array(other)))

@@ -1,0 +1,77 @@
+"""Opening a store: whose it is, what it holds, and what a crash left lying about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from restante import limits
+from restante.errors import InvalidRequest
+from restante.hub.content import ContentRow
+from restante.hub.partitions import Deed, Partition, create_deed, load_deed, load_partition
+from restante.hub.reading import read_records
+from restante.model.changes import Changes, Space
+from restante.model.hashing import fingerprints
+from restante.model.identity import Fingerprints
+from restante.ports.store import Store
+from restante.settings import Settings
+
+
+def open_partitions(
+    store: Store, settings: Settings, random: Callable[[int], bytes]
+) -> tuple[Deed, int, list[Partition]]:
+    """Deed, fence and partitions of a store; a new one is founded."""
+    deed = load_deed(store)
+    if deed is None:
+        if not 1 <= settings.partition_count <= limits.PARTITIONS_MAX:
+            raise InvalidRequest(f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {settings.partition_count}.")
+        fence = store.raise_fences(settings.partition_count)
+        deed = create_deed(store, settings.partition_count, int.from_bytes(random(8), "big"), fence)
+    else:
+        fence = store.raise_fences(deed.partition_count)
+    partitions = [load_partition(store, number) for number in range(deed.partition_count)]
+    _drop_orphans(store, partitions, fence)
+    for partition in partitions:
+        partition.fingerprints = known_fingerprints(store, partition)
+        partition.forgotten_rows = 1 if partition.counters.forgotten else 0
+    return deed, fence, partitions
+
+
+def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None:
+    """Blobs that nobody names: a crash came between writing them and the commit that would have."""
+    changes = Changes()
+    for partition in partitions:
+        named = set(named_blobs(store, partition))
+        blobs = store.blobs(partition.number)
+        changes.dropped.extend(blob for blob in blobs if blob.number not in named)
+        partition.next_blob = max([partition.next_blob, *(blob.number + 1 for blob in blobs[-1:])])
+        changes.fences[partition.number] = fence
+    if changes.dropped:
+        store.commit(changes)
+
+
+def named_blobs(store: Store, partition: Partition) -> list[int]:
+    """All blobs that runs and contents name."""
+    rows = [*(run.row for run in partition.runs), *partition.feed_runs]
+    named = [segment.blob for row in rows for segment in row.segments]
+    for _, value in store.scan(partition.number, Space.CONTENT):
+        named.extend(msgspec.msgpack.decode(value, type=ContentRow).blobs)
+    return named
+
+
+def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
+    """The fingerprints of all stored messages, from their ids."""
+    prints, numbers = [], []
+    for run in partition.runs:
+        for stored in run.segments:
+            segment = stored.segment
+            records = read_records(store, stored, 0, segment.rows)
+            hashes = np.repeat(segment.recipient_hash, segment.drawers["count"])
+            prints.append(fingerprints(hashes, records["id"]))
+            numbers.append(records["place"].astype(np.int64) + stored.base)
+    known = Fingerprints()
+    if prints:
+        known.add(np.concatenate(prints), np.concatenate(numbers))
+    return known

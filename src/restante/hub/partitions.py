@@ -1,0 +1,152 @@
+"""What the hub remembers of each partition, and how that is loaded from a store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.reading import read_front
+from restante.model.changes import BlobKey, Changes, Space
+from restante.model.erasure import Erased, decode_erased
+from restante.model.identity import Fingerprints
+from restante.model.keys import number_key
+from restante.model.run import Run, RunRow, RunState, decode_run, tier_of
+from restante.ports.store import Store
+
+FORMAT_VERSION = 1
+_DEED_KEY = b"deed"
+PARTITION_KEY = b"partition"
+
+
+class Deed(msgspec.Struct, frozen=True, array_like=True):
+    """What is fixed when a store is created."""
+
+    format: int
+    partition_count: int
+    key: int
+    """The key of all hashes."""
+
+
+class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
+    """The counters of a partition, written with every commit that moves one."""
+
+    visible: int = 0
+    waiting: int = 0
+    next_blob: int = 1
+    forgotten: int = 0
+    """No message with a higher number is past its retention."""
+
+
+class Partition:
+    """The memory of one partition. Only the committer's thread changes it; readers see whole values."""
+
+    __slots__ = (
+        "_blob_lock",
+        "counters",
+        "erased",
+        "erasures",
+        "expiries",
+        "feed_runs",
+        "fingerprints",
+        "forgotten_rows",
+        "next_blob",
+        "number",
+        "runs",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.counters = PartitionRow()
+        self.runs: tuple[Run, ...] = ()
+        """The visible runs in number order."""
+        self.feed_runs: tuple[RunRow, ...] = ()
+        """Runs merged into shelves that stay for the feed."""
+        self.fingerprints = Fingerprints()
+        self.erased = Erased()
+        self.erasures = 0
+        self.expiries: dict[int, NDArray[np.int64]] = {}
+        """By blob, when the next message of each drawer expires; only of blobs looked at."""
+        self.forgotten_rows = 0
+        """Messages past their retention that may still lie in runs."""
+        self.next_blob = 1
+        self._blob_lock = threading.Lock()
+
+    def take_blob(self) -> BlobKey:
+        """A new blob number. One that is never committed is lost, which harms nobody."""
+        with self._blob_lock:
+            self.next_blob += 1
+            return BlobKey(self.number, self.next_blob - 1)
+
+    @property
+    def unfiled(self) -> int:
+        return sum(1 for run in self.runs if run.row.mailbag and tier_of(run.row.length) == 0)
+
+
+def load_deed(store: Store) -> Deed | None:
+    """The deed of a store, or None if it is new."""
+    value = store.get(0, Space.META, _DEED_KEY)
+    if value is None:
+        return None
+    version = msgspec.msgpack.decode(value)[0]
+    if version != FORMAT_VERSION:
+        raise FormatUnsupported(
+            f"The data has format version {version}; this program knows {FORMAT_VERSION}. Use the version of Restante "
+            "that wrote it, or a newer one."
+        )
+    return msgspec.msgpack.decode(value, type=Deed)
+
+
+def create_deed(store: Store, partition_count: int, key: int, fence: int) -> Deed:
+    deed = Deed(FORMAT_VERSION, partition_count, key)
+    changes = Changes(fences={0: fence})
+    changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
+    store.commit(changes)
+    return deed
+
+
+def load_partition(store: Store, number: int) -> Partition:
+    """A partition as the store has it, without its fingerprints."""
+    partition = Partition(number)
+    value = store.get(number, Space.PARTITION, PARTITION_KEY)
+    if value is not None:
+        partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
+        partition.next_blob = partition.counters.next_blob
+    rows = sorted((decode_run(value) for _, value in store.scan(number, Space.RUN)), key=lambda row: row.first)
+    visible = [row for row in rows if row.state is RunState.VISIBLE]
+    partition.runs = tuple(load_run(store, number, row) for row in visible)
+    partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
+    _check_order(number, visible)
+    partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])
+    return partition
+
+
+def load_run(store: Store, partition: int, row: RunRow) -> Run:
+    return Run.of(row, partition, [read_front(store, BlobKey(partition, place.blob), place) for place in row.segments])
+
+
+def _check_order(number: int, rows: Sequence[RunRow]) -> None:
+    for earlier, later in zip(rows[:-1], rows[1:], strict=True):
+        if earlier.last >= later.first:
+            raise DataDamaged(
+                f"Runs {earlier.identity} and {later.identity} of partition {number} overlap. Run `restante doctor`.",
+                partition=number,
+            )
+
+
+def run_bounds(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last sequence numbers of runs, for bisection."""
+    firsts = np.array([run.row.first for run in runs], np.int64)
+    return firsts, np.array([run.row.last for run in runs], np.int64)
+
+
+def encode_counters(row: PartitionRow) -> bytes:
+    return msgspec.msgpack.encode(row)
+
+
+def run_key(row: RunRow) -> bytes:
+    return number_key(row.identity)

@@ -1,0 +1,45 @@
+"""Settling messages out of turn: the change record, and the note beside the head."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.hub.core import Address
+from restante.hub.planning import Draft
+from restante.model.change import ChangeKind, ChangeRecord
+from restante.model.head import Apart, Head, Numbers, Range, apart_of, ranges_of, with_apart
+from restante.model.keys import Cabinet
+
+_APART = {
+    ChangeKind.EXPIRED: Apart.EXPIRED,
+    ChangeKind.WITHDRAWN: Apart.WITHDRAWN,
+    ChangeKind.SET_ASIDE: Apart.SET_ASIDE,
+}
+
+
+def settle(
+    draft: Draft,
+    address: Address,
+    cabinet: Cabinet,
+    head: Head,
+    *,
+    kind: ChangeKind,
+    at: int,
+    numbers: Numbers,
+    chosen: NDArray[np.bool_],
+) -> Head:
+    """Settle the chosen ones of a cabinet's neighbouring numbers; gives the head to be put.
+
+    Neighbours that are apart for the same reason share one range, so the list stays short however often this happens.
+    """
+    record = change(cabinet, kind, at, int(chosen.sum()), ranges_of(chosen, numbers))
+    draft.record(address.partition, address.hash, record)
+    why = _APART[kind]
+    joined = ranges_of(chosen | (apart_of(head, numbers) == why), numbers)
+    return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))
+
+
+def change(cabinet: Cabinet, kind: ChangeKind, at: int, count: int, ranges: tuple[Range, ...]) -> ChangeRecord:
+    return ChangeRecord(kind, at, cabinet.recipient, cabinet.origin, cabinet.kind, count, ranges)

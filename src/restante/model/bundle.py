@@ -1,0 +1,124 @@
+"""What a peek takes: choosing the cabinet, filling the bundle.
+
+First message always, whatever its weight; if it is not bundleable, it alone. Then in order while the next one is
+bundleable, travels the same way (inline or by claim check) and the weight stays within bounds. The first that fails
+ends the bundle: no skipping ahead. Expired messages are passed, and settled on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.model.head import Head, Numbers, Range, apart_of
+from restante.model.rows import BUNDLEABLE, INLINE, RecordArray
+
+
+class BundleRow(msgspec.Struct, frozen=True, array_like=True):
+    """A bundle as stored: its content depends on nothing else, not on the clock, on filing or on settings."""
+
+    recipient: str
+    origin: str
+    kind: str
+    first: int
+    last: int
+    count: int
+    left_out: tuple[Range, ...]
+    opened_at: int
+    inline: bool
+    format: str = ""
+    request_id: bytes = b""
+    undelivered_at: int = 0
+    """When the origin last failed to deliver the content; 0: it has not."""
+    closed_at: int = 0
+    change: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(BundleRow)
+
+
+def encode_bundle(row: BundleRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_bundle(value: bytes) -> BundleRow:
+    return _decoder.decode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large a bundle may become. `before`: strict order ends it before this sequence number."""
+
+    messages: int = limits.BUNDLE_WEIGHT_KIB_MAX
+    weight: int = limits.BUNDLE_WEIGHT_KIB_MAX
+    before: int = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Filling:
+    """A bundle being filled from the drawers of one cabinet, in order."""
+
+    head: Head
+    now: int
+    bounds: Bounds
+    taken: list[Numbers] = field(default_factory=list)
+    expired: list[tuple[Numbers, NDArray[np.bool_]]] = field(default_factory=list)
+    """For each drawer added its numbers, and which of them were passed because they have expired."""
+    count: int = 0
+    weight: int = 0
+    inline: bool = True
+    ended: bool = False
+
+    def add(self, numbers: Numbers, records: RecordArray) -> None:
+        """Take what fits of the next drawer."""
+        waits = (numbers > self.head.head) & (apart_of(self.head, numbers) == 0)
+        fresh = records["expires_at"] > self.now
+        candidates = np.flatnonzero(waits & fresh)
+        fitting = self._fitting(numbers[candidates], records[candidates]) if len(candidates) else 0
+        self.ended = self.ended or fitting < len(candidates)
+        passed = numbers[candidates[fitting]] if fitting < len(candidates) else np.int64(2**63 - 1)
+        self.taken.append(numbers[candidates[:fitting]])
+        self.expired.append((numbers, waits & ~fresh & (numbers < passed)))
+
+    def _fitting(self, numbers: Numbers, records: RecordArray) -> int:
+        """How many of these, one after another, still fit."""
+        begins = self.count == 0
+        if begins:
+            self.inline = bool(records["flags"][0] & INLINE)
+        weights = np.cumsum(records["weight"].astype(np.int64)) + self.weight
+        flags = records["flags"]
+        alike = ((flags & BUNDLEABLE) != 0) & (((flags & INLINE) != 0) == self.inline)
+        fits = alike & (weights <= self.bounds.weight) & (numbers < self.bounds.before)
+        fits[max(0, self.bounds.messages - self.count) :] = False
+        if begins:
+            fits[0] = True
+            if not flags[0] & BUNDLEABLE:
+                fits[1:] = False
+        fitting = len(fits) if fits.all() else int(np.argmin(fits))
+        self.count += fitting
+        self.weight = int(weights[fitting - 1]) if fitting else self.weight
+        return fitting
+
+    @property
+    def first_taken(self) -> int:
+        return int(next(part for part in self.taken if len(part))[0])
+
+    @property
+    def last_taken(self) -> int:
+        return int(next(part for part in reversed(self.taken) if len(part))[-1])
+
+    @property
+    def expired_count(self) -> int:
+        return sum(int(mask.sum()) for _, mask in self.expired)
+
+
+def first_waiting(head: Head, numbers: Numbers, expires_at: NDArray[np.int64], now: int) -> int | None:
+    """The first of a drawer's numbers that waits and has not expired."""
+    waits = (numbers > head.head) & (apart_of(head, numbers) == 0) & (expires_at > now)
+    found = int(np.argmax(waits)) if len(waits) else 0
+    return int(numbers[found]) if len(waits) and waits[found] else None

@@ -1,0 +1,63 @@
+"""What one commit does to the store: the only thing a store engine carries out.
+
+Keys are ordered byte strings inside (partition, space). Values are small. Blobs are immutable: written once,
+read in slices, deleted whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Space(IntEnum):
+    """The families of small rows. Numbers are part of the stored format."""
+
+    META = 0
+    PARTITION = 1
+    RUN = 2
+    HEAD = 3
+    BUNDLE = 4
+    CHANGE = 5
+    SETTLEMENT = 6
+    CONTENT = 7
+    OUTBOX = 8
+    ERASED = 9
+
+
+class BlobKey(NamedTuple):
+    """The name of a blob: the hub gives ascending numbers inside a partition and never reuses one."""
+
+    partition: int
+    number: int
+
+
+class EntryKey(NamedTuple):
+    partition: int
+    space: Space
+    key: bytes
+
+
+@dataclass(slots=True)
+class Changes:
+    """Entries to put (None deletes), blobs to write and to drop, and the fences that must still hold."""
+
+    entries: dict[EntryKey, bytes | None] = field(default_factory=dict)
+    blobs: list[tuple[BlobKey, Sequence[Buffer]]] = field(default_factory=list)
+    """Each blob as parts to be written one after another."""
+    dropped: list[BlobKey] = field(default_factory=list)
+    fences: dict[int, int] = field(default_factory=dict)
+    """Partition → the fencing number that its owner holds; another one in the store is a conflict."""
+
+    def put(self, partition: int, space: Space, key: bytes, value: bytes) -> None:
+        self.entries[EntryKey(partition, space, key)] = value
+
+    def delete(self, partition: int, space: Space, key: bytes) -> None:
+        self.entries[EntryKey(partition, space, key)] = None
+
+    def empty(self) -> bool:
+        return not (self.entries or self.blobs or self.dropped)

@@ -1,0 +1,80 @@
+"""Keyed 64-bit hashes, whole columns at a time.
+
+They only order and find things: wherever a hash says "equal", the full text is compared, so a collision costs time
+and never mixes mail. The key is drawn when the data folder is created, so nobody can prepare collisions from outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_ROWS_AT_ONCE = 16_384
+"""Texts are laid out as a padded matrix: at most this many rows, so that long texts cannot exhaust memory."""
+
+
+def mix(values: Hashes) -> Hashes:
+    """Spread every bit of each value over all others (the finaliser of splitmix64)."""
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= _FIRST
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _SECOND
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def combine(first: Hashes, second: Hashes) -> Hashes:
+    """One hash of two, in this order."""
+    return mix((first * _STEP) ^ second)
+
+
+def text_hashes(texts: pa.StringArray, key: int) -> Hashes:
+    """The keyed hash of each text."""
+    hashes = np.empty(len(texts), np.uint64)
+    for start in range(0, len(texts), _ROWS_AT_ONCE):
+        part = texts.slice(start, _ROWS_AT_ONCE)
+        hashes[start : start + len(part)] = _hashes_of_words(*padded_bytes(part, 8), key)
+    return hashes
+
+
+def text_hash(text: str, key: int) -> int:
+    """The same for one text."""
+    return int(text_hashes(pa.array([text], pa.string()), key)[0])
+
+
+def fingerprints(recipient_hashes: Hashes, ids: NDArray[np.uint64]) -> Hashes:
+    """64 bits of each identity (recipient, id); keyed through the recipients' hashes."""
+    return combine(combine(recipient_hashes, ids[:, 0]), ids[:, 1])
+
+
+def padded_bytes(texts: pa.StringArray, multiple: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of each text as a row of a matrix padded with zeros, and the lengths."""
+    offsets = text_offsets(texts)
+    lengths = np.diff(offsets)
+    width = int(-(-max(int(lengths.max(initial=0)), 1) // multiple) * multiple)
+    matrix = np.zeros((len(texts), width), np.uint8)
+    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[int(offsets[0]) : int(offsets[-1])]
+    matrix[np.arange(width) < lengths[:, None]] = content
+    return matrix, lengths
+
+
+def text_offsets(texts: pa.StringArray) -> NDArray[np.int64]:
+    """Where each text begins in its buffer, and where the last one ends."""
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    return offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+
+
+def _hashes_of_words(matrix: NDArray[np.uint8], lengths: NDArray[np.int64], key: int) -> Hashes:
+    words = matrix.view(np.uint64)
+    hashes = mix(np.uint64(key) ^ (lengths.astype(np.uint64) * _STEP))
+    for column in range(words.shape[1]):
+        hashes = np.where(lengths > 8 * column, combine(hashes, words[:, column]), hashes)
+    return hashes

@@ -1,0 +1,149 @@
+"""The head of a cabinet: the only truth of what waits in it.
+
+A message waits ⇔ its number is visible, beyond its cabinet's head, and not settled apart. `apart` lists, as ranges of
+sequence numbers, what was settled out of turn. A range speaks of this cabinet's messages only, so it may run over the
+numbers of others. Behind the head, only what still means something is listed: messages set aside, and those withdrawn
+after that, until their retention ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+
+class Apart(IntEnum):
+    """Why a message is settled apart. Numbers are part of the stored format."""
+
+    EXPIRED = 1
+    WITHDRAWN = 2
+    SET_ASIDE = 3
+    GONE = 4
+    """Past its retention: no longer shown."""
+    MOVED = 5
+    """Released to the end: lives on under a new number."""
+
+
+class Range(msgspec.Struct, frozen=True, array_like=True):
+    """Sequence numbers first to last, inclusive."""
+
+    first: int
+    last: int
+
+
+class ApartRange(msgspec.Struct, frozen=True, array_like=True):
+    first: int
+    last: int
+    why: Apart
+
+
+class OpenMark(msgspec.Struct, frozen=True, array_like=True):
+    """The open bundle of a cabinet, recorded here too: regrouping origins can't put a message in two bundles."""
+
+    bundle_id: bytes
+    first: int
+    last: int
+    count: int
+    opened_at: int
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True):
+    head: int = 0
+    """Everything up to this number is settled."""
+    forgotten: int = 0
+    """Everything up to this number, unless listed apart, is past its retention."""
+    open: OpenMark | None = None
+    apart: tuple[ApartRange, ...] = ()
+
+
+EMPTY_HEAD = Head()
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Head)
+
+
+def encode_head(head: Head) -> bytes:
+    return _encoder.encode(head)
+
+
+def decode_head(value: bytes) -> Head:
+    return _decoder.decode(value)
+
+
+def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
+    """For each of the cabinet's numbers why it is apart, or 0."""
+    why = np.zeros(len(numbers), np.int8)
+    for entry in head.apart:
+        low, high = np.searchsorted(numbers, [entry.first, entry.last + 1])
+        why[low:high] = entry.why
+    return why
+
+
+def waiting_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
+    """Which of the cabinet's ascending numbers wait (expired or not, in an open bundle or not)."""
+    return (numbers > head.head) & (apart_of(head, numbers) == 0)
+
+
+def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
+    """Which of the cabinet's ascending numbers are still kept for history."""
+    why = apart_of(head, numbers)
+    kept = (why == Apart.SET_ASIDE) | (why == Apart.WITHDRAWN) | (why == Apart.EXPIRED)
+    return kept | ((numbers > head.forgotten) & (why == 0))
+
+
+def ranges_of(chosen: NDArray[np.bool_], numbers: Numbers) -> tuple[Range, ...]:
+    """The chosen numbers as ranges; neighbours among the cabinet's own ascending numbers share one."""
+    edges = np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8))
+    firsts, lasts = numbers[np.flatnonzero(edges == 1)], numbers[np.flatnonzero(edges == -1) - 1]
+    return tuple(Range(first, last) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+
+def in_ranges(ranges: Iterable[Range], numbers: Numbers) -> NDArray[np.bool_]:
+    """Which of the ascending numbers lie in these ranges."""
+    inside = np.zeros(len(numbers), np.bool_)
+    for entry in ranges:
+        low, high = np.searchsorted(numbers, [entry.first, entry.last + 1])
+        inside[low:high] = True
+    return inside
+
+
+def with_apart(apart: Iterable[ApartRange], ranges: Iterable[Range], why: Apart | None) -> tuple[ApartRange, ...]:
+    """The list with these ranges settled for this reason, replacing what it said of them; None: not settled."""
+    added = list(ranges)
+    kept = [piece for entry in apart for piece in _without(entry, added)]
+    if why is not None:
+        kept += [ApartRange(entry.first, entry.last, why) for entry in added]
+    return tuple(sorted(kept, key=lambda entry: entry.first))
+
+
+def _without(entry: ApartRange, ranges: list[Range]) -> list[ApartRange]:
+    pieces = [entry]
+    for cut in ranges:
+        pieces = [
+            ApartRange(first, last, piece.why)
+            for piece in pieces
+            for first, last in (
+                (piece.first, min(piece.last, cut.first - 1)),
+                (max(piece.first, cut.last + 1), piece.last),
+            )
+            if first <= last
+        ]
+    return pieces
+
+
+def advanced(head: Head, number: int) -> Head:
+    """The head moved to `number`, never backwards, and what it passes folded in.
+
+    What it passes was expired or withdrawn before, so its own change records end their retention first.
+    """
+    if number <= head.head:
+        return head
+    passed = [Range(head.head + 1, number)]
+    folded = (Apart.EXPIRED, Apart.WITHDRAWN, Apart.GONE)
+    apart = [p for entry in head.apart for p in (_without(entry, passed) if entry.why in folded else [entry])]
+    return msgspec.structs.replace(head, head=number, apart=tuple(apart))

@@ -1,0 +1,98 @@
+"""Identities: has this (recipient, id) been stored before, and was it the same message?
+
+Every stored message has a fingerprint, 64 bits of (recipient, id). A partition keeps, in memory, sorted arrays of
+fingerprints with the sequence number of each: 12 bytes an id. A new message whose fingerprint is not there is new. One
+that is there is looked up and compared in full: equal in everything → a duplicate; same identity, other content → a
+conflict; another identity → a mere collision, stored.
+
+The arrays are a filter: an entry whose message has gone costs a look-up and changes nothing. They are rebuilt from the
+ids of the stored messages when a partition is opened, so nothing of them is written to the store, and filing, which
+never changes a number, does not touch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.model.hashing import Hashes
+
+_GROWTH = 4
+_SPAN_MAX = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Fingerprints in ascending order; entry i is of message number base + offset[i]."""
+
+    base: int
+    fingerprint: Hashes
+    offset: NDArray[np.uint32]
+
+
+class Fingerprints:
+    """All fingerprints of a partition: a few sorted arrays, each at least four times as long as the next."""
+
+    __slots__ = ("_levels",)
+
+    def __init__(self, levels: Sequence[Known] = ()) -> None:
+        self._levels = tuple(levels)
+
+    def __len__(self) -> int:
+        return sum(len(level.fingerprint) for level in self._levels)
+
+    def add(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
+        """Remember new messages. Readers beside it see the old levels or the new ones."""
+        levels = [*self._levels, _known(fingerprints, numbers)]
+        while len(levels) > 1 and _mergeable(levels[-2], levels[-1]):
+            younger, older = levels.pop(), levels.pop()
+            levels.append(_merge(older, younger))
+        self._levels = tuple(levels)
+
+    def find(self, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs (index of the fingerprint asked for, number of a message that has it). Asked for in ascending order."""
+        found = [_find(level, fingerprints) for level in self._levels]
+        indices = [index for index, _ in found] or [np.zeros(0, np.int64)]
+        numbers = [number for _, number in found] or [np.zeros(0, np.int64)]
+        return np.concatenate(indices), np.concatenate(numbers)
+
+
+def _known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
+    order = np.argsort(fingerprints, kind="stable")
+    base = int(numbers.min())
+    return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
+
+
+def _mergeable(older: Known, younger: Known) -> bool:
+    near = younger.base + int(younger.offset.max(initial=0)) - older.base <= _SPAN_MAX
+    return near and len(older.fingerprint) < _GROWTH * len(younger.fingerprint)
+
+
+def _merge(older: Known, younger: Known) -> Known:
+    fingerprint = np.concatenate([older.fingerprint, younger.fingerprint])
+    shift = np.uint32(younger.base - older.base)
+    offset = np.concatenate([older.offset, younger.offset + shift])
+    order = np.argsort(fingerprint, kind="stable")
+    return Known(older.base, fingerprint[order], offset[order])
+
+
+def _find(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    low = np.searchsorted(level.fingerprint, fingerprints, side="left")
+    hit = low < len(level.fingerprint)
+    hit[hit] = level.fingerprint[low[hit]] == fingerprints[hit]
+    index = np.flatnonzero(hit)
+    if not len(index):
+        return index, index
+    high = np.searchsorted(level.fingerprint, fingerprints[index], side="right")
+    counts = high - low[index]
+    entry = expand(low[index], counts)
+    return np.repeat(index, counts), level.offset[entry].astype(np.int64) + level.base
+
+
+def expand(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """start, start + 1, … of each count, one after another."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)

@@ -1,0 +1,47 @@
+"""The keys of small rows: ordered byte strings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Cabinet(NamedTuple):
+    """(recipient, origin, kind) in full."""
+
+    recipient: str
+    origin: str
+    kind: str
+
+
+def number_key(number: int) -> bytes:
+    """Sorts as the number does."""
+    return number.to_bytes(8, "big")
+
+
+def key_number(key: bytes) -> int:
+    return int.from_bytes(key[:8], "big")
+
+
+def cabinet_key(recipient_hash: int, cabinet: Cabinet) -> bytes:
+    """The recipient's hash first, so that a recipient's cabinets lie together; then the full key, which decides."""
+    return number_key(recipient_hash) + msgspec.msgpack.encode(cabinet)
+
+
+def key_cabinet(key: bytes) -> Cabinet:
+    return Cabinet(*msgspec.msgpack.decode(key[8:], type=tuple[str, str, str]))
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The smallest key beyond all that begin with `prefix`."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
+
+
+def settlement_key(recipient_hash: int, cabinet: Cabinet, change: int) -> bytes:
+    return cabinet_key(recipient_hash, cabinet) + number_key(change)
+
+
+def bundle_key(recipient_hash: int, recipient: str, bundle_id: bytes) -> bytes:
+    return number_key(recipient_hash) + bundle_id + recipient.encode()

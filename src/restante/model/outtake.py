@@ -1,0 +1,208 @@
+"""Columns back into messages, and the Arrow columns that the hub gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.model import media_types
+from restante.model.arrow import Column, column_of, nulls_of, numbers_of, strings_of, words_of
+from restante.model.message import NEVER, Message, MessageColumns, State
+from restante.model.properties import MAP_TYPE, decode_properties
+from restante.model.texts import Texts
+from restante.model.uuids import Words, uuid_texts
+
+__all__ = ["MESSAGE_SCHEMA", "decode_properties", "to_messages", "to_table"]
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_ID = pa.binary(16)
+_TIME = pa.timestamp("us", tz="UTC")
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("sequence_number", pa.int64()),
+    ("id", _ID),
+    ("recipient", _TEXT),
+    ("origin", _TEXT),
+    ("kind", _TEXT),
+    ("document_type", _TEXT),
+    ("weight", pa.int32()),
+    ("bundleable", pa.bool_()),
+    ("data", pa.large_binary()),
+    ("media_type", _TEXT),
+    ("properties", MAP_TYPE),
+    ("expires_at", _TIME),
+    ("published_at", _TIME),
+    ("collected_at", _TIME),
+    ("state", _TEXT),
+]
+MESSAGE_SCHEMA = pa.schema(_FIELDS)
+"""A message that the hub gives out. Null data is a claim check, null properties are none, a null time is not (yet)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Value = TypeVar("_Value")
+
+
+def to_table(
+    columns: MessageColumns,
+    *,
+    sequence_number: NDArray[np.int64],
+    published_at: NDArray[np.int64],
+    collected_at: NDArray[np.int64],
+    state: Texts,
+) -> pa.Table:
+    """The messages and what has become of them, by `MESSAGE_SCHEMA`. Times in microseconds, `NEVER` for none."""
+    arrays = [
+        column_of(sequence_number),
+        _id_column(columns.id),
+        columns.recipient.to_dictionary(),
+        columns.origin.to_dictionary(),
+        columns.kind.to_dictionary(),
+        columns.document_type.to_dictionary(),
+        column_of(columns.weight),
+        column_of(columns.bundleable),
+        _data_column(columns),
+        columns.media_type.to_dictionary(),
+        decode_properties(columns.properties),
+        _time_column(columns.expires_at),
+        _time_column(published_at),
+        _time_column(collected_at),
+        state.to_dictionary(),
+    ]
+    return pa.Table.from_arrays(arrays, schema=MESSAGE_SCHEMA)
+
+
+def to_messages(table: pa.Table) -> tuple[Message, ...]:
+    """The rows of a table with the columns of `MESSAGE_SCHEMA` as values."""
+    rows = zip(
+        numbers_of(_column(table, "sequence_number")).tolist(),
+        uuid_texts(words_of(_column(table, "id"))),
+        _texts(table, "recipient"),
+        _texts(table, "origin"),
+        _texts(table, "kind"),
+        _texts(table, "document_type"),
+        numbers_of(_column(table, "weight")).tolist(),
+        numbers_of(_column(table, "bundleable")).tolist(),
+        _data(table),
+        _texts(table, "media_type"),
+        _properties(table),
+        _times(table, "expires_at"),
+        _times(table, "published_at"),
+        _times(table, "collected_at"),
+        _decoded(table, "state", State),
+        strict=True,
+    )
+    return tuple(
+        Message(
+            sequence_number=number,
+            id=id_text,
+            recipient=recipient,
+            origin=origin,
+            kind=kind,
+            document_type=document_type,
+            weight=weight,
+            bundleable=bundleable,
+            data=data,
+            media_type=media_type,
+            properties=properties,
+            expires_at=expires_at,
+            published_at=published_at,
+            collected_at=collected_at,
+            state=state,
+        )
+        for (
+            number,
+            id_text,
+            recipient,
+            origin,
+            kind,
+            document_type,
+            weight,
+            bundleable,
+            data,
+            media_type,
+            properties,
+            expires_at,
+            published_at,
+            collected_at,
+            state,
+        ) in rows
+    )
+
+
+def _column(table: pa.Table, name: str) -> Column:
+    column: Column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _texts(table: pa.Table, name: str) -> list[str]:
+    return _decoded(table, name, str)
+
+
+def _decoded(table: pa.Table, name: str, meaning: Callable[[str], _Value]) -> list[_Value]:
+    """A text column, where each distinct value is looked at once."""
+    column = _column(table, name)
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    values = [meaning(text) for text in strings_of(column.dictionary)]
+    return [values[code] for code in numbers_of(column.indices).tolist()]
+
+
+def _data(table: pa.Table) -> list[object]:
+    column = _column(table, "data")
+    is_json = _decoded(table, "media_type", media_types.is_json)
+    if column.null_count == 0 and not any(is_json):
+        return list(column.to_pylist())
+    return [_value(data, parse=parse) for data, parse in zip(column.to_pylist(), is_json, strict=True)]
+
+
+def _value(data: bytes | None, *, parse: bool) -> object:
+    if data is None:
+        return msgspec.UNSET
+    if not parse:
+        return data
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        # It is JSON, for it was checked when it came, but Python cannot say it: a number beyond all floats, or a
+        # nesting that is too deep for here. One such message must not stand in the way of the others.
+        return data
+
+
+def _properties(table: pa.Table) -> list[dict[str, str]]:
+    column = _column(table, "properties")
+    if column.null_count == len(column):
+        return [{} for _ in range(len(column))]
+    return [dict(entries or ()) for entries in column.to_pylist()]
+
+
+def _times(table: pa.Table, name: str) -> list[datetime | None]:
+    """Few times are distinct, so each is made once."""
+    column = _column(table, name)
+    if column.null_count == len(column):
+        return [None] * len(column)
+    times = np.where(nulls_of(column), NEVER, numbers_of(column.view(pa.int64()).fill_null(NEVER)))
+    distinct, codes = np.unique(times, return_inverse=True)
+    values = [None if time == NEVER else _EPOCH + timedelta(microseconds=time) for time in distinct.tolist()]
+    return [values[code] for code in codes.tolist()]
+
+
+def _id_column(words: Words) -> Column:
+    content: Column = pa.py_buffer(words.tobytes())
+    return pa.Array.from_buffers(_ID, len(words), [None, content])
+
+
+def _data_column(columns: MessageColumns) -> Column:
+    if columns.inline.all():
+        return columns.data
+    return pc.if_else(column_of(columns.inline), columns.data, pa.scalar(None, pa.large_binary()))
+
+
+def _time_column(times: NDArray[np.int64]) -> Column:
+    return pa.array(times, _TIME, mask=times == NEVER)

@@ -1,0 +1,75 @@
+"""A piece: neighbouring rows of one segment, as read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from restante.errors import DataDamaged
+from restante.model.changes import Buffer
+from restante.model.head import Numbers
+from restante.model.rows import RECORD, RecordArray
+from restante.model.run import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows `row` to `row + len(records)` of a segment. Data and properties are those of exactly these rows, if read."""
+
+    stored: Stored
+    row: int
+    records: RecordArray
+    data: Buffer = b""
+    properties: Buffer = b""
+
+    @property
+    def numbers(self) -> Numbers:
+        return self.records["place"].astype(np.int64) + self.stored.base
+
+    def data_column(self) -> pa.LargeBinaryArray:
+        return _binary_column(self.records, "data", self.data)
+
+    def properties_column(self) -> pa.LargeBinaryArray:
+        return _binary_column(self.records, "properties", self.properties)
+
+
+def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.LargeBinaryArray:
+    starts = records[f"{field}_start"].astype(np.int64)
+    offsets = np.empty(len(records) + 1, np.int64)
+    offsets[:-1] = starts - starts[0] if len(starts) else 0
+    offsets[-1] = len(content)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(records), buffers)
+
+
+def check_records(stored: Stored, records: RecordArray) -> None:
+    """Refuse records that no encoder wrote, so that nothing behind here can be led astray by them."""
+    segment = stored.segment
+    starts, lengths = records["data_start"].astype(np.int64), records["data_length"].astype(np.int64)
+    ends = starts + lengths
+    sound = (
+        bool((starts[1:] == ends[:-1]).all())
+        and int(ends[-1]) <= segment.data_length
+        and int(records["document_type"].max()) < max(1, len(segment.names.document_types))
+        and int(records["media_type"].max()) < max(1, len(segment.names.media_types))
+    )
+    if not sound:
+        raise DataDamaged("The records of a segment make no sense.")
+
+
+def span(records: RecordArray, field: str) -> tuple[int, int]:
+    """Where the data (or properties) of neighbouring rows begin and end in their area."""
+    last = records[-1]
+    return int(records[0][f"{field}_start"]), int(last[f"{field}_start"]) + int(last[f"{field}_length"])
+
+
+def empty_records() -> RecordArray:
+    return np.zeros(0, RECORD)
+
+
+def join(parts: Sequence[NDArray[np.generic]], empty: NDArray[np.generic]) -> NDArray[np.generic]:
+    return np.concatenate(parts) if parts else empty

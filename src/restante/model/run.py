@@ -1,0 +1,137 @@
+"""Runs: mailbags and shelves. A run is one small row that names its segments; the rows of messages are in its blobs.
+
+The runs of a partition cover stretches of sequence numbers that never overlap, so that in number order every run comes
+wholly before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.model.changes import BlobKey
+from restante.model.hashing import Hashes
+from restante.model.segment import Segment
+
+
+class RunState(IntEnum):
+    """Numbers are part of the stored format."""
+
+    VISIBLE = 1
+    FEED = 2
+    """Merged into a shelf; kept because the feed reads it in number order."""
+
+
+class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
+    blob: int
+    length: int
+    front: int
+    rows: int
+
+
+class RunRow(msgspec.Struct, frozen=True, array_like=True):
+    """The stored row of a run, kept under `identity`, the number of its first blob."""
+
+    identity: int
+    first: int
+    last: int
+    segments: tuple[SegmentRow, ...]
+    state: RunState
+    made_at: int
+    mailbag: bool
+
+    @property
+    def rows(self) -> int:
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def length(self) -> int:
+        return sum(segment.length for segment in self.segments)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(RunRow)
+
+
+def encode_run(row: RunRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_run(value: bytes) -> RunRow:
+    return _decoder.decode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A segment and where it lies."""
+
+    blob: BlobKey
+    base: int
+    """The first sequence number of its run: a row's number is base + place."""
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in the catalog."""
+
+    row: RunRow
+    segments: tuple[Stored, ...]
+    first_hash: Hashes
+    """The first recipient's hash of each segment: the segments of a run lie in order."""
+
+    @staticmethod
+    def of(row: RunRow, partition: int, segments: Sequence[Segment]) -> Run:
+        stored = tuple(
+            Stored(BlobKey(partition, place.blob), row.first, segment)
+            for place, segment in zip(row.segments, segments, strict=True)
+        )
+        return Run(row, stored, np.array([segment.recipient_hash[0] for segment in segments], np.uint64))
+
+
+def drawer_numbers(stored: Stored) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last sequence number of each drawer."""
+    drawers = stored.segment.drawers
+    return drawers["first_place"].astype(np.int64) + stored.base, drawers["last_place"].astype(np.int64) + stored.base
+
+
+def tier_of(length: int) -> int:
+    """The size class of a run: each is eight times the one before; tiny ones are all of the first."""
+    tier, bound = 0, 256 * limits.KIB
+    while length >= bound:
+        tier, bound = tier + 1, bound * limits.FILING_FAN_IN
+    return tier
+
+
+def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
+    """Neighbouring runs worth merging now, or none.
+
+    Runs of like size are merged when there are eight of them side by side; smaller ones that lie between larger ones
+    go along, so that a large mailbag strands nobody. With `everything`, any two neighbours of the same tier will do.
+    """
+    least = 2 if everything else limits.FILING_FAN_IN
+    tiers = [tier_of(run.length) for run in runs]
+    for tier in sorted(set(tiers)):
+        start = 0
+        while start < len(runs):
+            if tiers[start] > tier:
+                start += 1
+                continue
+            end = start
+            while end < len(runs) and tiers[end] <= tier and end - start < limits.FILING_FAN_IN_MAX:
+                end += 1
+            if sum(1 for t in tiers[start:end] if t == tier) >= least and _numbers_fit(runs[start:end]):
+                return runs[start:end]
+            start = end
+    return ()
+
+
+def _numbers_fit(runs: Sequence[RunRow]) -> bool:
+    """A place is 32 bits wide."""
+    return runs[-1].last - runs[0].first <= limits.RUN_MESSAGES_MAX

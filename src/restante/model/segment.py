@@ -1,0 +1,340 @@
+"""A segment: one immutable blob of sorted rows with the directory of its drawers.
+
+    ┌ frame ─────────────────────┐┌ ledger ───────────────────────────────────────────┐┌ data ────────────┐
+    │ header │ names │ checksums ││ drawers │ recipients' texts │ records │ properties ││ data of the rows │
+    └────────────────────────────┘└───────────────────────────────────────────────────┘└──────────────────┘
+                                   16 KiB blocks, a checksum each (xxh3)                 likewise
+
+The *front* (frame, drawers, texts, up to the end of their last block) stays in memory while the segment is in the catalog; the rest is read in slices.
+Ledger and data are checked block by block: a reader verifies what it touches, and a flipped bit harms only who lies
+in that block. The frame has a checksum of its own: it is small, and everything hangs on it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from restante.errors import DataDamaged, FormatUnsupported
+from restante.limits import BLOCK_BYTES
+from restante.model.changes import Buffer
+from restante.model.hashing import Hashes, text_offsets
+from restante.model.rows import DRAWER, RECORD, DrawerArray, Drawers, RecordArray
+
+FORMAT_VERSION = 1
+_MAGIC = b"RSTN"
+_HEADER = struct.Struct("<4sHHQ8I")
+"""Magic, version, reserved, checksum of the rest of the frame, then rows, drawers, names, texts, properties, ledger and
+data lengths, and the length of the frame."""
+
+
+class Area(Enum):
+    LEDGER = "ledger"
+    DATA = "data"
+
+
+class Names(msgspec.Struct, frozen=True, array_like=True):
+    """The short texts that rows and drawers refer to by their place in these lists."""
+
+    origins: list[str]
+    kinds: list[str]
+    document_types: list[str]
+    media_types: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A segment ready to be written: its parts in order, of which the first are the front."""
+
+    group: int
+    rows: int
+    front: bytes
+    rest: tuple[Buffer, ...]
+    length: int
+
+    @property
+    def parts(self) -> tuple[Buffer, ...]:
+        return (self.front, *self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is known of a stored segment from its front."""
+
+    rows: int
+    frame_length: int
+    texts_at: int
+    records_at: int
+    properties_at: int
+    ledger_length: int
+    data_length: int
+    names: Names
+    checks: NDArray[np.uint64]
+    drawers: DrawerArray
+    recipient_hash: Hashes
+    recipients: pa.StringArray
+    front: memoryview
+    """The part of the ledger that is in memory."""
+    damaged: NDArray[np.bool_] | None
+    """Drawers whose line or text lies in a damaged block; None when all is well."""
+
+    def blocks(self, area: Area) -> int:
+        return -(-self._length(area) // BLOCK_BYTES)
+
+    def _length(self, area: Area) -> int:
+        return self.ledger_length if area is Area.LEDGER else self.data_length
+
+    def block_range(self, area: Area, start: int, stop: int) -> tuple[int, int, int, int]:
+        """To read bytes start to stop of an area: offset and length in the blob, first and last block (exclusive)."""
+        first, last = start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)
+        begin = self.frame_length + (self.ledger_length if area is Area.DATA else 0)
+        end = min(last * BLOCK_BYTES, self._length(area))
+        return begin + first * BLOCK_BYTES, end - first * BLOCK_BYTES, first, last
+
+    def bad_block(self, area: Area, first: int, content: Buffer) -> int | None:
+        """The first block of `content`, which begins with block `first`, that fails its checksum."""
+        begin = first + (self.blocks(Area.LEDGER) if area is Area.DATA else 0)
+        found = block_checks(content)
+        expected = self.checks[begin : begin + len(found)]
+        wrong = np.flatnonzero(found != expected)
+        return first + int(wrong[0]) if len(wrong) else None
+
+    def drawers_in(self, area: Area, block: int) -> tuple[str, ...]:
+        """The cabinets that have rows in a block, as text for people, at most ten."""
+        rows = self._rows_in(area, block)
+        row = self.drawers["row"].astype(np.int64)
+        touched = np.flatnonzero((row < rows.stop) & (row + self.drawers["count"] > rows.start))
+        return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched[:10])
+
+    def _rows_in(self, area: Area, block: int) -> range:
+        if area is Area.DATA:
+            return range(self.rows)
+        start, stop = block * BLOCK_BYTES - self.records_at, (block + 1) * BLOCK_BYTES - self.records_at
+        return range(max(0, start // RECORD.itemsize), max(0, -(-stop // RECORD.itemsize)))
+
+    def cabinet(self, drawer: int) -> tuple[str, str, str]:
+        """Recipient, origin and kind of a drawer."""
+        line = self.drawers[drawer]
+        return (
+            self.recipients[drawer].as_py(),
+            self.names.origins[int(line["origin"])],
+            self.names.kinds[int(line["kind"])],
+        )
+
+
+def block_checks(content: Buffer) -> NDArray[np.uint64]:
+    """The checksum of each block."""
+    view = memoryview(content).cast("B")
+    digest = xxhash.xxh3_64_intdigest
+    sums = [digest(view[at : at + BLOCK_BYTES]) for at in range(0, len(view), BLOCK_BYTES)]
+    return np.array(sums, np.uint64)
+
+
+def encode(laid: Drawers) -> list[Encoded]:
+    """The segments of laid-out rows."""
+    lines = _drawer_lines(laid)
+    recipients = laid.rows.cabinets.recipient.take(pa.array(laid.cabinet))
+    borders = np.append(np.flatnonzero(np.diff(laid.segment, prepend=-1)), len(laid.segment)).tolist()
+    offsets = binary_offsets(laid.rows.data), binary_offsets(laid.rows.properties)
+    return [
+        _encode_one(laid, lines[a:b], recipients.slice(a, b - a), offsets)
+        for a, b in zip(borders[:-1], borders[1:], strict=True)
+    ]
+
+
+def _drawer_lines(laid: Drawers) -> DrawerArray:
+    """The directory of all segments at once; what must be relative to a segment is made so later."""
+    first, cabinets, records = laid.start[:-1], laid.rows.cabinets, laid.rows.records
+    lines = np.zeros(len(first), DRAWER)
+    lines["recipient_hash"] = cabinets.recipient_hash[laid.cabinet]
+    lines["cabinet_hash"] = cabinets.cabinet_hash[laid.cabinet]
+    lines["weight"] = np.add.reduceat(records["weight"].astype(np.uint64), first)
+    lines["earliest_expiry"] = np.minimum.reduceat(records["expires_at"], first)
+    lines["first_published"] = records["published_at"][first]
+    lines["row"] = first
+    lines["count"] = np.diff(laid.start)
+    lines["first_place"] = records["place"][first]
+    lines["last_place"] = records["place"][laid.start[1:] - 1]
+    lines["origin"] = laid.rows.cabinets.origin.codes[laid.cabinet]
+    lines["kind"] = laid.rows.cabinets.kind.codes[laid.cabinet]
+    lines["reserved"] = laid.group
+    return lines
+
+
+def _encode_one(
+    laid: Drawers,
+    lines: DrawerArray,
+    recipients: pa.StringArray,
+    offsets: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> Encoded:
+    start = int(lines["row"][0])
+    rows = slice(start, int(lines["row"][-1]) + int(lines["count"][-1]))
+    group = int(lines["reserved"][0])
+    lines["row"] -= start
+    lines["reserved"] = 0
+    records = laid.rows.records[rows].copy()
+    data = _cut(laid.rows.data, offsets[0], rows, records, "data_start")
+    properties = _cut(laid.rows.properties, offsets[1], rows, records, "properties_start")
+    names = Names(
+        _own_names(laid.rows.cabinets.origin.values, lines, "origin"),
+        _own_names(laid.rows.cabinets.kind.values, lines, "kind"),
+        _own_names(laid.rows.document_types, records, "document_type"),
+        _own_names(laid.rows.media_types, records, "media_type"),
+    )
+    texts = _recipient_texts(recipients, lines)
+    ledger = b"".join([lines.tobytes(), texts, records.tobytes(), properties])
+    front = front_length(lines.nbytes + len(texts), len(ledger))
+    lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
+    frame = _encode_frame(len(records), lengths, names, np.concatenate([block_checks(ledger), block_checks(data)]))
+    rest = (memoryview(ledger)[front:], data)
+    return Encoded(group, len(records), frame + ledger[:front], rest, len(frame) + len(ledger) + len(data))
+
+
+def binary_offsets(column: pa.LargeBinaryArray | None) -> NDArray[np.int64]:
+    if column is None or not len(column):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
+
+
+def _cut(
+    column: pa.LargeBinaryArray | None, offsets: NDArray[np.int64], rows: slice, records: RecordArray, field: str
+) -> memoryview:
+    """The bytes of some rows of a column, without copying; the records are told where each begins."""
+    if column is None or column.buffers()[2] is None:
+        records[field] = 0
+        return memoryview(b"")
+    records[field] = offsets[rows] - offsets[rows.start]
+    return memoryview(column.buffers()[2])[int(offsets[rows.start]) : int(offsets[rows.stop])]
+
+
+def _recipient_texts(recipients: pa.StringArray, lines: DrawerArray) -> bytes:
+    offsets = text_offsets(recipients)
+    lines["recipient_end"] = offsets[1:] - offsets[0]
+    content = recipients.buffers()[2]
+    return bytes(memoryview(content if content is not None else b"")[int(offsets[0]) : int(offsets[-1])])
+
+
+_FEW_NAMES = 64
+
+
+def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> list[str]:
+    """The names that this segment uses. A short list is kept whole: renumbering would cost more than it saves."""
+    if len(values) <= _FEW_NAMES:
+        return list(values.to_pylist())
+    used, codes = np.unique(table[field], return_inverse=True)
+    table[field] = codes
+    return list(values.take(pa.array(used)).to_pylist())
+
+
+def _encode_frame(
+    rows: int, lengths: tuple[int, int, int, int, int], names: Names, checks: NDArray[np.uint64]
+) -> bytes:
+    drawers, texts, properties, ledger, data = lengths
+    packed = msgspec.msgpack.encode(names)
+    body = packed + checks.tobytes()
+    body += b"\0" * (-(_HEADER.size + len(body)) % 16)
+    numbers = (rows, drawers, len(packed), texts, properties, ledger, data, _HEADER.size + len(body))
+    tail = struct.pack("<8I", *numbers) + body
+    return _HEADER.pack(_MAGIC, FORMAT_VERSION, 0, xxhash.xxh3_64_intdigest(tail), *numbers) + body
+
+
+def decode(front: bytes, *, trusted: bool = False) -> Segment:
+    """The segment whose front this is; `DataDamaged` if it makes no sense, whatever the bytes are.
+
+    What this process has just encoded is `trusted`: its checksums need not be computed again.
+    """
+    rows, drawers, packed, texts, properties, ledger, data, frame = _decode_header(front)
+    texts_at, at = drawers * DRAWER.itemsize, _HEADER.size + packed
+    records_at = texts_at + texts
+    blocks = -(-ledger // BLOCK_BYTES) + -(-data // BLOCK_BYTES)
+    expected = records_at + rows * RECORD.itemsize + properties
+    if ledger != expected or at + 8 * blocks > frame or len(front) != frame + front_length(records_at, ledger):
+        raise DataDamaged("A segment's lengths contradict each other.")
+    checks = np.frombuffer(front, np.uint64, blocks, at)
+    lines = np.frombuffer(front, DRAWER, drawers, frame)
+    damaged = None if trusted else _damaged_drawers(memoryview(front)[frame:], checks, lines, texts_at)
+    if damaged is not None:
+        lines = _without_damage(lines, damaged)
+    names = _decode_names(front[_HEADER.size : at])
+    if not trusted:
+        _check_lines(lines, names, rows, texts)
+    ends = np.append(np.zeros(1, np.int32), lines["recipient_end"].astype(np.int32))
+    content = pa.py_buffer(front).slice(frame + texts_at, texts)
+    recipients = pa.StringArray.from_buffers(drawers, pa.py_buffer(ends), content)
+    hashes = np.ascontiguousarray(lines["recipient_hash"])
+    return Segment(
+        rows, frame, texts_at, records_at, ledger - properties, ledger, data, names, checks, lines, hashes, recipients, memoryview(front)[frame:], damaged
+    )
+
+
+def front_length(records_at: int, ledger: int) -> int:
+    """How much of the ledger the front holds: the directory, up to the end of its last block, to verify it."""
+    return min(-(-records_at // BLOCK_BYTES) * BLOCK_BYTES, ledger)
+
+
+def _decode_header(front: bytes) -> tuple[int, ...]:
+    if len(front) < _HEADER.size or front[:4] != _MAGIC:
+        raise DataDamaged("A blob is no segment: it does not begin as one.")
+    _, version, _, check, *numbers = _HEADER.unpack_from(front)
+    if version != FORMAT_VERSION:
+        raise FormatUnsupported(f"A segment has format version {version}; this program knows {FORMAT_VERSION}.")
+    frame = numbers[-1]
+    tail = struct.pack("<8I", *numbers) + front[_HEADER.size : frame]
+    if frame > len(front) or xxhash.xxh3_64_intdigest(tail) != check:
+        raise DataDamaged("A segment's frame fails its checksum: none of its drawers can be read.")
+    return tuple(numbers)
+
+
+def _decode_names(packed: bytes) -> Names:
+    try:
+        return msgspec.msgpack.decode(packed, type=Names)
+    except msgspec.MsgspecError as error:
+        raise DataDamaged("A segment's names make no sense.") from error
+
+
+def _damaged_drawers(
+    content: memoryview, checks: NDArray[np.uint64], lines: DrawerArray, texts_at: int
+) -> NDArray[np.bool_] | None:
+    """Which drawers have their line or their text in a damaged block of the directory; None when all is well."""
+    wrong = np.flatnonzero((found := block_checks(content)) != checks[: len(found)])
+    if not len(wrong):
+        return None
+    damaged = np.isin(np.arange(len(lines)) * DRAWER.itemsize // BLOCK_BYTES, wrong)
+    ends = np.where(damaged, 0, lines["recipient_end"]).astype(np.int64) + texts_at
+    starts = np.append(texts_at, ends[:-1])
+    for block in wrong.tolist():
+        damaged |= (starts < (block + 1) * BLOCK_BYTES) & (ends > block * BLOCK_BYTES)
+    damaged[1:] |= damaged[:-1] & (starts[1:] == texts_at)
+    return damaged
+
+
+def _without_damage(lines: DrawerArray, damaged: NDArray[np.bool_]) -> DrawerArray:
+    """The lines with the damaged ones made harmless: empty, and carrying the hash of the line before them."""
+    mended = lines.copy()
+    mended[damaged] = np.zeros(1, DRAWER)
+    for field in ("recipient_hash", "recipient_end"):
+        mended[field] = np.maximum.accumulate(mended[field])
+    return mended
+
+
+def _check_lines(lines: DrawerArray, names: Names, rows: int, texts: int) -> None:
+    """Refuse what no encoder wrote, although its checksums agree."""
+    ends, count = lines["recipient_end"].astype(np.int64), lines["count"].astype(np.int64)
+    sound = (
+        len(lines) > 0
+        and bool((np.diff(ends) >= 0).all())
+        and int(ends[-1]) <= texts
+        and bool((lines["row"] + count <= rows).all())
+        and bool((lines["recipient_hash"][1:] >= lines["recipient_hash"][:-1]).all())
+        and int(lines["origin"].max()) < max(1, len(names.origins))
+        and int(lines["kind"].max()) < max(1, len(names.kinds))
+    )
+    if not sound:
+        raise DataDamaged("A segment's directory makes no sense.")

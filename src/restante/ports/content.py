@@ -1,0 +1,44 @@
+"""Where the content of claim-check messages comes from, and who is told when it was collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class ContentRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks an origin for the content of one bundle. The same bundle always asks under the same `request_id`."""
+
+    request_id: str
+    bundle_id: str
+    recipient: str
+    format: str
+    message_ids: tuple[str, ...]
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What an origin delivered for a bundle."""
+
+    data: bytes
+    media_type: str = "application/octet-stream"
+
+
+class DequeuedNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """Tells an origin that a bundle was dequeued; repeated under the same `request_id` until it is taken."""
+
+    request_id: str
+    bundle_id: str
+    recipient: str
+    message_ids: tuple[str, ...]
+
+
+ContentFunction = Callable[[ContentRequest], Content]
+NoticeFunction = Callable[[DequeuedNotice], None]
+
+
+class OriginPort(msgspec.Struct, frozen=True, kw_only=True):
+    """How one origin is reached. Without `content`, its messages must carry their data inline."""
+
+    content: ContentFunction | None = None
+    dequeued: NoticeFunction | None = None

@@ -1,0 +1,218 @@
+"""The memory engine: the same contract without a disk, for tests of everything above the store.
+
+It can carry out a commit in separate steps and fail between any two of them, as a machine would that goes down there.
+Since a commit is atomic, what such a crash leaves is either all of it, or blobs that no entry names. `fail_at` asks
+for that, and `survivor` is the store that the next owner finds.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+
+from restante.errors import DataDamaged, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.model.changes import BlobKey, Buffer, Changes, EntryKey, Space
+from restante.ports.store import StoreSize
+
+_Step = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Table:
+    """The entries of one space in one partition: the values, and their keys in order."""
+
+    keys: list[bytes] = field(default_factory=list)
+    values: dict[bytes, bytes] = field(default_factory=dict)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if key not in self.values:
+            insort(self.keys, key)
+        self.values[key] = value
+
+    def delete(self, key: bytes) -> None:
+        if self.values.pop(key, None) is not None:
+            del self.keys[bisect_left(self.keys, key)]
+
+
+@dataclass(slots=True)
+class _Durable:
+    """What a crash leaves."""
+
+    tables: defaultdict[tuple[int, Space], _Table] = field(default_factory=lambda: defaultdict(_Table))
+    blobs: dict[BlobKey, bytes] = field(default_factory=dict)
+    fences: dict[int, int] = field(default_factory=dict)
+    written_bytes: int = 0
+
+
+class MemoryStore:
+    """A `Store` in memory. Use `survivor` where another engine would be opened again."""
+
+    def __init__(self) -> None:
+        self._durable = _Durable()
+        self._lock = threading.Lock()
+        self._stopped: str | None = None
+        self._closed = False
+        self._fail_after: int | None = None
+        self._failure: RestanteError | None = None
+
+    def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
+        with self._lock:
+            self._require_open()
+            return self._durable.tables[partition, space].values.get(key)
+
+    def scan(
+        self,
+        partition: int,
+        space: Space,
+        *,
+        start: bytes = b"",
+        end: bytes | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            self._require_open()
+            table = self._durable.tables[partition, space]
+            first = bisect_left(table.keys, start)
+            last = len(table.keys) if end is None else bisect_left(table.keys, end)
+            if limit is not None:
+                first, last = (max(first, last - limit), last) if reverse else (first, min(last, first + limit))
+            keys = table.keys[first:last]
+            if reverse:
+                keys.reverse()
+            return [(key, table.values[key]) for key in keys]
+
+    def read_blob(self, blob: BlobKey, offset: int, length: int) -> Buffer:
+        with self._lock:
+            self._require_open()
+            data = self._durable.blobs.get(blob)
+        if data is None:
+            raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is missing.")
+        if offset + length > len(data):
+            raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} ends before byte {offset + length}.")
+        return memoryview(data)[offset : offset + length]
+
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
+        with self._lock:
+            self._require_writable()
+            self._carry_out([partial(self._write_blob, blob, parts)], blobs=[blob])
+
+    def blobs(self, partition: int) -> list[BlobKey]:
+        with self._lock:
+            self._require_open()
+            return sorted(blob for blob in self._durable.blobs if blob.partition == partition)
+
+    def raise_fences(self, partition_count: int) -> int:
+        with self._lock:
+            self._require_writable()
+            fences = self._durable.fences
+            fence = max(fences.values(), default=0) + 1
+            fences.update(dict.fromkeys(range(partition_count), fence))
+            return fence
+
+    def commit(self, changes: Changes) -> None:
+        with self._lock:
+            self._require_writable()
+            self._require_fences(changes.fences)
+            self._carry_out(self._steps(changes), blobs=[blob for blob, _ in changes.blobs])
+
+    def checkpoint(self) -> None:
+        """There is nothing to tidy up."""
+
+    def size(self) -> StoreSize:
+        with self._lock:
+            entries = sum(
+                len(key) + len(value) for table in self._durable.tables.values() for key, value in table.values.items()
+            )
+            blobs = sum(map(len, self._durable.blobs.values()))
+            return StoreSize(stored_bytes=entries + blobs, written_bytes=self._durable.written_bytes)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+
+    def steps_of(self, changes: Changes) -> int:
+        """How many steps a commit takes: each blob, each partition's entries, and making it all visible."""
+        return len(self._steps(changes))
+
+    def fail_at(self, step: int | None, error: RestanteError | None = None) -> None:
+        """Let the next write fail when `step` of its steps are done; all of them: it is whole but for the answer.
+
+        After `StorageFull` nothing is changed, and the store goes on. After any other error (`Unavailable` by default)
+        it refuses to write, as an engine does that cannot know what its disk holds: go on with the `survivor`.
+        A write with fewer steps fails after its last one. None takes the order back.
+        """
+        self._fail_after = step
+        self._failure = error or Unavailable("A failure was ordered here; reopen the store to go on.")
+
+    def survivor(self) -> MemoryStore:
+        """A store with a copy of what is durable in this one, as found after a crash or a restart."""
+        survivor = MemoryStore()
+        with self._lock:
+            survivor._durable = deepcopy(self._durable)
+        survivor._durable.written_bytes = 0
+        return survivor
+
+    def _steps(self, changes: Changes) -> list[_Step]:
+        blobs: list[_Step] = [partial(self._write_blob, blob, parts) for blob, parts in changes.blobs]
+        # Prepared somewhere, seen by nobody: a crash after one of these leaves what a crash before it would.
+        groups: list[_Step] = [_prepare_entries for _ in {entry.partition for entry in changes.entries}]
+        return [*blobs, *groups, partial(self._make_visible, changes)]
+
+    def _carry_out(self, steps: Sequence[_Step], blobs: Iterable[BlobKey]) -> None:
+        fail_after, self._fail_after = self._fail_after, None
+        for step in steps if fail_after is None else steps[:fail_after]:
+            step()
+        if fail_after is None:
+            return
+        assert self._failure is not None
+        if isinstance(self._failure, StorageFull):
+            assert fail_after < len(steps), "a write that is whole has found room"
+            for blob in blobs:
+                self._durable.blobs.pop(blob, None)
+        else:
+            self._stopped = self._failure.message
+        raise self._failure
+
+    def _write_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
+        assert blob not in self._durable.blobs, "a blob is written once, under a number never used before"
+        data = b"".join(parts)
+        self._durable.blobs[blob] = data
+        self._durable.written_bytes += len(data)
+
+    def _make_visible(self, changes: Changes) -> None:
+        for entry, value in changes.entries.items():
+            self._write_entry(entry, value)
+        for blob in changes.dropped:
+            self._durable.blobs.pop(blob, None)
+
+    def _write_entry(self, entry: EntryKey, value: bytes | None) -> None:
+        table = self._durable.tables[entry.partition, entry.space]
+        if value is None:
+            table.delete(entry.key)
+        else:
+            table.put(entry.key, value)
+            self._durable.written_bytes += len(entry.key) + len(value)
+
+    def _require_fences(self, fences: Mapping[int, int]) -> None:
+        for partition, fence in fences.items():
+            if self._durable.fences.get(partition) != fence:
+                raise StoreConflict(f"Another owner has taken partition {partition}; nothing was changed.")
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise Unavailable("The store is closed.")
+
+    def _require_writable(self) -> None:
+        self._require_open()
+        if self._stopped is not None:
+            raise Unavailable(self._stopped)
+
+
+def _prepare_entries() -> None:
+    pass

@@ -1,0 +1,50 @@
+"""The engine's edge: what SQLite and the operating system report, as errors of the hub."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
+
+# A file size limit (EFBIG) is to a store what a full disk is: it goes on as soon as the limit is raised.
+_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DAMAGED_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PRIMARY_CODE_MASK = 0xFF
+
+
+class FlushFailed(OSError):
+    """The system could not say that what was written is on the disk."""
+
+
+def translated(error: sqlite3.Error | OSError, where: object) -> RestanteError:
+    """The hub's error for a driver's; raise it `from` the original. `where` is the folder or file concerned."""
+    if _full(error):
+        return StorageFull(f"No space is left for {where} ({error}); nothing was changed. Make room and try again.")
+    if _primary_code(error) in _DAMAGED_CODES:
+        return DataDamaged(f"The database in {where} is damaged: {error}. Restore it from a backup.")
+    return Unavailable(f"The store in {where} failed: {error}.")
+
+
+def outcome_unknown(error: BaseException) -> bool:
+    """Whether what was being committed may be found whole after a restart although it failed.
+
+    That is so after a failed flush or any I/O error of a transaction (its frames may lie in the journal with only the
+    flush failed), and when it was interrupted from outside. A flush that found the disk full is none: nothing names
+    the new file yet, and it is removed.
+    """
+    if isinstance(error, FlushFailed):
+        return not _full(error)
+    return not isinstance(error, Exception) or _primary_code(error) == sqlite3.SQLITE_IOERR
+
+
+def _full(error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _FULL_ERRNOS
+    return _primary_code(error) == sqlite3.SQLITE_FULL
+
+
+def _primary_code(error: BaseException) -> int | None:
+    # Errors that the Python module raises by itself carry no code.
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & _PRIMARY_CODE_MASK

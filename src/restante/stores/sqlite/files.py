@@ -1,0 +1,197 @@
+"""Blobs in files: each file is written once, with all large blobs of one commit, and never changed.
+
+A file exists before the transaction that names it, and it goes after the transaction that drops the last of its
+blobs. So a crash can leave files that no row names, never a row without its file; such files are removed at start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from restante.model.changes import Buffer
+from restante.stores.sqlite.failures import FlushFailed
+
+FILES_OPEN_MAX = 128
+_PARTS_PER_WRITE = 1000
+"""Below the system's bound on one `writev` (1,024)."""
+
+
+class BlobFiles:
+    """The files of a folder. `live` counts the blobs of each that are still named by a row."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        flush_names(folder.parent)
+        self._folder = folder
+        self._live: Counter[int] = Counter()
+        self._sizes: dict[int, int] = {}
+        self._unnamed: list[int] = []
+        self._opened: OrderedDict[int, _OpenFile] = OrderedDict()
+        self._lock = threading.Lock()
+        self._last = 0
+        self.written_bytes = 0
+
+    def any(self) -> bool:
+        return any(self._folder.iterdir())
+
+    def load(self, live: dict[int, int]) -> None:
+        """Start with the blobs that rows name; files that none does are removed."""
+        for path in list(self._folder.iterdir()):
+            number = int(path.name) if path.name.isdecimal() else None
+            if number in live:
+                self._sizes[number] = path.stat().st_size
+            else:
+                path.unlink()
+        self._live = Counter(live)
+        self._last = max(live, default=0)
+
+    def stored_bytes(self) -> int:
+        with self._lock:
+            return sum(self._sizes.values())
+
+    def write(self, blobs: Iterable[Sequence[Buffer]]) -> int:
+        """A new file with these blobs one after another, durable, its name too; gives its number."""
+        with self._lock:
+            self._last += 1
+            number = self._last
+        path = self._path(number)
+        try:
+            size = _write_file(path, [part for parts in blobs for part in parts])
+            flush_names(self._folder)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        with self._lock:
+            self._sizes[number] = size
+            self.written_bytes += size
+        return number
+
+    def read(self, number: int, start: int, length: int) -> bytes:
+        """The slice, or less if the file is shorter; `FileNotFoundError` if there is none."""
+        return self._open(number).read(start, length)
+
+    def named(self, number: int, count: int) -> None:
+        """A committed transaction names so many blobs of the file."""
+        with self._lock:
+            self._live[number] += count
+
+    def dropped(self, numbers: Iterable[int]) -> bool:
+        """A committed transaction dropped one blob for each mention of a file. Whether a file can go."""
+        with self._lock:
+            for number in numbers:
+                self._live[number] -= 1
+                if not self._live[number]:
+                    del self._live[number]
+                    self._unnamed.append(number)
+            return bool(self._unnamed)
+
+    def discard(self, number: int) -> None:
+        """Give up a file that no transaction came to name."""
+        with self._lock:
+            self._unnamed.append(number)
+        # If even that fails, the next start removes it.
+        with suppress(OSError):
+            self.remove_unnamed()
+
+    def remove_unnamed(self) -> None:
+        with self._lock:
+            numbers, self._unnamed = self._unnamed, []
+            for number in numbers:
+                self._opened.pop(number, None)
+                self._sizes.pop(number, None)
+        for number in numbers:
+            self._path(number).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        with self._lock:
+            self._opened.clear()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:012d}"
+
+    def _open(self, number: int) -> _OpenFile:
+        with self._lock:
+            file = self._opened.get(number)
+            if file is None:
+                file = self._opened[number] = _OpenFile(self._path(number))
+                if len(self._opened) > FILES_OPEN_MAX:
+                    self._opened.popitem(last=False)
+            else:
+                self._opened.move_to_end(number)
+            return file
+
+
+class _OpenFile:
+    """A descriptor that lives as long as anybody reads by it, so that none is closed, or reused, under a reader."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = -1
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def read(self, start: int, length: int) -> bytes:
+        # As a method, for then the caller's frame holds the object until the bytes are read.
+        data = os.pread(self._descriptor, length, start)
+        while 0 < len(data) < length:
+            more = os.pread(self._descriptor, length - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+
+def _flush(descriptor: int) -> None:
+    """Everything written so far is on the disk when this returns."""
+    try:
+        if sys.platform == "darwin":
+            # There, fsync leaves the data in the disk's cache.
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(descriptor)
+    except OSError as error:
+        raise FlushFailed(error.errno, error.strerror) from error
+
+
+def flush_names(folder: Path) -> None:
+    """The files created in a folder are found there after a crash."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def byte_count(parts: Iterable[Buffer]) -> int:
+    """In bytes also for views of wider items, whose `len` counts items."""
+    return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+
+
+def _write_file(path: Path, parts: list[Buffer]) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        for first in range(0, len(parts), _PARTS_PER_WRITE):
+            _write_parts(descriptor, parts[first : first + _PARTS_PER_WRITE])
+        _flush(descriptor)
+    finally:
+        os.close(descriptor)
+    return byte_count(parts)
+
+
+def _write_parts(descriptor: int, parts: list[Buffer]) -> None:
+    written = os.writev(descriptor, parts)
+    if written == byte_count(parts):
+        return
+    # Rare (a signal, a disk just filling up), so a copy of the rest costs nothing that matters.
+    rest = memoryview(b"".join(parts))[written:]
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

@@ -1,0 +1,72 @@
+"""The hubs that the same tests are run on, each able to close and open again on what it has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import restante
+from restante.client.surface import Hub
+from restante.ports.content import OriginPort
+from restante.ports.store import Store
+from restante.settings import Settings
+from tests.reference.hub import ReferenceHub
+from tests.reference.office import Office, ReferenceStore
+
+START = 1_790_000_000_000_000
+"""Where the fake clock begins: microseconds, a moment in 2026."""
+
+
+class FakeClock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += round(seconds * 1_000_000)
+
+
+class Engine(Protocol):
+    """Somewhere to keep mail. `open` may be called again once the hub it gave was closed."""
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub: ...
+
+
+class MemoryEngine:
+    def __init__(self, folder: Path) -> None:
+        from restante.stores.memory import MemoryStore
+
+        self.store: Store = MemoryStore()
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return restante.open(None, settings=settings, origins=origins, clock=clock, store=self.store)
+
+
+class SqliteEngine:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return restante.open(self.folder, settings=settings, origins=origins, clock=clock)
+
+
+class ReferenceEngine:
+    """The reference passes the same tests: it is a fake that must keep what the real thing keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = ReferenceStore()
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return ReferenceHub(Office(self.store, settings, origins, clock))
+
+
+ENGINES: dict[str, Callable[[Path], Engine]] = {
+    "memory": MemoryEngine,
+    "sqlite": SqliteEngine,
+    "reference": ReferenceEngine,
+}

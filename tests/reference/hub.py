@@ -1,0 +1,169 @@
+"""`ReferenceHub`: the surface of `restante.client.surface`, obeying the rules as written, one call at a time."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Literal, Self
+
+from restante import errors
+from restante.client import surface
+from restante.errors import Fault
+from restante.model.message import Message
+
+from . import intake
+from .intake import as_microseconds, as_time, page_size
+from .mailbox import Letter
+from .office import Office
+from .recipient import ReferenceRecipient
+
+
+class ReferenceHub:
+    """Also a `Producer`: sending is all that one does."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office
+        self.store = office.store
+
+    # Publishing.
+
+    @property
+    def producer(self) -> surface.Producer:
+        return self
+
+    def send(self, messages: surface.Sendable, *, partition: int | None = None) -> surface.Receipt:
+        if partition is not None and not 0 <= partition < self.office.settings.partition_count:
+            raise errors.PartitionUnknown("there is no such partition")
+        with self.store.changed:
+            sent = intake.listed(messages)
+            reachable = {name for name, port in self.office.origins.items() if port.content is not None}
+            intake.raise_faults(intake.faults_of(sent, content_origins=reachable))
+            completed = [intake.completed(message) for message in sent]
+            intake.raise_faults(self._misplaced(completed, partition))
+            new = self._new_messages(completed)
+            receipt = self._store(new, duplicates=len(sent) - len(new))
+            self.store.changed.notify_all()
+            return receipt
+
+    def _misplaced(self, messages: list[Message], partition: int | None) -> list[Fault]:
+        return [
+            Fault(index=index, code="partition_mismatch", detail="of another partition", id=message.id)
+            for index, message in enumerate(messages)
+            if partition is not None and self.partition_of(message.recipient) != partition
+        ]
+
+    def _new_messages(self, messages: list[Message]) -> list[Message]:
+        """Those that are no duplicates; raises when any is in conflict, or was erased."""
+        new: dict[tuple[str, str | None], Message] = {}
+        faults = []
+        for index, message in enumerate(messages):
+            code = self._standing(message, new.get((message.recipient, message.id)))
+            if code == "new":
+                new[message.recipient, message.id] = message
+            elif code != "duplicate":
+                faults.append(Fault(index=index, code=code, detail=code, id=message.id))
+        intake.raise_faults(faults)
+        return list(new.values())
+
+    def _standing(self, message: Message, sent_before: Message | None) -> str:
+        assert message.id is not None
+        mailbox = self.store.mailbox(message.recipient)
+        if message.id in mailbox.erased:
+            return "message_erased"
+        letter = mailbox.letter(message.id)
+        known = letter.message if letter is not None else sent_before
+        if known is None:
+            return "new"
+        return "duplicate" if intake.content_key(known) == intake.content_key(message) else "message_conflict"
+
+    def _store(self, messages: list[Message], *, duplicates: int) -> surface.Receipt:
+        numbers: dict[int, list[int]] = {}
+        for message in messages:
+            partition = self.partition_of(message.recipient)
+            number = self.office.take_number(message.recipient)
+            numbers.setdefault(partition, []).append(number)
+            expires_at = None if message.expires_at is None else as_microseconds(message.expires_at)
+            letter = Letter(message, number, published_at=self.office.clock(), expires_at=expires_at)
+            self.store.mailbox(message.recipient).letters.append(letter)
+        receipts = tuple(
+            surface.PartitionReceipt(partition=partition, first_sequence_number=of[0], last_sequence_number=of[-1])
+            for partition, of in sorted(numbers.items())
+        )
+        return surface.Receipt(accepted=len(messages), duplicates=duplicates, partitions=receipts)
+
+    # Looking.
+
+    def recipient(self, name: str) -> ReferenceRecipient:
+        return ReferenceRecipient(self.office, name)
+
+    def recipients(
+        self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None
+    ) -> surface.RecipientPage:
+        with self.store.changed:
+            listed = [summary for name in self.store.mailboxes for summary in self._summary(name)]
+        if order == "waiting":
+            listed.sort(key=lambda summary: (-summary.waiting, summary.recipient))
+        else:
+            listed.sort(key=lambda summary: (summary.oldest, summary.recipient))
+        start = int(after or 0)
+        end = start + page_size(limit)
+        return surface.RecipientPage(
+            recipients=tuple(listed[start:end]),
+            next=str(end) if end < len(listed) else None,
+            as_of=as_time(self.office.clock()),
+        )
+
+    def _summary(self, name: str) -> list[surface.RecipientSummary]:
+        waiting = self.store.mailbox(name).waiting(self.office.clock())
+        if not waiting:
+            return []
+        oldest = as_time(min(letter.published_at for letter in waiting))
+        partition = self.partition_of(name)
+        return [surface.RecipientSummary(recipient=name, waiting=len(waiting), oldest=oldest, partition=partition)]
+
+    def partitions(self) -> tuple[surface.PartitionStatus, ...]:
+        waiting = dict.fromkeys(range(self.office.settings.partition_count), 0)
+        for name, mailbox in self.store.mailboxes.items():
+            waiting[self.partition_of(name)] += len(mailbox.waiting(self.office.clock()))
+        return tuple(
+            surface.PartitionStatus(
+                partition=partition,
+                visible_sequence=self.store.counters.get(partition, 0),
+                waiting=count,
+                unfiled=0,
+            )
+            for partition, count in waiting.items()
+        )
+
+    def partition_of(self, recipient: str) -> int:
+        return self.office.partition_of(recipient)
+
+    # Housekeeping.
+
+    def file(self) -> int:
+        return 0
+
+    def expire(self) -> int:
+        with self.store.changed:
+            return sum(self._expire(name) for name in self.store.mailboxes)
+
+    def _expire(self, name: str) -> int:
+        mailbox = self.store.mailbox(name)
+        before = [letter for letter in mailbox.letters if mailbox.unsettled_expired(letter, self.office.clock())]
+        self.office.record_change(name, before)
+        return mailbox.expire(self.office.clock())
+
+    def retain(self) -> int:
+        with self.store.changed:
+            oldest = self.office.clock() - round(self.office.settings.collected_retention_seconds * 1_000_000)
+            return sum(mailbox.retain(oldest) for mailbox in self.store.mailboxes.values())
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

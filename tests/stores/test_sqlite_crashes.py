@@ -1,0 +1,223 @@
+"""The SQLite engine when the machine goes down, and when there is no room."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from restante.errors import StorageFull, Unavailable
+from restante.limits import KIB, MIB
+from restante.model.changes import BlobKey, Changes, Space
+from restante.ports.store import Store
+from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.schema import PAGE_BYTES
+
+CHECKOUT = Path(__file__).parents[2]
+JOURNAL_HEADER_BYTES = 32
+FRAME_BYTES = 24 + PAGE_BYTES
+COMMITS = 6
+LARGE_SIZE = 300 * KIB
+
+
+def numbered_commit(number: int) -> Changes:
+    """Every third has a blob that lies in a file; the others' is large enough for several pages."""
+    size = LARGE_SIZE if number % 3 == 0 else 6_000
+    changes = Changes(blobs=[(BlobKey(1, number), [bytes([number]) * size])])
+    changes.put(0, Space.RUN, bytes([number]), str(size).encode())
+    changes.put(1, Space.META, b"last", bytes([number]))
+    return changes
+
+
+def last_whole_commit(store: Store) -> int:
+    """The number of the last commit; everything up to it is there, and nothing of a later one."""
+    last = (store.get(1, Space.META, b"last") or b"\x00")[0]
+    rows = store.scan(0, Space.RUN)
+    assert [key[0] for key, _ in rows] == list(range(1, last + 1))
+    assert store.blobs(1) == [BlobKey(1, number) for number in range(1, last + 1)]
+    for key, size in rows:
+        assert store.read_blob(BlobKey(1, key[0]), 0, int(size)) == key * int(size)
+    return last
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as it lies on the disk after some commits, their journal not transferred."""
+    folder = tmp_path_factory.mktemp("store")
+    store = SqliteStore.open(folder / "live")
+    store.checkpoint()
+    for number in range(1, COMMITS + 1):
+        store.commit(numbered_commit(number))
+    shutil.copytree(folder / "live", folder / "crashed", ignore=shutil.ignore_patterns("*-shm", "lock"))
+    store.close()
+    return folder / "crashed"
+
+
+def found_after(crashed: Path, folder: Path, journal: bytes) -> int:
+    shutil.copytree(crashed, folder)
+    (folder / "restante.db-wal").write_bytes(journal)
+    store = SqliteStore.open(folder)
+    last = last_whole_commit(store)
+    files = len(list((folder / "blobs").iterdir()))
+    store.close()
+    shutil.rmtree(folder)
+    assert files == last // 3
+    return last
+
+
+def test_a_journal_torn_anywhere_opens_to_a_whole_commit(crashed: Path, tmp_path: Path) -> None:
+    journal = (crashed / "restante.db-wal").read_bytes()
+    frames = range(JOURNAL_HEADER_BYTES, len(journal) + 1, FRAME_BYTES)
+    cuts = sorted({0, 7} | {cut + more for cut in frames for more in (0, 1, 24, 2_000)} - {len(journal) + 1})
+    found = [found_after(crashed, tmp_path / "torn", journal[:cut]) for cut in cuts]
+    assert found == sorted(found)
+    assert set(found) == set(range(COMMITS + 1))
+
+
+def test_a_journal_with_a_flipped_byte_opens_to_a_whole_commit_before_it(crashed: Path, tmp_path: Path) -> None:
+    journal = (crashed / "restante.db-wal").read_bytes()
+    found = []
+    for place in range(JOURNAL_HEADER_BYTES + 100, len(journal), FRAME_BYTES):
+        flipped = bytearray(journal)
+        flipped[place] ^= 0x40
+        found.append(found_after(crashed, tmp_path / "flipped", bytes(flipped)))
+    assert found == sorted(found)
+    assert set(found) == set(range(COMMITS))
+
+
+COMMIT_FOR_EVER = """
+import itertools, pathlib, sys
+from restante.stores.sqlite import SqliteStore
+from tests.stores.test_sqlite_crashes import numbered_commit
+store = SqliteStore.open(pathlib.Path(sys.argv[1]))
+for number in itertools.count(1):
+    store.commit(numbered_commit(number))
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("answers", [1, 30, 75])
+def test_a_killed_process_has_kept_what_it_answered(tmp_path: Path, answers: int) -> None:
+    command = [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) as child:
+        assert child.stdout is not None
+        answered = [int(next(child.stdout)) for _ in range(answers)]
+        child.send_signal(signal.SIGKILL)
+        answered += [int(line) for line in child.stdout]
+    store = SqliteStore.open(tmp_path)
+    assert answered[-1] <= last_whole_commit(store) <= answered[-1] + 1
+    store.close()
+
+
+# --- No room ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "restante-test", folder], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("needs the right to mount a small tmpfs")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.parametrize("size", [10_000, LARGE_SIZE])
+def test_a_full_disk_changes_nothing_and_room_lets_the_store_go_on(small_disk: Path, size: int) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(MIB))
+    store = SqliteStore.open(small_disk / "data")
+    kept = 0
+    with suppress(StorageFull):
+        for number in range(1, 1_000):
+            store.commit(Changes(blobs=[(BlobKey(0, number), [bytes([number % 256]) * size])]))
+            kept = number
+    for _ in range(3):
+        with pytest.raises(StorageFull, match="Make room"):
+            store.commit(Changes(blobs=[(BlobKey(0, kept + 1), [bytes(LARGE_SIZE)])]))
+    assert store.blobs(0) == [BlobKey(0, number) for number in range(1, kept + 1)]
+    ballast.unlink()
+    store.commit(Changes(blobs=[(BlobKey(0, kept + 1), [bytes(size)])]))
+    store.close()
+    store = SqliteStore.open(small_disk / "data")
+    assert store.blobs(0) == [BlobKey(0, number) for number in range(1, kept + 2)]
+    assert store.read_blob(BlobKey(0, kept), size - 1, 1) == bytes([kept % 256])
+    assert len(list((small_disk / "data" / "blobs").iterdir())) == (kept + 1 if size == LARGE_SIZE else 0)
+    store.close()
+
+
+def test_a_full_database_changes_nothing_and_goes_on(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path)
+    store.commit(numbered_commit(1))
+    connection = store._writer._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    with pytest.raises(StorageFull):
+        store.commit(numbered_commit(2))
+    assert last_whole_commit(store) == 1
+    connection.execute("PRAGMA max_page_count = 1000000").fetchall()
+    store.commit(numbered_commit(2))
+    assert last_whole_commit(store) == 2
+    store.close()
+
+
+# A limit on the length of files fails writes as a disk does: with EFBIG, which SQLite reports as an I/O error.
+WRITE_UNDER_A_LIMIT = """
+import os, pathlib, resource, sys
+from restante.errors import RestanteError
+from restante.model.changes import BlobKey, Changes
+from restante.stores.sqlite import SqliteStore
+from tests.stores.test_sqlite_crashes import last_whole_commit, numbered_commit
+folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+store = SqliteStore.open(folder)
+store.commit(numbered_commit(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), most))
+for limit in (None, most):
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    try:
+        store.commit(numbered_commit(2 if number % 3 else 3))
+        print("committed")
+    except RestanteError as error:
+        print(error.code, "reopen" in error.message)
+print(len(os.listdir(folder / "blobs")), store.get(0, 2, bytes([1])) is not None)
+store.close()
+store = SqliteStore.open(folder)
+print(len(store.blobs(1)))
+"""
+
+
+def under_a_limit(folder: Path, number: int, limit: int) -> list[str]:
+    command = [sys.executable, "-c", WRITE_UNDER_A_LIMIT, str(folder), str(number), str(limit)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout.splitlines()
+
+
+def test_a_blob_file_that_finds_no_room_is_removed_and_the_store_goes_on(tmp_path: Path) -> None:
+    assert under_a_limit(tmp_path, 3, 100 * KIB) == ["storage_full False", "committed", "1 True", "2"]
+
+
+def test_after_an_io_error_the_store_writes_nothing_until_it_is_reopened(tmp_path: Path) -> None:
+    shown = under_a_limit(tmp_path, 2, 20 * KIB)
+    assert shown == ["unavailable False", "unavailable True", "0 True", "1"]
+
+
+def test_a_blob_folder_out_of_reach_is_unavailable_until_it_is_back(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path)
+    store.commit(numbered_commit(3))
+    (tmp_path / "blobs").rename(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable):
+        store.commit(numbered_commit(6))
+    (tmp_path / "elsewhere").rename(tmp_path / "blobs")
+    store.commit(numbered_commit(6))
+    assert store.blobs(1) == [BlobKey(1, 3), BlobKey(1, 6)]
+    store.close()

@@ -1,0 +1,205 @@
+"""Holds the documentation against the code: reports everything missing, stale or broken, and fails on any.
+
+A name counts as documented when it stands in code type (between backticks, or in a fenced block) on its page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import tomllib
+import typing
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import typer
+from mkdocs.config import load_config
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+LINK = re.compile(
+    r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s+(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE
+)
+UPPER_CASE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+UNITS = {"KIB", "MIB", "GIB"}  # In limits.py, yet no limits.
+
+
+# Pages
+
+
+def code_on(page: str) -> list[str]:
+    """The pieces of code type on a page of docs/; none when the page is missing (which the caller then reports)."""
+    path = DOCS / page
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [match[0] for match in FENCE.finditer(text)] + [match[2] for match in SPAN.finditer(FENCE.sub("", text))]
+
+
+def words_on(page: str) -> set[str]:
+    return {word for piece in code_on(page) for word in WORD.findall(piece)}
+
+
+def missing(what: str, names: Iterable[str], page: str) -> Iterator[str]:
+    """A problem for each name that the page does not have."""
+    written = words_on(page)
+    return (f"docs/{page}: {what} `{name}` is missing" for name in sorted(set(names) - written))
+
+
+# Errors, settings, limits, commands, dependencies
+
+
+def subclasses(parent: type[object]) -> Iterator[type[object]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def check_errors() -> Iterator[str]:
+    errors = importlib.import_module("restante.errors")
+    codes = {str(vars(error)["code"]) for error in subclasses(errors.RestanteError) if "code" in vars(error)}
+    yield from missing("error code", codes, "reference/errors.md")
+
+
+def structs_in(kind: object) -> Iterator[type[msgspec.Struct]]:
+    """The Structs that a type annotation speaks of, at any depth of its arguments."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for argument in typing.get_args(kind):
+        yield from structs_in(argument)
+
+
+def fields_of(struct: type[msgspec.Struct]) -> Iterator[str]:
+    for field in msgspec.structs.fields(struct):
+        yield field.encode_name
+        for nested in structs_in(field.type):
+            yield from fields_of(nested)
+
+
+def check_settings() -> Iterator[str]:
+    settings = importlib.import_module("restante.settings")
+    yield from missing("setting", fields_of(settings.Settings), "reference/settings.md")
+
+
+def check_limits() -> Iterator[str]:
+    page = "reference/limits.md"
+    limits = {name for name in vars(importlib.import_module("restante.limits")) if name.isupper()} - UNITS
+    yield from missing("limit", limits, page)
+    stale = {word for word in words_on(page) if UPPER_CASE.fullmatch(word)} - limits
+    yield from (f"docs/{page}: `{name}` is no limit of restante.limits" for name in sorted(stale))
+
+
+def commands_of(app: typer.Typer, path: str) -> Iterator[str]:
+    """The full name of each command that is not hidden, such as `restante tour`."""
+    for command in app.registered_commands:
+        if not command.hidden:
+            name = command.name or getattr(command.callback, "__name__", "").rstrip("_").replace("_", "-")
+            yield f"{path} {name}"
+    for group in app.registered_groups:
+        if group.typer_instance is not None and not group.hidden:
+            name = group.name or group.typer_instance.info.name
+            yield from commands_of(group.typer_instance, f"{path} {name}" if name else path)
+
+
+def check_commands() -> Iterator[str]:
+    page = "reference/commands.md"
+    app = getattr(importlib.import_module("restante.cli"), "app", None)
+    if not isinstance(app, typer.Typer):
+        yield "restante.cli: there is no Typer named `app`"
+        return
+    code = "\n".join(code_on(page))
+    for command in commands_of(app, "restante"):
+        if not re.search(rf"{re.escape(command)}(?![\w-])", code):
+            yield f"docs/{page}: command `{command}` is missing"
+
+
+def check_dependencies() -> Iterator[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted: list[str] = list(project["project"]["dependencies"])
+    for extra in project["project"].get("optional-dependencies", {}).values():
+        wanted += extra
+    for group in project["dependency-groups"].values():
+        wanted += [entry for entry in group if isinstance(entry, str)]
+    names = {match[0] for match in map(WORD.match, wanted) if match}
+    yield from missing("dependency", names - {project["project"]["name"]}, "internals/dependencies.md")
+
+
+# Links and navigation
+
+
+def links_of(path: Path) -> Iterator[str]:
+    """The relative targets that a page links to, without their anchors."""
+    text = SPAN.sub("", FENCE.sub("", path.read_text(encoding="utf-8")))
+    for match in LINK.finditer(text):
+        target = (match[1] or match[2] or match[3]).partition("#")[0]
+        if target and "://" not in target and not target.startswith("mailto:"):
+            yield target
+
+
+def check_links() -> Iterator[str]:
+    pages = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    if not (ROOT / "README.md").exists():
+        yield "README.md: is missing"
+    for page in pages:
+        for target in links_of(page):
+            if not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)}: the link to {target} leads nowhere"
+
+
+def pages_in(nav: object) -> Iterator[str]:
+    """The pages that a navigation tree of lists, dicts and paths names."""
+    if isinstance(nav, str):
+        if "://" not in nav:
+            yield nav
+    elif isinstance(nav, dict):
+        for entry in nav.values():
+            yield from pages_in(entry)
+    elif isinstance(nav, list):
+        for entry in nav:
+            yield from pages_in(entry)
+
+
+def check_navigation() -> Iterator[str]:
+    """Everything in docs/ can be reached: from the navigation, or by links from there on."""
+    config = load_config(str(ROOT / "mkdocs.yml"))
+    named = [*pages_in(config["nav"]), *map(str, config["extra_css"]), *map(str, config["extra_javascript"])]
+    waiting = [(DOCS / page).resolve() for page in named]
+    yield from (f"mkdocs.yml: docs/{page} is missing" for page in named if not (DOCS / page).exists())
+    reached: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in reached or not path.is_file():
+            continue
+        reached.add(path)
+        if path.suffix == ".md":
+            waiting += [(path.parent / target).resolve() for target in links_of(path)]
+    for path in sorted(DOCS.rglob("*")):
+        if path.is_file() and path.resolve() not in reached:
+            yield f"{path.relative_to(ROOT)}: nothing in the navigation leads to it"
+
+
+CHECKS = (
+    check_errors,
+    check_settings,
+    check_limits,
+    check_commands,
+    check_dependencies,
+    check_links,
+    check_navigation,
+)
+
+
+def main() -> int:
+    problems = [problem for check in CHECKS for problem in check()]
+    for problem in problems:
+        print(problem)
+    print(f"docs against code: {len(problems)} problems" if problems else "docs against code: all true")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
