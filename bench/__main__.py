@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     scale = QUICK if options.quick else FULL if options.full else NORMAL
     chosen = [name for name in workloads.ORDER if not options.only or name in options.only]
+    failures = _watch_threads()
     with _data_folder(options.data) as folder:
         report = Report(
             command=shlex.join(["python", "-m", "bench", *arguments]),
@@ -42,7 +44,21 @@ def main(arguments: Sequence[str]) -> int:
         bench = Bench(scale, root=folder, kept=options.data or folder, display=Display())
         _run(report, chosen, bench, options.json or _results_path(scale, options.only))
     report.print(Console(width=None if sys.stdout.isatty() else 160))
-    return 0
+    for failure in failures:
+        print(f"The figures are not to be trusted: {failure}")
+    return int(bool(failures))
+
+
+def _watch_threads() -> list[str]:
+    """A background thread that fails makes no noise, but the hub is not whole any more: it is told at the end."""
+    failures: list[str] = []
+
+    def note(failed: threading.ExceptHookArgs) -> None:
+        threading.__excepthook__(failed)
+        failures.append(f"the thread {failed.thread and failed.thread.name} died of {failed.exc_value!r}")
+
+    threading.excepthook = note
+    return failures
 
 
 def _run(report: Report, chosen: Sequence[str], bench: Bench, path: Path) -> None:

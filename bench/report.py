@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.outcome import Figure, Line, Outcome
+from bench.outcome import Figure, Line, Outcome, bytes_text, seconds_text
 from bench.scale import QUICK, Scale
 
 
@@ -61,8 +61,14 @@ class Report:
             console.print(note, style="dim")
 
     def _notes(self) -> Sequence[str]:
-        facts = ", ".join(f"{name} {value}" for name, value in self.machine.items())
+        facts = ", ".join(f"{name} {_fact(name, value)}" for name, value in self.machine.items())
         return [f"machine: {facts}", *(note for outcome in self.outcomes.values() for note in outcome.notes)]
+
+
+def _fact(name: str, value: object) -> str:
+    if name.endswith("_seconds") and isinstance(value, float):
+        return seconds_text(value)
+    return bytes_text(value) if name.endswith("_bytes") and isinstance(value, int) else str(value)
 
 
 def _cells(line: Line) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from restante.client import asynchronous, sync
-from restante.errors import InvalidRequest
+from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
 from restante.ports.clock import Clock
@@ -24,6 +24,16 @@ from restante.stores.sqlite import SqliteStore
 def system_clock() -> int:
     """Microseconds since 1970 UTC."""
     return time.time_ns() // 1_000
+
+
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """The store of a data folder that is there already, without a hub: for those who look after it."""
+    path = Path(os.fspath(folder))
+    if not (path / "restante.db").is_file():
+        lost = (path / "blobs").is_dir()
+        detail = "the database is missing, yet there are blobs; restore it from a backup" if lost else "no database is in it"
+        raise (DataDamaged if lost else InvalidRequest)(f"{path} is not a data folder of Restante: {detail}.")
+    return SqliteStore.open(path)
 
 
 def open_hub(

@@ -113,7 +113,14 @@ def view_mailbox(hub: surface.Hub, name: str, is_given: IsGiven) -> dict[str, ob
     }
 
 
-def same_reason(real: surface.Reason, reference: surface.Reason) -> bool:
-    """A hub may forget, on being reopened, that an origin did not deliver; then it says that it would ask again."""
-    forgotten = (surface.Reason.READY, surface.Reason.ORIGIN_DID_NOT_DELIVER)
-    return real is reference or (real, reference) == forgotten
+def difference(got: object, expected: object) -> str:
+    """Where two views first differ, in one line."""
+    if isinstance(got, dict) and isinstance(expected, dict):
+        keys = [key for key in expected if got.get(key) != expected[key]]
+        return f"{keys[0]}: {difference(got.get(keys[0]), expected[keys[0]])}" if keys else f"{got} ≠ {expected}"
+    if isinstance(got, list | tuple) and isinstance(expected, list | tuple) and list(got[:1]) == list(expected[:1]):
+        for at, (one, other) in enumerate(zip(got, expected, strict=False)):
+            if one != other:
+                return f"[{at}] {difference(one, other)}"
+        return f"{len(got)} ≠ {len(expected)} of them: {got} ≠ {expected}"
+    return f"{got!r} ≠ {expected!r}"

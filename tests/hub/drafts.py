@@ -32,6 +32,7 @@ GROUPINGS: tuple[dict[str, str], ...] = (
     {"charges": "master", "points": "master", "series": "master"},
     {"points": "pairs", "series": "pairs"},
 )
+UNHEARD_OF = "unheard-of"
 
 
 class Draft(NamedTuple):
@@ -70,7 +71,7 @@ def often(usual: Any, *others: Any) -> SearchStrategy[Any]:
     return st.sampled_from([*[usual] * (2 * len(others) + 1), *others])
 
 
-RECIPIENT: SearchStrategy[str] = st.sampled_from((*[RECIPIENTS[0]] * 5, *RECIPIENTS))
+RECIPIENT: SearchStrategy[str] = st.sampled_from((*[RECIPIENTS[0]] * 8, *RECIPIENTS))
 """Mostly the same one, so that something happens in its mailbox."""
 
 DRAFTS: SearchStrategy[Draft] = st.builds(
@@ -92,7 +93,7 @@ SERIES: SearchStrategy[list[Draft]] = st.builds(
     st.lists(
         st.sampled_from(
             [
-                *[{}] * 6,
+                *[{}] * 10,
                 {"weight": 31_200},
                 {"weight": 20_000},
                 {"bundleable": False},
@@ -108,7 +109,7 @@ SERIES: SearchStrategy[list[Draft]] = st.builds(
 )
 """Several alike but for one thing, so that cabinets have something to bundle, and something to end a bundle with."""
 
-PARCELS: SearchStrategy[list[Draft]] = st.one_of(SERIES, SERIES, st.lists(DRAFTS, min_size=1, max_size=6))
+PARCELS: SearchStrategy[list[Draft]] = st.one_of(SERIES, SERIES, SERIES, st.lists(DRAFTS, min_size=1, max_size=6))
 
 LAYOUTS: SearchStrategy[Settings] = st.builds(
     lambda grouping, strict: Settings(
@@ -136,14 +137,14 @@ REQUESTS: SearchStrategy[dict[str, Sequence[str]]] = st.sampled_from(
         {"origin_groups": ["pairs"]},
         {"origin_groups": ["series"]},
         {"origins": ["series"], "origin_groups": ["master"]},
-        {"origin_groups": ["unheard-of"]},
+        {"origin_groups": [UNHEARD_OF]},
     ]
 )
 """Whose mail is asked for; some groups are known in some layouts only."""
 
 SHAPES: SearchStrategy[dict[str, int]] = st.sampled_from(
     [
-        *[{}] * 6,
+        *[{}] * 10,
         {"max_messages": 1},
         {"max_messages": 2},
         {"max_messages": 3},

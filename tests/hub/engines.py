@@ -9,8 +9,8 @@ from typing import Protocol
 import restante
 from restante.client.surface import Hub
 from restante.ports.content import OriginPort
-from restante.ports.store import Store
 from restante.settings import Settings
+from restante.stores.memory import MemoryStore
 from tests.reference.hub import ReferenceHub
 from tests.reference.office import Office, ReferenceStore
 
@@ -39,11 +39,10 @@ class Engine(Protocol):
 
 class MemoryEngine:
     def __init__(self, folder: Path) -> None:
-        from restante.stores.memory import MemoryStore
-
-        self.store: Store = MemoryStore()
+        self.store = MemoryStore()
 
     def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        self.store = self.store.survivor()
         return restante.open(None, settings=settings, origins=origins, clock=clock, store=self.store)
 
 

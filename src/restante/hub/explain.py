@@ -59,16 +59,16 @@ def explain(core: Core, address: Address, origins: Collection[str], origin_group
 def backlog(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> Backlog:
     """Messages that wait and have not expired; what an open bundle holds waits too."""
     head = opened.head(cabinet)
-    count, oldest, first = 0, 0, 0
+    count, oldest, first = 0, 2**63 - 1, 0
     places = opened.places.get(cabinet, [])
     for chunk in chunks(core, places, after=head.head):
         numbers = chunk.numbers
         mark = head.open
         held = (numbers >= mark.first) & (numbers <= mark.last) if mark is not None else np.zeros(len(numbers), np.bool_)
         waits = waiting_mask(head, numbers) & (held | (chunk.records["expires_at"] > now))
-        if waits.any() and not count:
-            index = int(np.argmax(waits))
-            oldest, first = int(chunk.records["published_at"][index]), int(numbers[index])
+        if waits.any():
+            first = first if count else int(numbers[np.argmax(waits)])
+            oldest = min(oldest, int(chunk.records["published_at"][waits].min()))
         count += int(waits.sum())
     return Backlog(count, oldest, first)
 

@@ -29,6 +29,7 @@ from restante.model.segment import Segment, decode
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
     """One merge, if there is one worth it; gives how many runs went into it."""
     with core.filing_locks[partition.number]:
+        partition.compact_fingerprints()
         rows = choose_merge([run.row for run in partition.runs], everything=everything)
         if not rows:
             return 0

@@ -14,7 +14,7 @@ from restante import limits
 from restante.errors import InvalidRequest, MessageErased, MessageUnknown
 from restante.hub.contents import STATES, WAITING, Fates, chunk_table
 from restante.hub.core import Address, Core, parse_uuid
-from restante.hub.locating import locate
+from restante.hub.locating import Questions, locate
 from restante.hub.mailbox import Chunk, Opened, chunks, look
 from restante.model.answers import HistoryPage
 from restante.model.change import ChangeKind, ChangeRecord, decode_change
@@ -90,22 +90,19 @@ def history(
     low, high = after or 0, before if before is not None else 2**63 - 1
     with core.pins.reading():
         table = _page(core, look(core, address), (low, high), state, size, backwards=backwards)
-    messages = _within_bytes(to_messages(table), backwards=backwards)
-    full = len(messages) == size or len(messages) < table.num_rows
+    kept = _within_bytes(table, backwards=backwards)
+    messages = to_messages(kept)
+    full = kept.num_rows == size or kept.num_rows < table.num_rows
     end = messages[0 if backwards else -1].sequence_number if messages else None
     return HistoryPage(messages=messages, next=end if full else None)
 
 
-def _within_bytes(messages: tuple[Message, ...], *, backwards: bool) -> tuple[Message, ...]:
+def _within_bytes(table: pa.Table, *, backwards: bool) -> pa.Table:
     """An answer ends where its data would exceed the bound; at least one message is given."""
-    ordered = messages[::-1] if backwards else messages
-    total = 0
-    for index, message in enumerate(ordered):
-        total += len(message.data) if isinstance(message.data, bytes) else 1024 * (message.weight or 1)
-        if total > limits.HISTORY_BYTES_MAX and index:
-            ordered = ordered[:index]
-            break
-    return ordered[::-1] if backwards else ordered
+    lengths = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
+    total = np.cumsum(lengths[::-1] if backwards else lengths)
+    fitting = max(1, int(np.searchsorted(total, limits.HISTORY_BYTES_MAX, side="right")))
+    return table.slice(max(0, table.num_rows - fitting)) if backwards else table.slice(0, fitting)
 
 
 def _page(
@@ -190,7 +187,7 @@ class _Rows:
 def _rows_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, rows: NDArray[np.int64]) -> pa.Table:
     """Some rows of a chunk; what lies between the first and the last is read along."""
     first, last = int(rows[0]), int(rows[-1]) + 1
-    span = Chunk(chunk.stored, chunk.row + first, chunk.records[first:last])
+    span = chunk.part(first, last)
     table = chunk_table(core, cabinet, span, fates.take(np.arange(first, last)))
     return table if len(rows) == last - first else table.take(pa.array(rows - first))
 
@@ -223,10 +220,10 @@ def find_row(core: Core, address: Address, message_id: str) -> Located:
     heads = core.heads(address)
     memory = core.partitions[address.partition]
     _, numbers = memory.fingerprints.find(fingerprints(hashes, words))
-    for found in locate(core.store, memory.runs, np.repeat(hashes, len(numbers)), numbers):
+    for found in locate(core.store, memory.runs, Questions(hashes, np.zeros(len(numbers), np.int64), numbers)):
         for index in np.flatnonzero((found.records["id"] == words[0]).all(axis=1)).tolist():
             cabinet = Cabinet(*found.stored.segment.cabinet(int(found.drawer[index])))
-            chunk = Chunk(found.stored, int(found.row[index]), found.records[index : index + 1])
+            chunk = Chunk.of(found.stored, int(found.row[index]), found.records[index : index + 1])
             located = _located(core, address, cabinet, chunk, heads.get(cabinet, EMPTY_HEAD))
             if located is not None and cabinet.recipient == address.recipient:
                 return located

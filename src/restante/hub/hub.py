@@ -17,7 +17,7 @@ from restante.hub.content import content_of
 from restante.hub.core import Core, parse_uuid, uuid_text
 from restante.hub.listing import Listings, Order
 from restante.hub.opening import open_partitions
-from restante.hub.publish import Publish, check_partition, checked, plan_publishes
+from restante.hub.publish import Publish, check_partition, checked, large_publish, plan_publishes
 from restante.model import intake
 from restante.model.answers import (
     BundleAnswer,
@@ -69,17 +69,17 @@ class Hub:
         core = self._core
         check_partition(core, partition)
         if isinstance(sent, Message):
-            return Publish(messages=(sent,), partition=partition)
+            return Publish((sent,), partition=partition)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
             _check_messages(sent)
-            return Publish(messages=tuple(sent), partition=partition)
+            return Publish(tuple(sent), partition=partition)
         allowed = core.claim_check_origins()
         if isinstance(sent, Sequence):
             _check_messages(sent)
             columns = checked(intake.from_messages(sent, claim_check_origins=allowed))
         else:
             columns = checked(intake.from_arrow(sent, claim_check_origins=allowed))
-        return Publish(columns=columns, partition=partition)
+        return large_publish(core, columns, partition)
 
     def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
         request = self.request(sent, partition=partition)

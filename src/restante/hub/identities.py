@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -10,15 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.core import Core
-from restante.hub.locating import Found, locate
+from restante.hub.locating import Found, Questions, locate
+from restante.hub.partitions import Partition
 from restante.hub.reading import with_data
 from restante.model.arrival import Arrivals, Grouped, group
 from restante.model.changes import Space
 from restante.model.erasure import digests
 from restante.model.head import EMPTY_HEAD, decode_head, stored_mask
+from restante.model.identity import Fingerprints, Known
 from restante.model.keys import Cabinet, cabinet_key
 from restante.model.message import MessageColumns
 from restante.model.rows import BUNDLEABLE, INLINE
+from restante.model.texts import Texts
 
 Mask = NDArray[np.bool_]
 RowNumbers = NDArray[np.int64]
@@ -31,17 +36,61 @@ class Verdict(IntEnum):
     ERASED = 3
 
 
-def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> NDArray[np.int8]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a partition knew when arrivals were judged against it."""
+
+    levels: tuple[Known, ...]
+    forgotten: int
+    erasures: int
+
+    @staticmethod
+    def of(partition: Partition) -> _Seen:
+        return _Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.erasures)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Arrivals with the verdict on each, and what it rests on."""
+
+    arrivals: Arrivals
+    grouped: Grouped
+    verdict: NDArray[np.int8]
+    seen: dict[int, _Seen]
+
+
+def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
     """The verdict on each arrival, the requests (rows start[i] to start[i + 1]) taken in order.
 
     A request with a conflict or an erased message will be refused whole, so its messages count for none after it.
     """
     verdict = np.zeros(len(arrivals), np.int8)
     grouped = group(arrivals)
-    for partition, first, last in zip(grouped.partitions, grouped.borders[:-1], grouped.borders[1:], strict=True):
-        _judge_stored(core, arrivals, partition, grouped.rows[first:last], verdict)
+    seen = {partition: _Seen.of(core.partitions[partition]) for partition in grouped.partitions}
+    for partition, rows in grouped.parts():
+        _judge_stored(core, arrivals, partition, rows, verdict)
     _judge_twins(arrivals, grouped, start, accepted, verdict)
-    return verdict
+    return Judged(arrivals, grouped, verdict, seen)
+
+
+def holds(core: Core, judged: Judged) -> bool:
+    """Whether the verdict is still right: nothing of the same identity came or went since."""
+    for partition, rows in judged.grouped.parts():
+        seen, memory = judged.seen[partition], core.partitions[partition]
+        if (seen.forgotten, seen.erasures) != (memory.counters.forgotten, memory.erasures):
+            return False
+        known = {id(level) for level in seen.levels}
+        newer = Fingerprints(tuple(level for level in memory.fingerprints.levels if id(level) not in known))
+        if len(newer.find(judged.arrivals.fingerprint[rows])[0]):
+            return False
+    return True
+
+
+def disjoint(judged: Sequence[Judged]) -> bool:
+    """Whether no two of these have arrivals that may be of one identity."""
+    prints = [np.unique(one.arrivals.fingerprint) for one in judged]
+    together = np.sort(np.concatenate(prints))
+    return not bool((together[1:] == together[:-1]).any())
 
 
 def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbers, verdict: NDArray[np.int8]) -> None:
@@ -54,8 +103,8 @@ def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbe
     if not len(index):
         return
     asked = rows[index]
-    hashes = arrivals.recipient_hash[arrivals.columns.recipient.codes[asked]]
-    for found in locate(core.store, memory.runs, hashes, number):
+    code = arrivals.columns.recipient.codes[asked].astype(np.int64)
+    for found in locate(core.store, memory.runs, Questions(arrivals.recipient_hash, code, number)):
         _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict)
 
 
@@ -68,16 +117,21 @@ def _compare(
     verdict: NDArray[np.int8],
 ) -> None:
     """Rows of arrivals against the stored rows with their fingerprints, in full."""
-    stored = found.stored
-    recipients = stored.segment.recipients.take(pa.array(found.drawer))
-    own = columns.recipient.values.take(pa.array(columns.recipient.codes[asked]))
-    same = (found.records["id"] == columns.id[asked]).all(axis=1) & _equal(recipients, own)
+    recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
+    same = recipient == columns.recipient.codes[asked]
+    same &= (found.records["id"] == columns.id[asked]).all(axis=1)
     same &= _kept(core, partition, found, same)
     if not same.any():
         return
     found, asked = found.only(same), asked[same]
     equal = _same_content(core, columns, asked, found)
     verdict[asked] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
+
+
+def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
+    """The code that each name has in a column of texts, -1 if none: then texts are compared as numbers."""
+    codes = pc.index_in(names, texts.values).fill_null(-1)
+    return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _equal(one: pa.Array, other: pa.Array) -> Mask:
@@ -100,21 +154,24 @@ def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
 def _same_content(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
     """Origin, kind, bundleable, weight and data decide."""
     segment, records = found.stored.segment, found.records
-    lines = segment.drawers[found.drawer]
-    origins, kinds = pa.array(segment.names.origins, pa.string()), pa.array(segment.names.kinds, pa.string())
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
     same = records["weight"] == columns.weight[asked]
     same &= (records["flags"] & (BUNDLEABLE | INLINE)) == flags
-    same &= _equal(origins.take(pa.array(lines["origin"])), columns.origin.take(asked).to_array())
-    same &= _equal(kinds.take(pa.array(lines["kind"])), columns.kind.take(asked).to_array())
+    for texts, names, field in (
+        (columns.origin, segment.names.origins, "origin"),
+        (columns.kind, segment.names.kinds, "kind"),
+    ):
+        code = _codes_in(texts, pa.array(names, pa.string()))[segment.drawers[field]]
+        same &= code[found.drawer] == texts.codes[asked]
     return same & _same_data(core, columns, asked, found)
 
 
 def _same_data(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
-    first = int(found.row.min())
-    span = found.span[first - found.span_row : int(found.row.max()) + 1 - found.span_row]
-    piece = with_data(core.store, found.stored, first, span)
-    stored = piece.data_column().take(pa.array(found.row - first))
+    first, last = int(found.row[0]), int(found.row[-1]) + 1
+    piece = with_data(core.store, found.stored, first, found.span[first - found.span_row : last - found.span_row])
+    stored = piece.data_column()
+    if len(stored) != len(found.row):
+        stored = stored.take(pa.array(found.row - first))
     return _equal(stored, columns.data.take(pa.array(asked)))
 
 

@@ -45,10 +45,15 @@ class Chunk:
     stored: Stored
     row: int
     records: RecordArray
+    numbers: Numbers
 
-    @property
-    def numbers(self) -> Numbers:
-        return self.records["place"].astype(np.int64) + self.stored.base
+    @staticmethod
+    def of(stored: Stored, row: int, records: RecordArray) -> Chunk:
+        return Chunk(stored, row, records, records["place"].astype(np.int64) + stored.base)
+
+    def part(self, first: int, last: int) -> Chunk:
+        """Its rows first to last (exclusive)."""
+        return Chunk(self.stored, self.row + first, self.records[first:last], self.numbers[first:last])
 
 
 def look(core: Core, address: Address) -> Opened:
@@ -110,7 +115,7 @@ def chunks(core: Core, places: Sequence[Place], *, after: int = 0, last: int = 2
         while index < len(wanted) and _continues(begin, end, wanted[index]):
             end += wanted[index].count
             index += 1
-        yield Chunk(begin.stored, begin.row, read_records(core.store, begin.stored, begin.row, end))
+        yield Chunk.of(begin.stored, begin.row, read_records(core.store, begin.stored, begin.row, end))
 
 
 def _continues(begin: Place, end: int, place: Place) -> bool:

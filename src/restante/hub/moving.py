@@ -23,5 +23,5 @@ def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> i
     segments = mailbags(arrivals, np.zeros(1, np.int64), published_at=published_at, key=core.deed.key)
     put_mailbag(core, draft, segments, number, 1)
     fingerprint, numbers = arrivals.fingerprint, np.array([number], np.int64)
-    draft.applies.append(lambda: core.partitions[address.partition].fingerprints.add(fingerprint, numbers))
+    draft.applies.append(lambda: core.partitions[address.partition].remember(fingerprint, numbers))
     return number

@@ -71,7 +71,4 @@ def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
             hashes = np.repeat(segment.recipient_hash, segment.drawers["count"])
             prints.append(fingerprints(hashes, records["id"]))
             numbers.append(records["place"].astype(np.int64) + stored.base)
-    known = Fingerprints()
-    if prints:
-        known.add(np.concatenate(prints), np.concatenate(numbers))
-    return known
+    return Fingerprints().with_more(np.concatenate(prints), np.concatenate(numbers)) if prints else Fingerprints()

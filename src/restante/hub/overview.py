@@ -67,7 +67,7 @@ def overview(core: Core, partition: Partition) -> Overview:
         _flat([last for _, last in numbers]),
         _flat([stored.segment.drawers["count"] for stored in segments]),
         listed.recipient.slice(0, drawers),
-        _flat([stored.segment.drawers["first_published"] for stored in segments]),
+        _flat([stored.segment.drawers["earliest_published"] for stored in segments]),
         _flat([stored.segment.drawers["earliest_expiry"] for stored in segments]),
         heads,
         [decode_head(value) for _, value in heads],
@@ -103,7 +103,7 @@ def _joined(stretches: list[Stretch], keys: list[bytes], hash_key: int) -> Cabin
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Of each drawer: how many of its rows lie beyond its cabinet's head, and when the first of those was published."""
+    """Of each drawer: how many of its rows lie beyond its cabinet's head, and when the oldest of those was published."""
 
     count: NDArray[np.int64]
     published: NDArray[np.int64]
@@ -130,4 +130,6 @@ def _divide(
     keys = (of_row << 32) | records["place"]
     position = np.searchsorted(keys, (drawer << 32) | (head - stored.base), side="right")
     end = lines["row"][drawer].astype(np.int64) + lines["count"][drawer]
-    return end - position, records["published_at"][np.minimum(position, len(records) - 1)]
+    borders = np.column_stack([position, end]).reshape(-1)
+    published = np.append(records["published_at"], 0)
+    return end - position, np.minimum.reduceat(published, borders)[::2]

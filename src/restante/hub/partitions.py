@@ -13,7 +13,8 @@ from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.reading import read_front
 from restante.model.changes import BlobKey, Changes, Space
 from restante.model.erasure import Erased, decode_erased
-from restante.model.identity import Fingerprints
+from restante.model.hashing import Hashes
+from restante.model.identity import Fingerprints, merge
 from restante.model.keys import number_key
 from restante.model.run import Run, RunRow, RunState, decode_run, tier_of
 from restante.ports.store import Store
@@ -46,7 +47,7 @@ class Partition:
     """The memory of one partition. Only the committer's thread changes it; readers see whole values."""
 
     __slots__ = (
-        "_blob_lock",
+        "_lock",
         "counters",
         "erased",
         "erasures",
@@ -74,13 +75,25 @@ class Partition:
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
         self.next_blob = 1
-        self._blob_lock = threading.Lock()
+        self._lock = threading.Lock()
 
     def take_blob(self) -> BlobKey:
         """A new blob number. One that is never committed is lost, which harms nobody."""
-        with self._blob_lock:
+        with self._lock:
             self.next_blob += 1
             return BlobKey(self.number, self.next_blob - 1)
+
+    def remember(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
+        """Add the fingerprints of new messages."""
+        with self._lock:
+            self.fingerprints = self.fingerprints.with_more(fingerprints, numbers)
+
+    def compact_fingerprints(self) -> None:
+        """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""
+        while (pair := self.fingerprints.mergeable()) is not None:
+            merged = merge(*pair)
+            with self._lock:
+                self.fingerprints = self.fingerprints.with_merged(pair[0], merged)
 
     @property
     def unfiled(self) -> int:

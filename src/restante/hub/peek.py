@@ -223,11 +223,12 @@ def _trimmed(read: Sequence[Chunk], row: BundleRow) -> list[Chunk]:
     for chunk in read:
         numbers = chunk.numbers
         low, high = np.searchsorted(numbers, [row.first, row.last + 1]).tolist()
+        if not row.left_out:
+            kept.append(chunk.part(low, high))
+            continue
         gone = in_ranges(row.left_out, numbers[low:high])
-        for start, stop in _runs_of(~gone):
-            begin = low + start
-            kept.append(Chunk(chunk.stored, chunk.row + begin, chunk.records[begin : low + stop]))
-    return kept
+        kept += [chunk.part(low + start, low + stop) for start, stop in _runs_of(~gone)]
+    return [chunk for chunk in kept if len(chunk.records)]
 
 
 def _runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -25,11 +25,11 @@ from restante.errors import (
 )
 from restante.hub.committer import Request
 from restante.hub.core import Core
-from restante.hub.identities import Verdict, judge
+from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
 from restante.hub.planning import Draft, Plan
 from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
-from restante.model.arrival import Arrivals, arrive, group, mailbags, places
+from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
 from restante.model.run import Run, RunRow, RunState, SegmentRow
 from restante.model.segment import Encoded, decode
@@ -38,22 +38,69 @@ from restante.model.uuids import uuid_texts
 _ROW_BYTES = 512
 
 
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Messages laid out as mailbags, before they have numbers."""
+
+    arrivals: Arrivals
+    grouped: Grouped
+    place: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    segments: list[Encoded]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Publishes that are judged together: all small ones of a commit, or one large one.
+
+    Request i has rows start[i] to start[i + 1]. The parcel is there if everything is new.
+    """
+
+    requests: list[Publish]
+    start: NDArray[np.int64]
+    judged: Judged
+    parcel: Parcel | None = None
+
+    @property
+    def arrivals(self) -> Arrivals:
+        return self.judged.arrivals
+
+    def accepted(self) -> NDArray[np.bool_]:
+        """For each row whether its request has not been refused."""
+        fine = np.array([request.error is None for request in self.requests], np.bool_)
+        return np.repeat(fine, np.diff(self.start))
+
+
 class Publish(Request[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("columns", "messages", "partition")
+    __slots__ = ("messages", "partition", "unit")
 
-    def __init__(
-        self, *, messages: Sequence[Message] = (), columns: MessageColumns | None = None, partition: int | None = None
-    ) -> None:
-        count = len(messages) if columns is None else len(columns)
-        super().__init__(count * _ROW_BYTES + (0 if columns is None else columns.data.nbytes))
+    def __init__(self, messages: Sequence[Message], *, partition: int | None = None, size: int = 0) -> None:
+        super().__init__(len(messages) * _ROW_BYTES + size)
         self.messages = messages
-        self.columns = columns
         self.partition = partition
+        self.unit: Unit | None = None
+        """A large publish is prepared by its caller's thread."""
 
-    def __len__(self) -> int:
-        return len(self.messages) if self.columns is None else len(self.columns)
+    def count(self) -> int:
+        return len(self.messages) if self.unit is None else len(self.unit.arrivals)
+
+
+def large_publish(core: Core, columns: MessageColumns, partition: int | None) -> Publish:
+    """A publish of many messages, as far prepared as can be before the commit: judged, sorted, laid out."""
+    request = Publish((), partition=partition, size=len(columns) * _ROW_BYTES + columns.data.nbytes)
+    arrivals = _arrive(core, columns)
+    start = np.array([0, len(columns)])
+    if partition is not None:
+        _check_partition(request, arrivals.partition)
+    request.answer()
+    with core.pins.reading():
+        judged = judge(core, arrivals, start, np.ones(len(columns), np.bool_))
+    request.unit = Unit([request], start, judged)
+    if not judged.verdict.any() and len(columns):
+        request.unit.parcel = _lay_out(core, arrivals, judged.grouped)
+    return request
 
 
 def checked(columns_and_faults: tuple[MessageColumns, list[Fault]]) -> MessageColumns:
@@ -69,54 +116,64 @@ def check_partition(core: Core, partition: int | None) -> None:
         raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
 
 
-@dataclass(slots=True)
-class Sends:
-    """The publishes of one commit: request i has rows start[i] to start[i + 1] of the columns."""
-
-    requests: list[Publish]
-    start: NDArray[np.int64]
-    columns: MessageColumns
-
-    def rows(self, index: int) -> slice:
-        return slice(int(self.start[index]), int(self.start[index + 1]))
-
-    def accepted(self) -> NDArray[np.bool_]:
-        """For each row whether its request has not been refused."""
-        fine = np.array([request.error is None for request in self.requests], np.bool_)
-        return np.repeat(fine, np.diff(self.start))
-
-
 def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
     """Plan the publishes among these requests; the others are given back."""
     publishes = [request for request in requests if isinstance(request, Publish)]
     if publishes:
         draft = plan.draft()
-        _plan(core, draft, _gather(core, publishes))
+        for unit in _units(core, publishes):
+            _plan(core, draft, unit)
         plan.accept(draft)
     return [request for request in requests if not isinstance(request, Publish)]
 
 
-def _gather(core: Core, publishes: Sequence[Publish]) -> Sends:
-    """All publishes as columns. They wait side by side, so any order is theirs: the small ones first, together."""
-    small = [request for request in publishes if request.columns is None]
-    large = [request for request in publishes if request.columns is not None]
-    parts = [request.columns for request in large if request.columns is not None]
-    start = np.cumsum([0, *(len(request) for request in (*small, *large))])
-    sends = [*small, *large]
-    if small:
-        messages = [message for request in small for message in request.messages]
-        columns, faults = intake.from_messages(messages, claim_check_origins=core.claim_check_origins())
-        _refuse(sends, start, faults, InvalidMessage)
-        parts = [columns, *parts]
-    return Sends(sends, start, _with_ids(core, intake.concat(parts)))
+def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
+    """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
+    small = [request for request in publishes if request.unit is None]
+    units = [_small_unit(core, small)] if small else []
+    for request in publishes:
+        if request.unit is not None:
+            units.append(request.unit if holds(core, request.unit.judged) else _judged_again(core, [request.unit]))
+    if len(units) > 1 and not disjoint([unit.judged for unit in units]):
+        return [_judged_again(core, units)]
+    return units
 
 
-def _with_ids(core: Core, columns: MessageColumns) -> MessageColumns:
+def _small_unit(core: Core, small: list[Publish]) -> Unit:
+    messages = [message for request in small for message in request.messages]
+    columns, faults = intake.from_messages(messages, claim_check_origins=core.claim_check_origins())
+    start = np.cumsum([0, *(len(request.messages) for request in small)])
+    _refuse(small, start, faults, InvalidMessage)
+    arrivals = _arrive(core, columns)
+    for index, request in enumerate(small):
+        if request.partition is not None and request.error is None:
+            _check_partition(request, arrivals.partition[start[index] : start[index + 1]])
+    fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
+    return Unit(small, start, judge(core, arrivals, start, fine))
+
+
+def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
+    """Several units as one, in order, on what is stored now."""
+    requests = [request for unit in units for request in unit.requests]
+    columns = intake.concat([unit.arrivals.columns for unit in units])
+    start = np.cumsum([0, *(request.count() for request in requests)])
+    arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+    fine = np.repeat([request.error is None for request in requests], np.diff(start)).astype(np.bool_)
+    return Unit(requests, start, judge(core, arrivals, start, fine))
+
+
+def _arrive(core: Core, columns: MessageColumns) -> Arrivals:
     made = int(columns.made_id.sum())
-    if not made:
-        return columns
-    random = core.random(made * intake.RANDOM_BYTES_PER_ID)
-    return intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
+    if made:
+        random = core.random(made * intake.RANDOM_BYTES_PER_ID)
+        columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
+    return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+
+
+def _lay_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
+    place, counts = places(arrivals.partition, core.deed.partition_count)
+    segments = mailbags(arrivals, place, published_at=core.clock(), key=core.deed.key)
+    return Parcel(arrivals, grouped, place, counts, segments)
 
 
 def _refuse(
@@ -142,96 +199,92 @@ def _refusal(kind: type[FaultyMessages], faults: Sequence[Fault]) -> FaultyMessa
     )
 
 
-def _plan(core: Core, draft: Draft, sends: Sends) -> None:
-    arrivals = arrive(sends.columns, key=core.deed.key, partition_count=core.deed.partition_count)
-    _check_partitions(core, sends, arrivals)
-    verdict = judge(core, arrivals, sends.start, sends.accepted())
-    _refuse_verdict(sends, verdict, Verdict.CONFLICT, MessageConflict)
-    _refuse_verdict(sends, verdict, Verdict.ERASED, MessageErased)
-    stored = np.flatnonzero((verdict == Verdict.NEW) & sends.accepted())
+def _check_partition(request: Publish, partition: NDArray[np.int64]) -> None:
+    """A parcel to one partition may hold nothing for another."""
+    faults = [
+        Fault(
+            index=row,
+            code=PartitionMismatch.code,
+            field="recipient",
+            detail=f"its recipient belongs to partition {partition[row]}, not {request.partition}",
+        )
+        for row in np.flatnonzero(partition != request.partition).tolist()
+    ]
+    if faults:
+        request.error = _refusal(PartitionMismatch, faults)
+
+
+def _plan(core: Core, draft: Draft, unit: Unit) -> None:
+    verdict = unit.judged.verdict
+    if verdict.any():
+        _refuse_verdict(unit, Verdict.CONFLICT, MessageConflict)
+        _refuse_verdict(unit, Verdict.ERASED, MessageErased)
+    stored = np.flatnonzero((verdict == Verdict.NEW) & unit.accepted())
+    number = np.zeros(0, np.int64)
     if len(stored):
-        number = _store(core, draft, _taken(arrivals, stored))
-    else:
-        number = np.zeros(0, np.int64)
-    _receipts(sends, arrivals, stored, number)
+        number = _store(core, draft, unit.parcel or _parcel_of(core, unit, stored))
+    _receipts(unit, stored, number)
 
 
-def _check_partitions(core: Core, sends: Sends, arrivals: Arrivals) -> None:
-    for index, request in enumerate(sends.requests):
-        if request.partition is None or request.error is not None:
-            continue
-        rows = sends.rows(index)
-        wrong = np.flatnonzero(arrivals.partition[rows] != request.partition)
-        faults = [
-            Fault(
-                index=row,
-                code=PartitionMismatch.code,
-                field="recipient",
-                detail=f"its recipient belongs to partition {arrivals.partition[rows.start + row]}, "
-                f"not {request.partition}",
-            )
-            for row in wrong.tolist()
-        ]
-        if faults:
-            request.error = _refusal(PartitionMismatch, faults)
+def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
+    """The rows that are to be stored."""
+    if len(stored) == len(unit.arrivals):
+        return _lay_out(core, unit.arrivals, unit.judged.grouped)
+    taken = _taken(unit.arrivals, stored)
+    return _lay_out(core, taken, group(taken))
 
 
-def _refuse_verdict(
-    sends: Sends, verdict: NDArray[np.int8], bad: Verdict, kind: type[FaultyMessages]
-) -> None:
-    rows = np.flatnonzero((verdict == bad) & sends.accepted())
+_DETAILS = {
+    Verdict.CONFLICT: "a message with this id was stored for this recipient before, with other content",
+    Verdict.ERASED: "the message with this id was erased for good",
+}
+
+
+def _refuse_verdict(unit: Unit, bad: Verdict, kind: type[FaultyMessages]) -> None:
+    rows = np.flatnonzero((unit.judged.verdict == bad) & unit.accepted())
     if not len(rows):
         return
-    details = {
-        Verdict.CONFLICT: "a message with this id was stored for this recipient before, with other content",
-        Verdict.ERASED: "the message with this id was erased for good",
-    }
-    ids = uuid_texts(sends.columns.id[rows])
+    ids = uuid_texts(unit.arrivals.columns.id[rows])
     faults = [
-        Fault(index=row, code=kind.code, field="id", detail=details[bad], id=text)
+        Fault(index=row, code=kind.code, field="id", detail=_DETAILS[bad], id=text)
         for row, text in zip(rows.tolist(), ids, strict=True)
     ]
-    _refuse(sends.requests, sends.start, faults, kind)
+    _refuse(unit.requests, unit.start, faults, kind)
 
 
 def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
-    if len(rows) == len(arrivals):
-        return arrivals
     columns = arrivals.columns.take(rows)
     # Taking rows may drop recipients that no row uses any more, so the hashes are found again through the texts.
     kept = pc.index_in(columns.recipient.values, arrivals.columns.recipient.values).to_numpy(zero_copy_only=False)
     return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])
 
 
-def _store(core: Core, draft: Draft, arrivals: Arrivals) -> NDArray[np.int64]:
+def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
     """Number the messages and put their mailbags into the draft; gives the number of each."""
-    now = core.clock()
-    place, counts = places(arrivals.partition, core.deed.partition_count)
     first = np.zeros(core.deed.partition_count, np.int64)
-    for partition in np.flatnonzero(counts).tolist():
-        first[partition] = draft.take_numbers(partition, int(counts[partition]))
-        draft.add_waiting(partition, int(counts[partition]))
+    for partition in np.flatnonzero(parcel.counts).tolist():
+        first[partition] = draft.take_numbers(partition, int(parcel.counts[partition]))
+        draft.add_waiting(partition, int(parcel.counts[partition]))
     by_partition: dict[int, list[Encoded]] = {}
-    for encoded in mailbags(arrivals, place, published_at=now, key=core.deed.key):
+    for encoded in parcel.segments:
         by_partition.setdefault(encoded.group, []).append(encoded)
     for partition, segments in by_partition.items():
-        put_mailbag(core, draft, segments, int(first[partition]), int(counts[partition]))
-    draft.concerns.append(arrivals.recipient_hash)
-    number = first[arrivals.partition] + place
-    draft.applies.append(lambda: _remember(core, arrivals, number))
+        put_mailbag(core, draft, segments, int(first[partition]), int(parcel.counts[partition]))
+    draft.concerns.append(parcel.arrivals.recipient_hash)
+    number = first[parcel.arrivals.partition] + parcel.place
+    draft.applies.append(lambda: _remember(core, parcel, number))
     return number
 
 
 def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: int, count: int) -> None:
+    """A mailbag into the draft; it is in the catalog after the commit."""
     partition = core.partitions[segments[0].group]
-    places_of = []
+    laid = []
     for segment in segments:
         blob = draft.take_blob(partition.number)
         draft.blobs.append((blob, segment.parts))
-        places_of.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
-    row = RunRow(
-        places_of[0].blob, first, first + count - 1, tuple(places_of), RunState.VISIBLE, core.clock(), mailbag=True
-    )
+        laid.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
+    row = RunRow(laid[0].blob, first, first + count - 1, tuple(laid), RunState.VISIBLE, core.clock(), mailbag=True)
     draft.put_run(partition.number, row)
     run = Run.of(row, partition.number, [decode(segment.front, trusted=True) for segment in segments])
 
@@ -242,20 +295,18 @@ def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: in
     draft.applies.append(apply)
 
 
-def _remember(core: Core, arrivals: Arrivals, number: NDArray[np.int64]) -> None:
+def _remember(core: Core, parcel: Parcel, number: NDArray[np.int64]) -> None:
     """Add the fingerprints of what was stored, partition by partition."""
-    grouped = group(arrivals)
-    for partition, first, last in zip(grouped.partitions, grouped.borders[:-1], grouped.borders[1:], strict=True):
-        rows = grouped.rows[first:last]
-        core.partitions[partition].fingerprints.add(arrivals.fingerprint[rows], number[rows])
+    for partition, rows in parcel.grouped.parts():
+        core.partitions[partition].remember(parcel.arrivals.fingerprint[rows], number[rows])
 
 
-def _receipts(sends: Sends, arrivals: Arrivals, stored: NDArray[np.int64], number: NDArray[np.int64]) -> None:
+def _receipts(unit: Unit, stored: NDArray[np.int64], number: NDArray[np.int64]) -> None:
     """Answer every request that was not refused."""
-    borders = np.searchsorted(stored, sends.start).tolist()
-    partition = arrivals.partition[stored]
-    partitions, numbers = (partition.tolist(), number.tolist()) if len(sends.requests) > 1 else ([], [])
-    for index, request in enumerate(sends.requests):
+    borders = np.searchsorted(stored, unit.start).tolist()
+    partition = unit.arrivals.partition[stored]
+    partitions, numbers = (partition.tolist(), number.tolist()) if len(unit.requests) > 1 else ([], [])
+    for index, request in enumerate(unit.requests):
         if request.error is not None:
             continue
         first, last = borders[index], borders[index + 1]
@@ -263,9 +314,8 @@ def _receipts(sends: Sends, arrivals: Arrivals, stored: NDArray[np.int64], numbe
             receipts: tuple[PartitionReceipt, ...] = (_receipt(partitions[first], numbers[first], numbers[first]),)
         else:
             receipts = _receipts_of(partition[first:last], number[first:last])
-        request.result = Receipt(
-            accepted=last - first, duplicates=len(request) - (last - first), partitions=receipts
-        )
+        duplicates = request.count() - (last - first)
+        request.result = Receipt(accepted=last - first, duplicates=duplicates, partitions=receipts)
 
 
 def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:
@@ -276,7 +326,7 @@ def _receipts_of(partition: NDArray[np.int64], number: NDArray[np.int64]) -> tup
     """Of one request: its numbers in a partition are contiguous."""
     if not len(partition):
         return ()
-    order = np.argsort(partition, kind="stable")
+    order = np.argsort(partition.astype(np.uint16), kind="stable")
     ordered = partition[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
     ends = np.append(begins[1:], len(ordered)) - 1

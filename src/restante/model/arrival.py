@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +63,11 @@ class Grouped:
     near: NDArray[np.int64]
     """Rows that may share their fingerprint with another arrival: a few too many, never one too few."""
 
+    def parts(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Each partition with its rows."""
+        for partition, first, last in zip(self.partitions, self.borders[:-1], self.borders[1:], strict=True):
+            yield partition, self.rows[first:last]
+
 
 def group(arrivals: Arrivals) -> Grouped:
     """One sort of packed keys: partition, the upper bits of the fingerprint, row."""
@@ -85,7 +91,8 @@ def group(arrivals: Arrivals) -> Grouped:
 def places(partition: NDArray[np.int64], partition_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The place of each message in its partition's mailbag, in arrival order, and the count of each partition."""
     counts = np.bincount(partition, minlength=partition_count)
-    order = np.argsort(partition, kind="stable")
+    # Sixteen bits are sorted by radix, ten times faster than longer integers.
+    order = np.argsort(partition.astype(np.uint16), kind="stable")
     starts = np.cumsum(counts) - counts
     place = np.empty(len(partition), np.int64)
     place[order] = np.arange(len(partition)) - np.repeat(starts, counts)
@@ -138,7 +145,8 @@ def _distinct(values: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64],
 
 
 def _records(columns: MessageColumns, place: NDArray[np.int64], published_at: int) -> RecordArray:
-    records = np.zeros(len(columns), RECORD)
+    records = np.empty(len(columns), RECORD)
+    records["reserved"] = 0
     records["id"] = columns.id
     records["expires_at"] = columns.expires_at
     records["published_at"] = published_at

@@ -8,13 +8,14 @@ ends the bundle: no skipping ahead. Expired messages are passed, and settled on 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.model.head import Head, Numbers, Range, apart_of
+from restante.model.head import Head, Numbers, Range, waiting_mask
 from restante.model.rows import BUNDLEABLE, INLINE, RecordArray
 
 
@@ -59,6 +60,14 @@ class Bounds:
     before: int = 2**63 - 1
 
 
+class Columns(NamedTuple):
+    """What decides whether a message fits."""
+
+    numbers: Numbers
+    weight: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+
+
 @dataclass(slots=True)
 class Filling:
     """A bundle being filled from the drawers of one cabinet, in order."""
@@ -76,32 +85,38 @@ class Filling:
 
     def add(self, numbers: Numbers, records: RecordArray) -> None:
         """Take what fits of the next drawer."""
-        waits = (numbers > self.head.head) & (apart_of(self.head, numbers) == 0)
+        waits = waiting_mask(self.head, numbers)
         fresh = records["expires_at"] > self.now
-        candidates = np.flatnonzero(waits & fresh)
-        fitting = self._fitting(numbers[candidates], records[candidates]) if len(candidates) else 0
-        self.ended = self.ended or fitting < len(candidates)
-        passed = numbers[candidates[fitting]] if fitting < len(candidates) else np.int64(2**63 - 1)
-        self.taken.append(numbers[candidates[:fitting]])
+        candidates = waits & fresh
+        own = Columns(numbers, records["weight"], records["flags"])
+        if not candidates.all():
+            own = Columns(*(column[candidates] for column in own))
+        fitting = self._fitting(own) if len(own.numbers) else 0
+        passed = 2**63 - 1
+        if fitting < len(own.numbers):
+            self.ended, passed = True, int(own.numbers[fitting])
+        self.taken.append(own.numbers[:fitting])
         self.expired.append((numbers, waits & ~fresh & (numbers < passed)))
 
-    def _fitting(self, numbers: Numbers, records: RecordArray) -> int:
+    def _fitting(self, own: Columns) -> int:
         """How many of these, one after another, still fit."""
         begins = self.count == 0
         if begins:
-            self.inline = bool(records["flags"][0] & INLINE)
-        weights = np.cumsum(records["weight"].astype(np.int64)) + self.weight
-        flags = records["flags"]
-        alike = ((flags & BUNDLEABLE) != 0) & (((flags & INLINE) != 0) == self.inline)
-        fits = alike & (weights <= self.bounds.weight) & (numbers < self.bounds.before)
+            self.inline = bool(own.flags[0] & INLINE)
+        weights = np.cumsum(own.weight, dtype=np.int64) + self.weight
+        wanted = BUNDLEABLE | INLINE if self.inline else BUNDLEABLE
+        fits = (own.flags & (BUNDLEABLE | INLINE)) == wanted
+        fits &= weights <= self.bounds.weight
+        fits &= own.numbers < self.bounds.before
         fits[max(0, self.bounds.messages - self.count) :] = False
         if begins:
             fits[0] = True
-            if not flags[0] & BUNDLEABLE:
-                fits[1:] = False
+            if not own.flags[0] & BUNDLEABLE:
+                fits[1:], self.ended = False, True
         fitting = len(fits) if fits.all() else int(np.argmin(fits))
         self.count += fitting
         self.weight = int(weights[fitting - 1]) if fitting else self.weight
+        self.ended = self.ended or self.count >= self.bounds.messages
         return fitting
 
     @property
@@ -119,6 +134,6 @@ class Filling:
 
 def first_waiting(head: Head, numbers: Numbers, expires_at: NDArray[np.int64], now: int) -> int | None:
     """The first of a drawer's numbers that waits and has not expired."""
-    waits = (numbers > head.head) & (apart_of(head, numbers) == 0) & (expires_at > now)
+    waits = waiting_mask(head, numbers) & (expires_at > now)
     found = int(np.argmax(waits)) if len(waits) else 0
     return int(numbers[found]) if len(waits) and waits[found] else None

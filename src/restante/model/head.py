@@ -86,7 +86,8 @@ def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
 
 def waiting_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers wait (expired or not, in an open bundle or not)."""
-    return (numbers > head.head) & (apart_of(head, numbers) == 0)
+    beyond = numbers > head.head
+    return beyond & (apart_of(head, numbers) == 0) if head.apart else beyond
 
 
 def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ never changes a number, does not touch them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ _GROWTH = 4
 _SPAN_MAX = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """Fingerprints in ascending order; entry i is of message number base + offset[i]."""
 
@@ -33,28 +33,32 @@ class Known:
     offset: NDArray[np.uint32]
 
 
+@dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """All fingerprints of a partition: a few sorted arrays, each at least four times as long as the next."""
+    """All fingerprints of a partition: a few sorted arrays; after merging, each at least four times the next."""
 
-    __slots__ = ("_levels",)
-
-    def __init__(self, levels: Sequence[Known] = ()) -> None:
-        self._levels = tuple(levels)
+    levels: tuple[Known, ...] = ()
 
     def __len__(self) -> int:
-        return sum(len(level.fingerprint) for level in self._levels)
+        return sum(len(level.fingerprint) for level in self.levels)
 
-    def add(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
-        """Remember new messages. Readers beside it see the old levels or the new ones."""
-        levels = [*self._levels, _known(fingerprints, numbers)]
-        while len(levels) > 1 and _mergeable(levels[-2], levels[-1]):
-            younger, older = levels.pop(), levels.pop()
-            levels.append(_merge(older, younger))
-        self._levels = tuple(levels)
+    def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
+        """These, and those of new messages."""
+        return Fingerprints((*self.levels, _known(fingerprints, numbers)))
+
+    def mergeable(self) -> tuple[Known, Known] | None:
+        """Two neighbouring arrays of like length, the youngest first."""
+        pairs = list(itertools.pairwise(self.levels))
+        return next((pair for pair in reversed(pairs) if _alike(*pair)), None)
+
+    def with_merged(self, older: Known, merged: Known) -> Fingerprints:
+        """These, with one array in the place of two."""
+        place = self.levels.index(older)
+        return Fingerprints((*self.levels[:place], merged, *self.levels[place + 2 :]))
 
     def find(self, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs (index of the fingerprint asked for, number of a message that has it). Asked for in ascending order."""
-        found = [_find(level, fingerprints) for level in self._levels]
+        """Pairs (index of the fingerprint asked for, number of a message that has it); fastest if they ascend."""
+        found = [_find(level, fingerprints) for level in self.levels]
         indices = [index for index, _ in found] or [np.zeros(0, np.int64)]
         numbers = [number for _, number in found] or [np.zeros(0, np.int64)]
         return np.concatenate(indices), np.concatenate(numbers)
@@ -66,12 +70,12 @@ def _known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
     return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
 
 
-def _mergeable(older: Known, younger: Known) -> bool:
+def _alike(older: Known, younger: Known) -> bool:
     near = younger.base + int(younger.offset.max(initial=0)) - older.base <= _SPAN_MAX
     return near and len(older.fingerprint) < _GROWTH * len(younger.fingerprint)
 
 
-def _merge(older: Known, younger: Known) -> Known:
+def merge(older: Known, younger: Known) -> Known:
     fingerprint = np.concatenate([older.fingerprint, younger.fingerprint])
     shift = np.uint32(younger.base - older.base)
     offset = np.concatenate([older.offset, younger.offset + shift])

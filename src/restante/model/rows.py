@@ -43,7 +43,7 @@ DRAWER = np.dtype(
         ("cabinet_hash", "<u8"),
         ("weight", "<u8"),
         ("earliest_expiry", "<i8"),
-        ("first_published", "<i8"),
+        ("earliest_published", "<i8"),
         ("row", "<u4"),
         ("count", "<u4"),
         ("first_place", "<u4"),

@@ -113,12 +113,11 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
     """Neighbouring runs worth merging now, or none.
 
     Runs of like size are merged when there are eight of them side by side; smaller ones that lie between larger ones
-    go along, so that a large mailbag strands nobody. With `everything`, any two neighbours of the same tier will do.
+    go along, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
     """
-    least = 2 if everything else limits.FILING_FAN_IN
     tiers = [tier_of(run.length) for run in runs]
     for tier in sorted(set(tiers)):
-        start = 0
+        start, least = 0, 2 if everything and tier == 0 else limits.FILING_FAN_IN
         while start < len(runs):
             if tiers[start] > tier:
                 start += 1

@@ -157,7 +157,7 @@ def _drawer_lines(laid: Drawers) -> DrawerArray:
     lines["cabinet_hash"] = cabinets.cabinet_hash[laid.cabinet]
     lines["weight"] = np.add.reduceat(records["weight"].astype(np.uint64), first)
     lines["earliest_expiry"] = np.minimum.reduceat(records["expires_at"], first)
-    lines["first_published"] = records["published_at"][first]
+    lines["earliest_published"] = np.minimum.reduceat(records["published_at"], first)
     lines["row"] = first
     lines["count"] = np.diff(laid.start)
     lines["first_place"] = records["place"][first]
@@ -179,7 +179,7 @@ def _encode_one(
     group = int(lines["reserved"][0])
     lines["row"] -= start
     lines["reserved"] = 0
-    records = laid.rows.records[rows].copy()
+    records = laid.rows.records[rows]
     data = _cut(laid.rows.data, offsets[0], rows, records, "data_start")
     properties = _cut(laid.rows.properties, offsets[1], rows, records, "properties_start")
     names = Names(

@@ -1,0 +1,7 @@
+"""`python -m restante.cli` is `restante`."""
+
+from __future__ import annotations
+
+from restante.cli import main
+
+main()
