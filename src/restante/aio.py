@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from restante.assembly import open_async as open  # noqa: A004  # the public name
+from restante.assembly import open_async as open  # the public name
 
 __all__ = ["open"]

@@ -31,7 +31,9 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     path = Path(os.fspath(folder))
     if not (path / "restante.db").is_file():
         lost = (path / "blobs").is_dir()
-        detail = "the database is missing, yet there are blobs; restore it from a backup" if lost else "no database is in it"
+        detail = (
+            "the database is missing, yet there are blobs; restore it from a backup" if lost else "no database is in it"
+        )
         raise (DataDamaged if lost else InvalidRequest)(f"{path} is not a data folder of Restante: {detail}.")
     return SqliteStore.open(path)
 
@@ -61,7 +63,7 @@ def open_hub(
         raise
 
 
-def open(  # noqa: A001  # the public name
+def open(  # the public name
     folder: str | os.PathLike[str] | None,
     *,
     settings: Settings | None = None,

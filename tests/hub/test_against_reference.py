@@ -1,7 +1,7 @@
 """The real hub and the reference hub, driven together: whatever is done to both, they look the same after each step.
 
-What a peek or a purge settles in passing is the one thing left open by the rules, so both are followed by `expire`,
-which settles the rest at the same moment; see `_settle_the_rest`.
+Which expired messages a peek, a purge or setting aside settles in passing is left open by the rules, so these are
+followed by `expire`, which settles the rest at the same moment; see `_settle_the_rest`.
 """
 
 from __future__ import annotations
@@ -354,14 +354,19 @@ class TwoHubs(RuleBasedStateMachine):
 
     def settle_by_hand(self, pick: int, state: State, what: str) -> None:
         name, message_id = self._some_message(state, pick)
+        self._by_hand(name, message_id, what)
+
+    def _by_hand(self, name: str, message_id: str, what: str) -> None:
         self.both(lambda hub: getattr(hub.recipient(name), what)(message_id))
+        if what == "set_aside":
+            self._settle_the_rest(at_most=self._expired())
 
     def set_aside_or_release(self, pick: int) -> None:
         """Something lies aside, and comes back later."""
         enough = len(self._given_letters(State.SET_ASIDE)) > pick % 4
         state, what = (State.SET_ASIDE, "release") if enough else (State.WAITING, "set_aside")
         name, message_id = self._some_message(state, pick)
-        self.both(lambda hub: getattr(hub.recipient(name), what)(message_id))
+        self._by_hand(name, message_id, what)
 
     def purge(self, name: str, which: dict[str, Any], dry_run: bool) -> None:
         options = dict(which)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -41,8 +42,9 @@ NAMES = ("ada", "ben", "cleo", "dora", "eve", "finn")
 class FaultyStore(MemoryStore):
     """Counts its writes, and fails at a step of one of them; before each blob put ahead it may do something else."""
 
-    def __init__(self) -> None:
+    def __init__(self, furnished: MemoryStore) -> None:
         super().__init__()
+        self._durable = furnished.survivor()._durable
         self.steps: list[int] = []
         self.fault: tuple[int, int, RestanteError | None] | None = None
         self.before_blob: Callable[[], None] | None = None
@@ -104,12 +106,21 @@ def message(number: int, name: str = "ada", *, kind: str = "k", expires_in: int 
     )
 
 
+@cache
+def furnished() -> MemoryStore:
+    store = MemoryStore()
+    hub = open_hub(store, FakeClock())
+    furnish(hub)
+    hub.close()
+    return store
+
+
 @contextmanager
 def world() -> Iterator[World]:
-    store, clock = FaultyStore(), FakeClock()
+    store, clock = FaultyStore(furnished()), FakeClock()
     hub = open_hub(store, clock)
+    store.steps.clear()
     try:
-        furnish(hub)
         yield World(store, clock, hub)
     finally:
         hub.close()
@@ -399,6 +410,7 @@ def test_a_commit_that_finds_no_room_fails_all_its_requests_and_the_hub_goes_on(
         assert found.mailboxes["eve"].history[:-1] == before.mailboxes["eve"].history
         again = asyncio.run(answers_of_one_commit(there, [message(6_000), *sends], None))
         assert all(isinstance(answer, Receipt) and answer.accepted == 1 for answer in again)
+        there.clock.advance(10)
         check_counters(there.seen())
 
 

@@ -28,7 +28,8 @@ from restante.model.head import (
 )
 
 HIGHEST = 40
-FOLDED = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.GONE}
+FOLDED = {Apart.EXPIRED, Apart.WITHDRAWN}
+"""What is gone stays listed, or it would be shown again as collected."""
 SHOWN = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.SET_ASIDE}
 
 numbers_strategy = st.sets(st.integers(1, HIGHEST), max_size=HIGHEST).map(lambda chosen: np.array(sorted(chosen), np.int64))

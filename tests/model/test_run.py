@@ -93,9 +93,9 @@ def test_filing_comes_to_an_end_and_keeps_all_numbers_in_order(lengths: list[int
 
 @given(st.lists(sizes, max_size=150))
 @unhurried
-def test_filing_everything_leaves_no_two_neighbours_of_one_tier(lengths: list[int]) -> None:
+def test_filing_everything_leaves_no_two_small_neighbours(lengths: list[int]) -> None:
     tiers = [tier_of(each.length) for each in filed(runs_of(lengths), everything=True)]
-    assert all(one != other for one, other in zip(tiers[:-1], tiers[1:], strict=True))
+    assert all(one or other for one, other in zip(tiers[:-1], tiers[1:], strict=True))
 
 
 @given(st.lists(sizes, min_size=50, max_size=300))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.cli.showing import counted
 from restante.client.surface import Bundle, Hub
 from restante.model.arrow import Column, bytes_of, column_of, offsets_of, string_array
 
@@ -169,7 +170,7 @@ def _missing(places: Sequence[NDArray[np.int64]], messages: int) -> Iterator[str
     times = np.bincount(np.concatenate([np.zeros(0, np.int64), *places]), minlength=messages)
     for wrong, text in ((times == 0, "never arrived"), (times > 1, "arrived more than once")):
         if wrong.any():
-            yield f"{int(wrong.sum()):,} messages {text}, first the one at place {int(np.argmax(wrong)):,}."
+            yield f"{counted(int(wrong.sum()), 'message')} {text}, the first at place {int(np.argmax(wrong)):,}."
 
 
 class _Round:

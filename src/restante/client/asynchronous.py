@@ -54,7 +54,7 @@ class Recipient:
         origins: Sequence[str] = (),
         origin_groups: Sequence[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,  # noqa: A002  # the contract's name
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,

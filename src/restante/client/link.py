@@ -31,7 +31,7 @@ class Link(Protocol):
         origins: Collection[str] = (),
         origin_groups: Collection[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,  # noqa: A002  # the contract's name
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,
@@ -85,7 +85,7 @@ class AsyncLink(Protocol):
         origins: Collection[str] = (),
         origin_groups: Collection[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,  # noqa: A002  # the contract's name
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,

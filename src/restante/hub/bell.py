@@ -40,7 +40,9 @@ class Bell:
             return
         with self._lock:
             waiting = np.fromiter(self._waiters, np.uint64, len(self._waiters))
-            concerned = {recipient for hashes in plan.concerns for recipient in waiting[np.isin(waiting, hashes)].tolist()}
+            concerned = {
+                recipient for hashes in plan.concerns for recipient in waiting[np.isin(waiting, hashes)].tolist()
+            }
             rings = [ring for recipient in concerned for ring in self._waiters[recipient]]
         for ring in rings:
             ring()

@@ -61,7 +61,9 @@ JointPlan = Callable[[Plan, Sequence[Request[object]]], Sequence[Request[object]
 class Committer:
     """The queue before the commit, and the thread that empties it."""
 
-    def __init__(self, new_plan: Callable[[], Plan], plan_jointly: JointPlan, committed: Callable[[Plan], None]) -> None:
+    def __init__(
+        self, new_plan: Callable[[], Plan], plan_jointly: JointPlan, committed: Callable[[Plan], None]
+    ) -> None:
         self._new_plan = new_plan
         self._plan_jointly = plan_jointly
         self._committed = committed

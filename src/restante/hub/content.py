@@ -120,9 +120,7 @@ def _in_time(function: ContentFunction, request: ContentRequest, seconds: float)
     return result
 
 
-def _call(
-    function: ContentFunction, request: ContentRequest, put: Callable[[Content | BaseException], None]
-) -> None:
+def _call(function: ContentFunction, request: ContentRequest, put: Callable[[Content | BaseException], None]) -> None:
     try:
         put(function(request))
     except BaseException as error:  # noqa: BLE001  # handed to the caller's thread

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from restante.hub.core import Core
 from restante.hub.mailbox import Chunk
 from restante.hub.reading import with_data
+from restante.model.arrow import Column
 from restante.model.keys import Cabinet
 from restante.model.message import NEVER, MessageColumns, State
 from restante.model.outtake import MESSAGE_SCHEMA, to_table
@@ -75,9 +76,14 @@ def message_columns(piece: Piece, cabinet: Cabinet) -> MessageColumns:
         bundleable=(flags & BUNDLEABLE) != 0,
         inline=(flags & INLINE) != 0,
         data=piece.data_column(),
-        properties=piece.properties_column().cast(pa.binary()) if has_properties else no_properties(count),
+        properties=_narrow(piece.properties_column()) if has_properties else no_properties(count),
         expires_at=records["expires_at"].astype(np.int64),
     )
+
+
+def _narrow(column: Column) -> pa.BinaryArray:
+    narrow: pa.BinaryArray = column.cast(pa.binary())
+    return narrow
 
 
 def _named(codes: NDArray[np.uint32], names: Sequence[str]) -> Texts:

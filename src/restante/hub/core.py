@@ -32,7 +32,7 @@ T = TypeVar("T")
 _TRIES_MAX = 1_000
 
 
-class Stale(Exception):  # noqa: N818  # no error: a signal between the use cases and the committer
+class Stale(Exception):  # no error: a signal between the use cases and the committer
     """The mailbox has changed since it was looked into."""
 
 
@@ -167,5 +167,3 @@ def parse_uuid(text: str, what: str) -> bytes:
 
 def uuid_text(value: bytes) -> str:
     return str(uuid.UUID(bytes=value))
-
-

@@ -30,7 +30,9 @@ def _plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Deque
     number = draft.record(address.partition, address.hash, record)
     closed = msgspec.structs.replace(row, closed_at=now, change=number)
     head = advanced(draft.head(address.partition, address.hash, cabinet), row.last)
-    draft.put(address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id), encode_bundle(closed))
+    draft.put(
+        address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id), encode_bundle(closed)
+    )
     draft.put_head(address.partition, address.hash, cabinet, msgspec.structs.replace(head, open=None))
     draft.add_waiting(address.partition, -row.count)
     put_notice(core, draft, address, bundle_id, row)

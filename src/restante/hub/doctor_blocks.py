@@ -90,7 +90,8 @@ def _rows_with(segment: Segment, records: RecordArray | None, field: str, start:
 def _of_rows(segment: Segment, rows: range) -> NDArray[np.bool_]:
     """Which drawers have rows among these."""
     first = segment.drawers["row"].astype(np.int64)
-    return (first < rows.stop) & (first + segment.drawers["count"] > rows.start)
+    touched: NDArray[np.bool_] = (first < rows.stop) & (first + segment.drawers["count"] > rows.start)
+    return touched
 
 
 def _listed(segment: Segment, drawers: NDArray[np.bool_]) -> str:

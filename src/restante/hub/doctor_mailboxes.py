@@ -12,6 +12,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from restante.errors import DataDamaged
 from restante.hub.core import uuid_text
 from restante.hub.doctor_findings import Case, named
 from restante.hub.doctor_tally import Register
@@ -75,12 +76,14 @@ def examine_entries(case: Case, space: Space, what: str, examine: Callable[[byte
 
 
 def read_heads(case: Case, seen: Mailboxes) -> None:
-    hashes: dict[int, int] = {}
+    hashes = array("Q")
 
     def examine(key: bytes, value: bytes) -> None:
         cabinet, head = key_cabinet(key), decode_head(value)
         owner = seen.register.cabinet(cabinet)
-        hashes[owner] = key_number(key)
+        if owner in seen.heads:
+            raise DataDamaged(f"There are two heads of {named(cabinet)}.")
+        hashes.append(key_number(key))
         for fault in _head_faults(case, head):
             case.problem(f"head of {named(cabinet)}", fault)
         _claim(seen, owner, head)
@@ -123,12 +126,12 @@ def _claim(seen: Mailboxes, owner: int, head: Head) -> None:
         seen.register.settled(owner, max(entry.first, head.head + 1), entry.last)
 
 
-def _check_addresses(case: Case, cabinets: list[Cabinet], hashes: dict[int, int]) -> None:
+def _check_addresses(case: Case, cabinets: list[Cabinet], hashes: array[int]) -> None:
     """Keys begin with the recipient's hash, and the recipient belongs to the partition."""
     if not cabinets:
         return
     recipients = pa.array([cabinet.recipient for cabinet in cabinets], pa.string())
-    stored = np.array([hashes[index] for index in range(len(cabinets))], np.uint64)
+    stored = np.array(hashes, np.uint64)
     for wrong, text in (
         (text_hashes(recipients, case.deed.key) != stored, "Its key does not begin with the recipient's hash."),
         (

@@ -152,14 +152,13 @@ def _summaries(lines: DrawerArray, records: RecordArray) -> Iterator[tuple[Mask,
 def _addresses(case: Case, segment: Segment) -> Iterator[tuple[Mask, str]]:
     """Hashes and partition are those of the recipients."""
     lines, deed = segment.drawers, case.deed
-    unique = segment.recipients.dictionary_encode()
-    recipient = np.asarray(unique.indices, np.int64)
-    hashes = text_hashes(unique.dictionary, deed.key)[recipient]
+    recipient = Texts.encode(segment.recipients)
+    hashes = text_hashes(recipient.values, deed.key)[recipient.codes]
     yield segment.recipient_hash != hashes, "has a wrong hash of its recipient"
     origin, kind = (_texts(lines[field], names) for field, names in _named_columns(segment))
     cabinets = cabinet_hashes(hashes, origin, kind, deed.key)
     yield lines["cabinet_hash"] != cabinets, "has a wrong hash of its cabinet"
-    partition = partitions_of(unique.dictionary, deed.partition_count)[recipient]
+    partition = partitions_of(recipient.values, deed.partition_count)[recipient.codes]
     yield partition != case.partition, "is of a recipient that belongs to another partition"
     blank = pc.equal(pc.utf8_length(segment.recipients), pa.scalar(0, pa.int32()))
     yield np.asarray(blank.to_numpy(zero_copy_only=False), np.bool_), "has no recipient"

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.doctor_findings import named
+from restante.model.arrow import column_of, numbers_of
 from restante.model.hashing import Hashes, text_hashes
 from restante.model.head import Range
 from restante.model.identity import expand
@@ -105,7 +106,7 @@ class Table:
         self.order = np.argsort(hashes, kind="stable")
         self.hash: Hashes = hashes[self.order]
         self._cabinet_hash = cabinet_hashes(hashes, origin, kind, key)[self.order]
-        self._recipients = recipients.take(pa.array(self.order))
+        self._recipients = recipients.take(column_of(self.order))
         self._origin = _Names(origin, self.order)
         self._kind = _Names(kind, self.order)
 
@@ -120,8 +121,8 @@ class Table:
         same &= self._origin.same(lines["origin"][drawer], segment.names.origins, entry)
         same &= self._kind.same(lines["kind"][drawer], segment.names.kinds, entry)
         drawer, entry = drawer[same], entry[same]
-        equal = pc.equal(segment.recipients.take(pa.array(drawer)), self._recipients.take(pa.array(entry)))
-        same = np.asarray(equal.to_numpy(zero_copy_only=False), np.bool_)
+        texts = segment.recipients.take(column_of(drawer)), self._recipients.take(column_of(entry))
+        same = numbers_of(pc.equal(*texts))
         owner = np.full(len(lines), -1, np.int64)
         owner[drawer[same]] = self.order[entry[same]]
         return owner
@@ -136,7 +137,8 @@ class _Names:
 
     def same(self, codes: NDArray[np.uint32], names: list[str], entry: Numbers) -> NDArray[np.bool_]:
         known = np.array([self._code.get(name, -1) for name in names] or [-1], np.int64)
-        return known[codes] == self._codes[entry]
+        same: NDArray[np.bool_] = known[codes] == self._codes[entry]
+        return same
 
 
 class Tally:

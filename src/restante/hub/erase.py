@@ -170,7 +170,7 @@ def _without(core: Core, run: Run, address: Address) -> _Rewritten | None:
 
 def _drawers(stored: Stored, address: Address) -> NDArray[np.bool_]:
     """Which drawers of a segment are the recipient's."""
-    own = stored.segment.recipient_hash == np.uint64(address.hash)
+    own: NDArray[np.bool_] = stored.segment.recipient_hash == np.uint64(address.hash)
     for drawer in np.flatnonzero(own).tolist():
         own[drawer] = stored.segment.recipients[drawer].as_py() == address.recipient
     return own

@@ -64,7 +64,9 @@ def backlog(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> Backlog:
     for chunk in chunks(core, places, after=head.head):
         numbers = chunk.numbers
         mark = head.open
-        held = (numbers >= mark.first) & (numbers <= mark.last) if mark is not None else np.zeros(len(numbers), np.bool_)
+        held = (
+            (numbers >= mark.first) & (numbers <= mark.last) if mark is not None else np.zeros(len(numbers), np.bool_)
+        )
         waits = waiting_mask(head, numbers) & (held | (chunk.records["expires_at"] > now))
         if waits.any():
             first = first if count else int(numbers[np.argmax(waits)])

@@ -81,7 +81,9 @@ def _read(core: Core, stretch: Stretch) -> Piece:
         raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is damaged: it is not filed.")
     lines = segment.drawers
     last = lines[stretch.last - 1]
-    return read_piece(core.store, stretch.stored, int(lines["row"][stretch.first]), int(last["row"]) + int(last["count"]))
+    return read_piece(
+        core.store, stretch.stored, int(lines["row"][stretch.first]), int(last["row"]) + int(last["count"])
+    )
 
 
 def _keeper(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> Keep:

@@ -17,6 +17,7 @@ from restante.hub.core import Address, Core, parse_uuid
 from restante.hub.locating import Questions, locate
 from restante.hub.mailbox import Chunk, Opened, chunks, look
 from restante.model.answers import HistoryPage
+from restante.model.arrow import column_of
 from restante.model.change import ChangeKind, ChangeRecord, decode_change
 from restante.model.changes import Space
 from restante.model.erasure import digests
@@ -189,7 +190,7 @@ def _rows_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, rows: 
     first, last = int(rows[0]), int(rows[-1]) + 1
     span = chunk.part(first, last)
     table = chunk_table(core, cabinet, span, fates.take(np.arange(first, last)))
-    return table if len(rows) == last - first else table.take(pa.array(rows - first))
+    return table if len(rows) == last - first else table.take(column_of(rows - first))
 
 
 @dataclass(frozen=True, slots=True)

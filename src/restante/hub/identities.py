@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +17,7 @@ from restante.hub.locating import Found, Questions, locate
 from restante.hub.partitions import Partition
 from restante.hub.reading import with_data
 from restante.model.arrival import Arrivals, Grouped, group
+from restante.model.arrow import Column, column_of, numbers_of
 from restante.model.changes import Space
 from restante.model.erasure import digests
 from restante.model.head import EMPTY_HEAD, decode_head, stored_mask
@@ -134,8 +136,8 @@ def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
     return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _equal(one: pa.Array, other: pa.Array) -> Mask:
-    return np.asarray(pc.equal(one, other).to_numpy(zero_copy_only=False), np.bool_)
+def _equal(one: Column, other: Column) -> Mask:
+    return numbers_of(pc.equal(one, other))
 
 
 def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
@@ -155,7 +157,7 @@ def _same_content(core: Core, columns: MessageColumns, asked: RowNumbers, found:
     """Origin, kind, bundleable, weight and data decide."""
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
-    same = records["weight"] == columns.weight[asked]
+    same: Mask = records["weight"] == columns.weight[asked]
     same &= (records["flags"] & (BUNDLEABLE | INLINE)) == flags
     for texts, names, field in (
         (columns.origin, segment.names.origins, "origin"),
@@ -171,8 +173,8 @@ def _same_data(core: Core, columns: MessageColumns, asked: RowNumbers, found: Fo
     piece = with_data(core.store, found.stored, first, found.span[first - found.span_row : last - found.span_row])
     stored = piece.data_column()
     if len(stored) != len(found.row):
-        stored = stored.take(pa.array(found.row - first))
-    return _equal(stored, columns.data.take(pa.array(asked)))
+        stored = stored.take(column_of(found.row - first))
+    return _equal(stored, columns.data.take(column_of(asked)))
 
 
 def _judge_twins(
@@ -193,7 +195,7 @@ def _judge_twins(
 
 
 def _any_accepted(start: RowNumbers, accepted: Mask) -> Mask:
-    return np.array([bool(accepted[first:last].all()) for first, last in zip(start[:-1], start[1:], strict=True)])
+    return np.array([bool(accepted[first:last].all()) for first, last in itertools.pairwise(start)])
 
 
 def _bad_requests(start: RowNumbers, verdict: NDArray[np.int8]) -> Mask:
@@ -233,8 +235,8 @@ def _judge_request(
 
 
 def _twin_content(columns: MessageColumns, one: RowNumbers, other: RowNumbers) -> Mask:
-    same = (columns.weight[one] == columns.weight[other]) & (columns.bundleable[one] == columns.bundleable[other])
+    same: Mask = (columns.weight[one] == columns.weight[other]) & (columns.bundleable[one] == columns.bundleable[other])
     same &= columns.inline[one] == columns.inline[other]
     for texts in (columns.origin, columns.kind):
         same &= texts.codes[one] == texts.codes[other]
-    return same & _equal(columns.data.take(pa.array(one)), columns.data.take(pa.array(other)))
+    return same & _equal(columns.data.take(column_of(one)), columns.data.take(column_of(other)))

@@ -59,13 +59,12 @@ class InProcess:
         origins: Collection[str] = (),
         origin_groups: Collection[str] = (),
         bundle_id: str | None = None,
-        format: str | None = None,  # noqa: A002  # the contract's name
+        format: str | None = None,  # the contract's name
         max_messages: int | None = None,
         max_weight: int | None = None,
         wait: float = 0,
     ) -> BundleAnswer | None:
         look = partial(
-            self._thread,
             self._hub.peek,
             recipient,
             origins=origins,
@@ -75,13 +74,17 @@ class InProcess:
             max_messages=max_messages,
             max_weight=max_weight,
         )
-        answer = await look()
+        answer = await self._thread(look)
         if answer is not None or wait <= 0:
             return answer
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
         deadline = loop.time() + min(wait, WAIT_SECONDS_MAX)
-        with self._hub.listening(recipient, partial(loop.call_soon_threadsafe, rung.set)):
-            while (answer := await look()) is None and not self._hub.closing:
+
+        def ring() -> None:
+            loop.call_soon_threadsafe(rung.set)
+
+        with self._hub.listening(recipient, ring):
+            while (answer := await self._thread(look)) is None and not self._hub.closing:
                 try:
                     async with asyncio.timeout_at(deadline):
                         await rung.wait()
@@ -107,9 +110,7 @@ class InProcess:
         state: State | None = None,
         limit: int | None = None,
     ) -> HistoryPage:
-        return await self._thread(
-            self._hub.history, recipient, after=after, before=before, state=state, limit=limit
-        )
+        return await self._thread(self._hub.history, recipient, after=after, before=before, state=state, limit=limit)
 
     async def find(self, recipient: str, message_id: str) -> Message:
         return await self._thread(self._hub.find, recipient, message_id)
@@ -132,9 +133,7 @@ class InProcess:
         before: datetime | None = None,
         dry_run: bool = False,
     ) -> int:
-        return await self._thread(
-            self._hub.purge, recipient, origin=origin, kind=kind, before=before, dry_run=dry_run
-        )
+        return await self._thread(self._hub.purge, recipient, origin=origin, kind=kind, before=before, dry_run=dry_run)
 
     async def erase(self, recipient: str, *, dry_run: bool = False) -> int:
         return await self._thread(self._hub.erase, recipient, dry_run=dry_run)

@@ -19,6 +19,7 @@ from restante.hub.mailbox import look
 from restante.hub.overview import beyond_heads, overview
 from restante.hub.partitions import Partition
 from restante.model.answers import RecipientPage, RecipientSummary, moment
+from restante.model.arrow import Column, column_of, strings_of
 
 AGE_MAX = 5_000_000
 """A listing is at most this old, in microseconds."""
@@ -57,7 +58,7 @@ class Listings:
             listing, rows = self._current(order)
         chosen = rows[start : start + size]
         summaries = zip(
-            listing.recipient.take(pa.array(chosen)).to_pylist(),
+            strings_of(listing.recipient.take(column_of(chosen))),
             listing.waiting[chosen].tolist(),
             listing.oldest[chosen].tolist(),
             listing.partition[chosen].tolist(),
@@ -116,15 +117,17 @@ def _list_partition(
     codes = seen.recipients.dictionary_encode()
     code = np.asarray(codes.indices).astype(np.int64)
     exact = _exceptions(seen.earliest_expiry <= now, seen.rank, seen.head_rank, [bool(h.apart) for h in seen.decoded])
-    recipients = len(codes.dictionary)
+    dictionary: Column = codes.dictionary
+    recipients = len(dictionary)
     waiting = np.bincount(code, np.where(exact, 0, beyond.count), recipients).astype(np.int64)
     oldest = np.full(recipients, 2**63 - 1, np.int64)
     plain = (beyond.count > 0) & ~exact
     np.minimum.at(oldest, code[plain], beyond.published[plain])
     for index in np.unique(code[exact]).tolist():
-        _count_exactly(core, codes.dictionary[index].as_py(), index, waiting, oldest, now)
+        _count_exactly(core, dictionary[index].as_py(), index, waiting, oldest, now)
     rows = np.flatnonzero(waiting)
-    return codes.dictionary.take(pa.array(rows)), waiting[rows], oldest[rows]
+    names: pa.StringArray = dictionary.take(column_of(rows))
+    return names, waiting[rows], oldest[rows]
 
 
 def _exceptions(
@@ -145,5 +148,3 @@ def _count_exactly(
     found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
     waiting[index] = sum(entry.messages for entry in found)
     oldest[index] = min((entry.oldest for entry in found if entry.messages), default=2**63 - 1)
-
-

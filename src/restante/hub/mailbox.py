@@ -68,9 +68,7 @@ def look(core: Core, address: Address) -> Opened:
     return Opened(address, mailbox(memory.runs, address.recipient, address.hash), heads, erasures)
 
 
-def requested(
-    core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]
-) -> list[Cabinet]:
+def requested(core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]) -> list[Cabinet]:
     """The cabinets that a peek asks for: those of these origins and groups; all, if none are named."""
     cabinets = opened.cabinets()
     if not origins and not origin_groups:

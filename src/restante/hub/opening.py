@@ -26,7 +26,9 @@ def open_partitions(
     deed = load_deed(store)
     if deed is None:
         if not 1 <= settings.partition_count <= limits.PARTITIONS_MAX:
-            raise InvalidRequest(f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {settings.partition_count}.")
+            raise InvalidRequest(
+                f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {settings.partition_count}."
+            )
         fence = store.raise_fences(settings.partition_count)
         deed = create_deed(store, settings.partition_count, int.from_bytes(random(8), "big"), fence)
     else:

@@ -71,7 +71,9 @@ def _tell(core: Core, partition: int, notice: NoticeRow) -> bool:
         )
     except Exception as error:  # noqa: BLE001  # whatever the origin's function raises: it is told again later
         known = isinstance(error, RestanteError)
-        _log.warning("Origin %s did not take a notice (partition %d): %s", row.origin, partition, error if known else repr(error))
+        _log.warning(
+            "Origin %s did not take a notice (partition %d): %s", row.origin, partition, error if known else repr(error)
+        )
         return False
     return True
 

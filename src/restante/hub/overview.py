@@ -100,7 +100,6 @@ def _joined(stretches: list[Stretch], keys: list[bytes], hash_key: int) -> Cabin
     )
 
 
-
 @dataclass(frozen=True, slots=True)
 class Beyond:
     """Of each drawer: how many of its rows lie beyond its cabinet's head, and when the oldest of those was published."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 
@@ -143,7 +144,7 @@ def load_run(store: Store, partition: int, row: RunRow) -> Run:
 
 
 def _check_order(number: int, rows: Sequence[RunRow]) -> None:
-    for earlier, later in zip(rows[:-1], rows[1:], strict=True):
+    for earlier, later in itertools.pairwise(rows):
         if earlier.last >= later.first:
             raise DataDamaged(
                 f"Runs {earlier.identity} and {later.identity} of partition {number} overlap. Run `restante doctor`.",

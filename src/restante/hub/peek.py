@@ -23,9 +23,9 @@ from restante.hub.mailbox import Chunk, Opened, chunks, first_number, look, requ
 from restante.hub.planning import Draft
 from restante.hub.settling import settle
 from restante.model.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
+from restante.model.catalog import Place
 from restante.model.change import ChangeKind
 from restante.model.changes import Space
-from restante.model.catalog import Place
 from restante.model.head import OpenMark, Range, decode_head, in_ranges
 from restante.model.keys import Cabinet, bundle_key, key_cabinet, number_key
 
@@ -57,7 +57,7 @@ def wish(
     origins: Collection[str] = (),
     origin_groups: Collection[str] = (),
     bundle_id: str | None = None,
-    format: str | None = None,  # noqa: A002  # the contract's name
+    format: str | None = None,  # the contract's name
     max_messages: int | None = None,
     max_weight: int | None = None,
 ) -> Wish:
@@ -139,7 +139,9 @@ def _other_open(bundle_id: bytes, advice: str) -> BundleOpen:
 def _check_unused(core: Core, address: Address, asked: Wish) -> None:
     if asked.bundle_id is None:
         return
-    value = core.store.get(address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, asked.bundle_id))
+    value = core.store.get(
+        address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, asked.bundle_id)
+    )
     if value is not None:
         text = uuid_text(asked.bundle_id)
         raise BundleIdUsed(f"{address.recipient} has had a bundle {text} before. Propose another id.", bundle_id=text)
@@ -195,14 +197,24 @@ def _open(
                 draft, address, cabinet, head, kind=ChangeKind.EXPIRED, at=filling.now, numbers=numbers, chosen=expired
             )
     first, last = filling.first_taken, filling.last_taken
-    left_out = [Range(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first]
+    left_out = [
+        Range(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first
+    ]
     row = BundleRow(
-        *cabinet, first, last, filling.count, tuple(left_out), filling.now, filling.inline,
+        *cabinet,
+        first,
+        last,
+        filling.count,
+        tuple(left_out),
+        filling.now,
+        filling.inline,
         format="" if filling.inline else asked.format or DEFAULT_FORMAT,
         request_id=b"" if filling.inline else core.new_uuid(),
     )
     mark = OpenMark(bundle_id, first, last, filling.count, filling.now)
-    draft.put(address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id), encode_bundle(row))
+    draft.put(
+        address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id), encode_bundle(row)
+    )
     draft.put_head(address.partition, address.hash, cabinet, msgspec.structs.replace(head, open=mark))
     draft.add_waiting(address.partition, -filling.expired_count)
     return row

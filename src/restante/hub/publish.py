@@ -131,9 +131,8 @@ def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
     """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
     small = [request for request in publishes if request.unit is None]
     units = [_small_unit(core, small)] if small else []
-    for request in publishes:
-        if request.unit is not None:
-            units.append(request.unit if holds(core, request.unit.judged) else _judged_again(core, [request.unit]))
+    large = [request.unit for request in publishes if request.unit is not None]
+    units += [unit if holds(core, unit.judged) else _judged_again(core, [unit]) for unit in large]
     if len(units) > 1 and not disjoint([unit.judged for unit in units]):
         return [_judged_again(core, units)]
     return units

@@ -13,6 +13,8 @@ from restante.model.run import SegmentRow, Stored
 from restante.model.segment import Area, Segment, decode
 from restante.ports.store import Store
 
+_DRAWERS_LISTED = 10
+
 
 def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
     """A segment's directory."""
@@ -62,18 +64,37 @@ def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) 
     content = store.read_blob(stored.blob, offset, length)
     bad = segment.bad_block(area, first, content)
     if bad is not None:
-        raise damaged_block(stored, area, bad)
+        raise damaged_block(store, stored, area, bad)
     begin = start - first * BLOCK_BYTES
     return memoryview(content)[begin : begin + stop - start]
 
 
-def damaged_block(stored: Stored, area: Area, block: int) -> DataDamaged:
-    drawers = stored.segment.drawers_in(area, block)
+def damaged_block(store: Store, stored: Stored, area: Area, block: int) -> DataDamaged:
+    """The error that says what a damaged block harms."""
+    drawers = stored.segment.drawers_of(_rows_in(store, stored, area, block))
+    listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
     return DataDamaged(
         f"Block {block} of the {area.value} of run {stored.blob.number} (partition {stored.blob.partition}) fails its "
-        f"checksum; drawers in it: {', '.join(drawers) or 'none'}. Restore the data folder from a backup.",
+        f"checksum; drawers in it: {listed or 'none'}. Restore the data folder from a backup.",
         partition=stored.blob.partition,
         run=stored.blob.number,
         block=block,
         drawers=drawers,
     )
+
+
+def _rows_in(store: Store, stored: Stored, area: Area, block: int) -> slice:
+    """The rows that have something in a block; all of them, if what would tell is damaged too."""
+    segment = stored.segment
+    start, stop = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES
+    if area is Area.LEDGER and start < segment.properties_at:
+        at, size = segment.records_at, RECORD.itemsize
+        return slice(max(0, (start - at) // size), max(0, min(segment.rows, -(-(stop - at) // size))))
+    field, begin = ("data", 0) if area is Area.DATA else ("properties", segment.properties_at)
+    try:
+        records = read_records(store, stored, 0, segment.rows)
+    except DataDamaged:
+        return slice(0, segment.rows)
+    first = records[f"{field}_start"].astype(np.int64) + begin
+    inside = np.flatnonzero((first < stop) & (first + records[f"{field}_length"] > start))
+    return slice(int(inside[0]), int(inside[-1]) + 1) if len(inside) else slice(0, 0)

@@ -6,6 +6,7 @@ Each looks first, outside the committer's thread, and commits only if the heads 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -22,7 +23,6 @@ from restante.model.change import ChangeKind
 from restante.model.head import EMPTY_HEAD, Apart, Head, Numbers, Range, apart_of, waiting_mask, with_apart
 from restante.model.keys import Cabinet
 from restante.model.message import State
-
 
 Parts = list[tuple[Numbers, NDArray[np.bool_]]]
 """Neighbouring numbers of a cabinet, and which of them are to be settled."""
@@ -116,9 +116,7 @@ def _settle_expired(core: Core, address: Address, found: Located, head: Head) ->
         _settle_one(core, address, found, head, ChangeKind.EXPIRED, waited=True)
 
 
-def _settle_one(
-    core: Core, address: Address, found: Located, head: Head, kind: ChangeKind, *, waited: bool
-) -> None:
+def _settle_one(core: Core, address: Address, found: Located, head: Head, kind: ChangeKind, *, waited: bool) -> None:
     chosen = np.ones(1, np.bool_)
     _commit_settled(core, address, found.cabinet, head, kind, [(found.chunk.numbers, chosen)], 1 if waited else 0)
 
@@ -174,7 +172,9 @@ def purge(
         cabinets = list(look(core, address).places)
     wanted = [c for c in cabinets if origin in (None, c.origin) and kind in (None, c.kind)]
     return sum(
-        core.look_and_commit(lambda c=cabinet: _settle_cabinet(core, address, c, ChangeKind.WITHDRAWN, choose, dry_run=dry_run))  # type: ignore[misc]
+        core.look_and_commit(
+            partial(_settle_cabinet, core, address, cabinet, ChangeKind.WITHDRAWN, choose, dry_run=dry_run)
+        )
         for cabinet in wanted
     )
 

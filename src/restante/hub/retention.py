@@ -55,9 +55,7 @@ def forget(core: Core, partition: Partition) -> int:
             return forgotten
 
 
-def _forget_page(
-    core: Core, draft: Draft, partition: Partition, due: Sequence[tuple[int, ChangeRecord]]
-) -> int:
+def _forget_page(core: Core, draft: Draft, partition: Partition, due: Sequence[tuple[int, ChangeRecord]]) -> int:
     forgotten = 0
     for number, record in due:
         cabinet = Cabinet(record.recipient, record.origin, record.message_kind)
@@ -188,5 +186,3 @@ def _apply_feed_drop(core: Core, partition: Partition, old: Sequence[RunRow]) ->
     gone = {row.identity for row in old}
     partition.feed_runs = tuple(row for row in partition.feed_runs if row.identity not in gone)
     core.pins.bury([BlobKey(partition.number, segment.blob) for row in old for segment in row.segments])
-
-

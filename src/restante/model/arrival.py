@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from restante.model.arrow import Column, column_of
 from restante.model.hashing import Hashes, fingerprints, text_hashes
 from restante.model.message import MessageColumns
 from restante.model.partition import partitions_of
@@ -130,7 +131,7 @@ def _cabinets(arrivals: Arrivals, key: int) -> tuple[Cabinets, NDArray[np.int64]
     origin = Texts((used // kinds % origins).astype(np.int32), columns.origin.values)
     kind = Texts((used % kinds).astype(np.int32), columns.kind.values)
     hashes = arrivals.recipient_hash[recipient]
-    texts = columns.recipient.values.take(pa.array(recipient))
+    texts = columns.recipient.values.take(column_of(recipient))
     return Cabinets(hashes, cabinet_hashes(hashes, origin, kind, key), texts, origin, kind), cabinet
 
 
@@ -170,4 +171,6 @@ def _lengths(column: pa.LargeBinaryArray) -> NDArray[np.int64]:
 def _properties(columns: MessageColumns) -> pa.LargeBinaryArray | None:
     if not pc.any(pc.greater(pc.binary_length(columns.properties), pa.scalar(0, pa.int32()))).as_py():
         return None
-    return columns.properties.cast(pa.large_binary())
+    properties: Column = columns.properties
+    widened: pa.LargeBinaryArray = properties.cast(pa.large_binary())
+    return widened

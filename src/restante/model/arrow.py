@@ -78,5 +78,23 @@ def map_array(
     return maps
 
 
+def content_of(array: Column) -> memoryview:
+    """The whole buffer that the rows of a text or binary array lie in; `offsets_of` says where."""
+    return _content(array.buffers()[2])
+
+
+def large_binaries(offsets: NDArray[np.int64], content: bytes | bytearray | memoryview) -> pa.LargeBinaryArray:
+    """Rows that lie one after another, without a copy."""
+    buffers: list[Any] = [None, pa.py_buffer(cast("Any", offsets)), pa.py_buffer(content)]
+    column = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return cast("pa.LargeBinaryArray", column)
+
+
+def strings(offsets: NDArray[np.int32], content: bytes | bytearray | memoryview) -> pa.StringArray:
+    """Texts that lie one after another, without a copy, unchecked."""
+    ends: Any = pa.py_buffer(cast("Any", offsets))
+    return pa.StringArray.from_buffers(len(offsets) - 1, ends, pa.py_buffer(content))
+
+
 def _content(buffer: pa.Buffer | None) -> memoryview:
     return memoryview(b"" if buffer is None else cast("bytes", buffer))

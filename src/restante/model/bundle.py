@@ -90,7 +90,7 @@ class Filling:
         candidates = waits & fresh
         own = Columns(numbers, records["weight"], records["flags"])
         if not candidates.all():
-            own = Columns(*(column[candidates] for column in own))
+            own = Columns(numbers[candidates], own.weight[candidates], own.flags[candidates])
         fitting = self._fitting(own) if len(own.numbers) else 0
         passed = 2**63 - 1
         if fitting < len(own.numbers):

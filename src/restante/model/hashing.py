@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.model.arrow import bytes_of, offsets_of
+
 Hashes = NDArray[np.uint64]
 
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -59,17 +61,18 @@ def padded_bytes(texts: pa.StringArray, multiple: int) -> tuple[NDArray[np.uint8
     lengths = np.diff(offsets)
     width = int(-(-max(int(lengths.max(initial=0)), 1) // multiple) * multiple)
     matrix = np.zeros((len(texts), width), np.uint8)
-    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[int(offsets[0]) : int(offsets[-1])]
-    matrix[np.arange(width) < lengths[:, None]] = content
+    matrix[np.arange(width) < lengths[:, None]] = bytes_of(texts)
     return matrix, lengths
 
 
 def text_offsets(texts: pa.StringArray) -> NDArray[np.int64]:
     """Where each text begins in its buffer, and where the last one ends."""
-    if not len(texts):
-        return np.zeros(1, np.int64)
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)
-    return offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    return offsets_of(texts).astype(np.int64)
+
+
+def text_lengths(texts: pa.StringArray) -> NDArray[np.int64]:
+    """The bytes of each text."""
+    return np.diff(text_offsets(texts))
 
 
 def _hashes_of_words(matrix: NDArray[np.uint8], lengths: NDArray[np.int64], key: int) -> Hashes:

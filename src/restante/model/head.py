@@ -86,8 +86,10 @@ def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
 
 def waiting_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers wait (expired or not, in an open bundle or not)."""
-    beyond = numbers > head.head
-    return beyond & (apart_of(head, numbers) == 0) if head.apart else beyond
+    waits: NDArray[np.bool_] = numbers > head.head
+    if head.apart:
+        waits &= apart_of(head, numbers) == 0
+    return waits
 
 
 def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:

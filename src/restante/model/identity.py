@@ -99,4 +99,6 @@ def _find(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArra
 def expand(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """start, start + 1, … of each count, one after another."""
     ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+    steps: NDArray[np.int64] = np.arange(int(ends[-1]) if len(ends) else 0)
+    steps += np.repeat(starts - (ends - counts), counts)
+    return steps

@@ -85,7 +85,9 @@ def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[Stretch]
 def cabinets_of(stretches: Sequence[Stretch]) -> Cabinets:
     """The cabinets of these drawers, one line a drawer."""
     lines = [stretch.stored.segment.drawers[stretch.first : stretch.last] for stretch in stretches]
-    recipients = [stretch.stored.segment.recipients.slice(s.first, s.last - s.first) for s in stretches for stretch in [s]]
+    recipients = [
+        stretch.stored.segment.recipients.slice(s.first, s.last - s.first) for s in stretches for stretch in [s]
+    ]
     names = [stretch.stored.segment.names for stretch in stretches]
     return Cabinets(
         np.concatenate([part["recipient_hash"] for part in lines]),
@@ -122,7 +124,10 @@ def _kept(stretches: Sequence[Stretch], pieces: Sequence[Piece], keep: Keep) -> 
     masks = [keep(piece, _drawer_of_rows(stretch)) for stretch, piece in zip(stretches, pieces, strict=True)]
     if all(mask is None for mask in masks):
         return None
-    filled = [np.ones(len(piece.records), np.bool_) if mask is None else mask for mask, piece in zip(masks, pieces, strict=True)]
+    filled = [
+        np.ones(len(piece.records), np.bool_) if mask is None else mask
+        for mask, piece in zip(masks, pieces, strict=True)
+    ]
     return np.concatenate(filled)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
+from restante.model.arrow import large_binaries
 from restante.model.changes import Buffer
 from restante.model.head import Numbers
-from restante.model.rows import RECORD, RecordArray
+from restante.model.rows import RecordArray
 from restante.model.run import Stored
 
 
@@ -42,8 +41,7 @@ def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.Larg
     offsets = np.empty(len(records) + 1, np.int64)
     offsets[:-1] = starts - starts[0] if len(starts) else 0
     offsets[-1] = len(content)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(records), buffers)
+    return large_binaries(offsets, content)
 
 
 def check_records(stored: Stored, records: RecordArray) -> None:
@@ -65,11 +63,3 @@ def span(records: RecordArray, field: str) -> tuple[int, int]:
     """Where the data (or properties) of neighbouring rows begin and end in their area."""
     last = records[-1]
     return int(records[0][f"{field}_start"]), int(last[f"{field}_start"]) + int(last[f"{field}_length"])
-
-
-def empty_records() -> RecordArray:
-    return np.zeros(0, RECORD)
-
-
-def join(parts: Sequence[NDArray[np.generic]], empty: NDArray[np.generic]) -> NDArray[np.generic]:
-    return np.concatenate(parts) if parts else empty

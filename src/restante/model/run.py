@@ -112,8 +112,8 @@ def tier_of(length: int) -> int:
 def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
     """Neighbouring runs worth merging now, or none.
 
-    Runs of like size are merged when there are eight of them side by side; smaller ones that lie between larger ones
-    go along, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
+    Runs of like size are merged when there are eight of them side by side; smaller ones that lie between them go along,
+    and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
     """
     tiers = [tier_of(run.length) for run in runs]
     for tier in sorted(set(tiers)):
@@ -125,7 +125,8 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
             end = start
             while end < len(runs) and tiers[end] <= tier and end - start < limits.FILING_FAN_IN_MAX:
                 end += 1
-            if sum(1 for t in tiers[start:end] if t == tier) >= least and _numbers_fit(runs[start:end]):
+            enough = tiers[start:end].count(tier) >= least or end - start >= limits.FILING_FAN_IN_MAX
+            if enough and _numbers_fit(runs[start:end]):
                 return runs[start:end]
             start = end
     return ()

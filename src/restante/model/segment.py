@@ -12,6 +12,7 @@ in that block. The frame has a checksum of its own: it is small, and everything 
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass
 from enum import Enum
@@ -24,9 +25,10 @@ from numpy.typing import NDArray
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.limits import BLOCK_BYTES
+from restante.model.arrow import bytes_of, column_of, content_of, offsets_of, strings, strings_of
 from restante.model.changes import Buffer
 from restante.model.hashing import Hashes, text_offsets
-from restante.model.rows import DRAWER, RECORD, DrawerArray, Drawers, RecordArray
+from restante.model.rows import DRAWER, FEW_NAMES, RECORD, DrawerArray, Drawers, RecordArray
 
 FORMAT_VERSION = 1
 _MAGIC = b"RSTN"
@@ -106,18 +108,11 @@ class Segment:
         wrong = np.flatnonzero(found != expected)
         return first + int(wrong[0]) if len(wrong) else None
 
-    def drawers_in(self, area: Area, block: int) -> tuple[str, ...]:
-        """The cabinets that have rows in a block, as text for people, at most ten."""
-        rows = self._rows_in(area, block)
+    def drawers_of(self, rows: slice) -> tuple[str, ...]:
+        """The cabinets that have some of these rows, as text for people."""
         row = self.drawers["row"].astype(np.int64)
         touched = np.flatnonzero((row < rows.stop) & (row + self.drawers["count"] > rows.start))
-        return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched[:10])
-
-    def _rows_in(self, area: Area, block: int) -> range:
-        if area is Area.DATA:
-            return range(self.rows)
-        start, stop = block * BLOCK_BYTES - self.records_at, (block + 1) * BLOCK_BYTES - self.records_at
-        return range(max(0, start // RECORD.itemsize), max(0, -(-stop // RECORD.itemsize)))
+        return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched)
 
     def cabinet(self, drawer: int) -> tuple[str, str, str]:
         """Recipient, origin and kind of a drawer."""
@@ -140,13 +135,10 @@ def block_checks(content: Buffer) -> NDArray[np.uint64]:
 def encode(laid: Drawers) -> list[Encoded]:
     """The segments of laid-out rows."""
     lines = _drawer_lines(laid)
-    recipients = laid.rows.cabinets.recipient.take(pa.array(laid.cabinet))
+    recipients = laid.rows.cabinets.recipient.take(column_of(laid.cabinet))
     borders = np.append(np.flatnonzero(np.diff(laid.segment, prepend=-1)), len(laid.segment)).tolist()
     offsets = binary_offsets(laid.rows.data), binary_offsets(laid.rows.properties)
-    return [
-        _encode_one(laid, lines[a:b], recipients.slice(a, b - a), offsets)
-        for a, b in zip(borders[:-1], borders[1:], strict=True)
-    ]
+    return [_encode_one(laid, lines[a:b], recipients.slice(a, b - a), offsets) for a, b in itertools.pairwise(borders)]
 
 
 def _drawer_lines(laid: Drawers) -> DrawerArray:
@@ -198,39 +190,33 @@ def _encode_one(
 
 
 def binary_offsets(column: pa.LargeBinaryArray | None) -> NDArray[np.int64]:
-    if column is None or not len(column):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
+    return np.zeros(1, np.int64) if column is None else offsets_of(column).astype(np.int64, copy=False)
 
 
 def _cut(
     column: pa.LargeBinaryArray | None, offsets: NDArray[np.int64], rows: slice, records: RecordArray, field: str
 ) -> memoryview:
     """The bytes of some rows of a column, without copying; the records are told where each begins."""
-    if column is None or column.buffers()[2] is None:
+    if column is None:
         records[field] = 0
         return memoryview(b"")
     records[field] = offsets[rows] - offsets[rows.start]
-    return memoryview(column.buffers()[2])[int(offsets[rows.start]) : int(offsets[rows.stop])]
+    return content_of(column)[int(offsets[rows.start]) : int(offsets[rows.stop])]
 
 
 def _recipient_texts(recipients: pa.StringArray, lines: DrawerArray) -> bytes:
     offsets = text_offsets(recipients)
     lines["recipient_end"] = offsets[1:] - offsets[0]
-    content = recipients.buffers()[2]
-    return bytes(memoryview(content if content is not None else b"")[int(offsets[0]) : int(offsets[-1])])
-
-
-_FEW_NAMES = 64
+    return bytes(bytes_of(recipients))
 
 
 def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> list[str]:
     """The names that this segment uses. A short list is kept whole: renumbering would cost more than it saves."""
-    if len(values) <= _FEW_NAMES:
-        return list(values.to_pylist())
+    if len(values) <= FEW_NAMES:
+        return strings_of(values)
     used, codes = np.unique(table[field], return_inverse=True)
     table[field] = codes
-    return list(values.take(pa.array(used)).to_pylist())
+    return strings_of(values.take(column_of(used)))
 
 
 def _encode_frame(
@@ -266,12 +252,33 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
     if not trusted:
         _check_lines(lines, names, rows, texts)
     ends = np.append(np.zeros(1, np.int32), lines["recipient_end"].astype(np.int32))
-    content = pa.py_buffer(front).slice(frame + texts_at, texts)
-    recipients = pa.StringArray.from_buffers(drawers, pa.py_buffer(ends), content)
+    recipients = strings(ends, memoryview(front)[frame + texts_at : frame + records_at])
+    if not trusted:
+        _check_texts(recipients)
     hashes = np.ascontiguousarray(lines["recipient_hash"])
     return Segment(
-        rows, frame, texts_at, records_at, ledger - properties, ledger, data, names, checks, lines, hashes, recipients, memoryview(front)[frame:], damaged
+        rows,
+        frame,
+        texts_at,
+        records_at,
+        ledger - properties,
+        ledger,
+        data,
+        names,
+        checks,
+        lines,
+        hashes,
+        recipients,
+        memoryview(front)[frame:],
+        damaged,
     )
+
+
+def _check_texts(texts: pa.StringArray) -> None:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise DataDamaged("A segment's texts make no sense.") from error
 
 
 def front_length(records_at: int, ledger: int) -> int:
@@ -295,7 +302,7 @@ def _decode_header(front: bytes) -> tuple[int, ...]:
 def _decode_names(packed: bytes) -> Names:
     try:
         return msgspec.msgpack.decode(packed, type=Names)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DataDamaged("A segment's names make no sense.") from error
 
 
