@@ -88,7 +88,7 @@ class Shelf:
             cabinet = Cabinet(*stored.segment.cabinet(drawer))
             piece = read_piece(self.store, stored, row, row + count)
             numbers = piece.records["place"].tolist()
-            rows = listed(message_columns(piece, cabinet))
+            rows = listed(message_columns([piece], cabinet))
             found += [Letter(cabinet, place, content) for place, content in zip(numbers, rows, strict=True)]
         return found
 

@@ -88,7 +88,7 @@ def read_drawer(store: MemoryStore, stored: Stored, drawer: int) -> tuple[Messag
     line = stored.segment.drawers[drawer]
     row, count = int(line["row"]), int(line["count"])
     piece = read_piece(store, stored, row, row + count)
-    columns = message_columns(piece, Cabinet(*stored.segment.cabinet(drawer)))
+    columns = message_columns([piece], Cabinet(*stored.segment.cabinet(drawer)))
     times = np.full(len(columns), NEVER)
     table = to_table(
         columns,
@@ -115,7 +115,7 @@ def survives_decoding(blob: bytes, encoded: Encoded) -> None:
         stored = kept.stored()
         for drawer, line in enumerate(stored.segment.drawers):
             piece = read_piece(kept.store, stored, int(line["row"]), int(line["row"]) + int(line["count"]))
-            listed(message_columns(piece, Cabinet(*stored.segment.cabinet(drawer))))
+            listed(message_columns([piece], Cabinet(*stored.segment.cabinet(drawer))))
     except (DataDamaged, FormatUnsupported):
         pass
 

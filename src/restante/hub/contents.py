@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from restante.hub.mailbox import Chunk
 from restante.hub.reading import with_data
 from restante.model.arrow import Column
 from restante.model.keys import Cabinet
+from restante.model.merge import united
 from restante.model.message import NEVER, MessageColumns, State
 from restante.model.outtake import MESSAGE_SCHEMA, to_table
 from restante.model.piece import Piece
@@ -24,6 +26,7 @@ from restante.model.texts import Texts
 STATES = tuple(State)
 _STATE_TEXTS = pa.array([state.value for state in STATES], pa.string())
 WAITING = STATES.index(State.WAITING)
+_ROWS_JOINED = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +45,39 @@ class Fates:
 
 
 def bundle_table(core: Core, cabinet: Cabinet, chunks: Sequence[Chunk]) -> pa.Table:
-    """The messages of a bundle."""
-    tables = [chunk_table(core, cabinet, chunk, Fates.waiting(len(chunk.records))) for chunk in chunks]
-    return pa.concat_tables(tables) if tables else MESSAGE_SCHEMA.empty_table()
+    """The messages of a bundle: few as one batch; of many, each stretch as it lies, without a copy."""
+    pieces = [with_data(core.store, chunk.stored, chunk.row, chunk.records) for chunk in chunks]
+    rows = sum(len(piece.records) for piece in pieces)
+    if not rows:
+        return MESSAGE_SCHEMA.empty_table()
+    if rows <= _ROWS_JOINED:
+        return _table(cabinet, pieces, Fates.waiting(rows))
+    return pa.concat_tables(_table(cabinet, [piece], Fates.waiting(len(piece.records))) for piece in pieces)
 
 
 def chunk_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates) -> pa.Table:
     """Neighbouring rows of one cabinet, with what has become of them."""
-    piece = with_data(core.store, chunk.stored, chunk.row, chunk.records)
+    return _table(cabinet, [with_data(core.store, chunk.stored, chunk.row, chunk.records)], fates)
+
+
+def _table(cabinet: Cabinet, pieces: Sequence[Piece], fates: Fates) -> pa.Table:
     return to_table(
-        message_columns(piece, cabinet),
-        sequence_number=piece.numbers,
-        published_at=piece.records["published_at"].astype(np.int64),
+        message_columns(pieces, cabinet),
+        sequence_number=_joined([piece.numbers for piece in pieces]),
+        published_at=_joined([piece.records["published_at"] for piece in pieces]).astype(np.int64),
         collected_at=fates.collected_at,
         state=Texts(fates.state, _STATE_TEXTS),
     )
 
 
-def message_columns(piece: Piece, cabinet: Cabinet) -> MessageColumns:
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def message_columns(pieces: Sequence[Piece], cabinet: Cabinet) -> MessageColumns:
     """Stored rows of one cabinet as message columns."""
-    records, names, count = piece.records, piece.stored.segment.names, len(piece.records)
+    records = _joined([piece.records for piece in pieces])
+    names, count = [piece.stored.segment.names for piece in pieces], len(records)
     flags = records["flags"]
     has_properties = bool(records["properties_length"].any())
     return MessageColumns(
@@ -70,24 +86,27 @@ def message_columns(piece: Piece, cabinet: Cabinet) -> MessageColumns:
         recipient=Texts.constant(cabinet.recipient, count),
         origin=Texts.constant(cabinet.origin, count),
         kind=Texts.constant(cabinet.kind, count),
-        document_type=_named(records["document_type"], names.document_types),
-        media_type=_named(records["media_type"], names.media_types),
+        document_type=united(_codes(pieces, "document_type"), [own.document_types for own in names]),
+        media_type=united(_codes(pieces, "media_type"), [own.media_types for own in names]),
         weight=records["weight"].astype(np.int32),
         bundleable=(flags & BUNDLEABLE) != 0,
         inline=(flags & INLINE) != 0,
-        data=piece.data_column(),
-        properties=_narrow(piece.properties_column()) if has_properties else no_properties(count),
+        data=pa.concat_arrays([piece.data_column() for piece in pieces])
+        if len(pieces) > 1
+        else pieces[0].data_column(),
+        properties=_properties(pieces) if has_properties else no_properties(count),
         expires_at=records["expires_at"].astype(np.int64),
     )
 
 
-def _narrow(column: Column) -> pa.BinaryArray:
+def _properties(pieces: Sequence[Piece]) -> pa.BinaryArray:
+    column: Column = pa.concat_arrays([piece.properties_column() for piece in pieces])
     narrow: pa.BinaryArray = column.cast(pa.binary())
     return narrow
 
 
-def _named(codes: NDArray[np.uint32], names: Sequence[str]) -> Texts:
-    return Texts(codes.astype(np.int32), pa.array(names, pa.string()))
+def _codes(pieces: Sequence[Piece], field: str) -> list[NDArray[np.uint32]]:
+    return [piece.records[field] for piece in pieces]
 
 
 def document_types(chunks: Sequence[Chunk]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from restante.model.arrival import arrive, mailbags
 def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> int:
     """Store the message again under the next sequence number, which is given."""
     piece = with_data(core.store, found.chunk.stored, found.chunk.row, found.chunk.records)
-    columns = message_columns(piece, found.cabinet)
+    columns = message_columns([piece], found.cabinet)
     arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
     number = draft.take_numbers(address.partition, 1)
     published_at = int(piece.records["published_at"][0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -17,6 +19,8 @@ from restante.model.hashing import fingerprints
 from restante.model.identity import Fingerprints
 from restante.ports.store import Store
 from restante.settings import Settings
+
+_THREADS = 4
 
 
 def open_partitions(
@@ -33,12 +37,17 @@ def open_partitions(
         deed = create_deed(store, settings.partition_count, int.from_bytes(random(8), "big"), fence)
     else:
         fence = store.raise_fences(deed.partition_count)
-    partitions = [load_partition(store, number) for number in range(deed.partition_count)]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        partitions = list(threads.map(partial(_load, store), range(deed.partition_count)))
     _drop_orphans(store, partitions, fence)
-    for partition in partitions:
-        partition.fingerprints = known_fingerprints(store, partition)
-        partition.forgotten_rows = 1 if partition.counters.forgotten else 0
     return deed, fence, partitions
+
+
+def _load(store: Store, number: int) -> Partition:
+    partition = load_partition(store, number)
+    partition.fingerprints = known_fingerprints(store, partition)
+    partition.forgotten_rows = 1 if partition.counters.forgotten else 0
+    return partition
 
 
 def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None:

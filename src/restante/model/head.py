@@ -86,9 +86,8 @@ def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
 
 def waiting_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers wait (expired or not, in an open bundle or not)."""
-    waits: NDArray[np.bool_] = numbers > head.head
-    if head.apart:
-        waits &= apart_of(head, numbers) == 0
+    beyond = np.greater(numbers, head.head)
+    waits: NDArray[np.bool_] = beyond & (apart_of(head, numbers) == 0) if head.apart else beyond
     return waits
 
 

@@ -93,13 +93,15 @@ def cabinets_of(stretches: Sequence[Stretch]) -> Cabinets:
         np.concatenate([part["recipient_hash"] for part in lines]),
         np.concatenate([part["cabinet_hash"] for part in lines]),
         pa.concat_arrays(recipients),
-        _united([part["origin"] for part in lines], [own.origins for own in names]),
-        _united([part["kind"] for part in lines], [own.kinds for own in names]),
+        united([part["origin"] for part in lines], [own.origins for own in names]),
+        united([part["kind"] for part in lines], [own.kinds for own in names]),
     )
 
 
-def _united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> Texts:
+def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> Texts:
     """Codes into many lists of names as codes into one."""
+    if all(own == names[0] for own in names):
+        return Texts(np.concatenate(codes).astype(np.int32), pa.array(names[0], pa.string()))
     place: dict[str, int] = {}
     for own in names:
         for name in own:
@@ -147,8 +149,8 @@ def _rows(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int) -> 
     lengths = [len(piece.records) for piece in pieces]
     shift = np.repeat([piece.stored.base - first for piece in pieces], lengths)
     records["place"] = records["place"] + shift
-    documents = _united([piece.records["document_type"] for piece in pieces], [own.document_types for own in names])
-    medias = _united([piece.records["media_type"] for piece in pieces], [own.media_types for own in names])
+    documents = united([piece.records["document_type"] for piece in pieces], [own.document_types for own in names])
+    medias = united([piece.records["media_type"] for piece in pieces], [own.media_types for own in names])
     records["document_type"], records["media_type"] = documents.codes, medias.codes
     has_properties = bool(records["properties_length"].any())
     return Rows(

@@ -1,0 +1,168 @@
+"""A journal torn or spoilt anywhere: the hub shows a whole prefix of what was acknowledged, and nothing half."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import restante
+from restante.client.surface import Hub
+from restante.model.message import Message
+from restante.settings import Settings
+from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.schema import PAGE_BYTES
+from tests.crash.seen import Seen, check_counters, inside, seen
+from tests.hub.engines import START, FakeClock
+
+NAMES = ("ada", "ben", "cleo")
+SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False)
+JOURNAL_HEADER_BYTES = 32
+FRAME_BYTES = 24 + PAGE_BYTES
+LATER_SECONDS = 60.0
+
+
+def id_of(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def message(number: int, name: str, *, size: int = 10, expires_in: float | None = None) -> Message:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=START)
+    expires_at = None if expires_in is None else at + timedelta(seconds=expires_in)
+    return Message(recipient=name, id=id_of(number), data=bytes([number % 256]) * size, expires_at=expires_at)
+
+
+def send(*messages: Message) -> Callable[[Hub], object]:
+    return lambda hub: hub.producer.send(list(messages))
+
+
+def peek(name: str, bundle: int, most: int) -> Callable[[Hub], object]:
+    return lambda hub: hub.recipient(name).peek(bundle_id=id_of(bundle), max_messages=most)
+
+
+def dequeue(name: str, bundle: int) -> Callable[[Hub], object]:
+    return lambda hub: hub.recipient(name).dequeue(id_of(bundle))
+
+
+ACTS: list[Callable[[Hub], object]] = [
+    send(*(message(number, name) for number in range(4) for name in NAMES)),
+    send(*(message(10 + number, "ada", expires_in=30) for number in range(2)), message(20, "ben")),
+    send(*(message(100 + number, "cleo", size=3_000) for number in range(100))),
+    peek("ada", 901, 2),
+    dequeue("ada", 901),
+    lambda hub: hub.recipient("ben").withdraw(id_of(1)),
+    lambda hub: hub.recipient("ada").set_aside(id_of(3)),
+    send(*(message(200 + number, name) for number in range(3) for name in NAMES)),
+    lambda hub: hub.file(),
+    lambda hub: hub.expire(),
+    peek("ada", 902, 1),
+    lambda hub: hub.recipient("ada").release(id_of(3)),
+    dequeue("ada", 902),
+    lambda hub: hub.recipient("ben").erase(),
+    send(message(300, "ben"), message(301, "ada")),
+    peek("cleo", 903, 50),
+    lambda hub: hub.file(),
+]
+"""Each acknowledged. Expiry finds something: all this happens `LATER_SECONDS` after the clock's beginning but the sends."""
+
+
+class Stage(NamedTuple):
+    """What was seen after an act, and how long the journal was then."""
+
+    seen: Seen
+    journal_bytes: int
+
+
+class Recorded(NamedTuple):
+    folder: Path
+    journal: bytes
+    stages: list[Stage]
+
+
+def now() -> FakeClock:
+    clock = FakeClock()
+    clock.advance(LATER_SECONDS)
+    return clock
+
+
+def look(hub: Hub) -> Seen:
+    return seen(hub, NAMES)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A folder as it lies on the disk after all acts, none of its journal transferred."""
+    folder = tmp_path_factory.mktemp("torn")
+    clock = now()
+    with restante.open(folder / "live", settings=SETTINGS, clock=clock) as hub:
+        store = inside(hub).core.store
+        assert isinstance(store, SqliteStore)
+        store.checkpoint()
+        stages = []
+        for act in [lambda _: None, *ACTS]:
+            act(hub)
+            clock.advance(10)
+            stages.append(Stage(look(hub), JOURNAL_HEADER_BYTES + store._journal.length_bytes()))
+        shutil.copytree(folder / "live", folder / "crashed", ignore=shutil.ignore_patterns("*-shm", "lock"))
+    journal = (folder / "crashed" / "restante.db-wal").read_bytes()
+    return Recorded(folder / "crashed", journal[: stages[-1].journal_bytes], stages)
+
+
+def stage_after(recorded: Recorded, folder: Path, journal: bytes) -> int:
+    """Which stage a hub shows whose journal is this; it can also go on from there."""
+    shutil.copytree(recorded.folder, folder)
+    (folder / "restante.db-wal").write_bytes(journal)
+    clock = now()
+    clock.advance(10 * len(recorded.stages))
+    with restante.open(folder, settings=SETTINGS, clock=clock) as hub:
+        found = look(hub)
+        stages = [stage.seen.mailboxes for stage in recorded.stages]
+        assert found.mailboxes in stages, "something half"
+        assert hub.producer.send(message(999, "ada")).accepted == 1
+        hub.expire()
+        clock.advance(10)
+        check_counters(look(hub))
+    shutil.rmtree(folder)
+    return len(stages) - 1 - stages[::-1].index(found.mailboxes)
+
+
+def acknowledged(recorded: Recorded, length: int) -> int:
+    """The last act that lies wholly in so much of the journal."""
+    return max((number for number, stage in enumerate(recorded.stages) if stage.journal_bytes <= length), default=0)
+
+
+def test_the_acts_each_write_something_and_are_told_apart(recorded: Recorded) -> None:
+    lengths = [stage.journal_bytes for stage in recorded.stages]
+    assert all(one < other for one, other in zip(lengths[1:-1], lengths[2:], strict=True))
+    assert len(list((recorded.folder / "blobs").iterdir())) == 1, "one of them is large"
+
+
+def test_a_journal_cut_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    generator, length = random.Random(1), len(recorded.journal)
+    frames = range(JOURNAL_HEADER_BYTES, length + 1, FRAME_BYTES)
+    cuts = sorted({0, *frames, *(min(length, cut + generator.randrange(1, FRAME_BYTES)) for cut in frames[::4])})
+    found = [stage_after(recorded, tmp_path / "cut", recorded.journal[:cut]) for cut in cuts]
+    assert found == sorted(found)
+    for cut, stage in zip(cuts, found, strict=True):
+        assert stage >= acknowledged(recorded, cut), f"acknowledged and lost, cut at {cut}"
+    assert found[-1] == len(recorded.stages) - 1
+
+
+def test_a_journal_spoilt_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    generator = random.Random(2)
+    for start in range(JOURNAL_HEADER_BYTES, len(recorded.journal), 3 * FRAME_BYTES):
+        at = start + generator.randrange(FRAME_BYTES)
+        spoilt = bytearray(recorded.journal)
+        spoilt[at] ^= 1 << generator.randrange(8)
+        stage = stage_after(recorded, tmp_path / "spoilt", bytes(spoilt))
+        assert stage >= acknowledged(recorded, start)
