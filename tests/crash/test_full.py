@@ -40,7 +40,7 @@ def sent(number: int, size: int) -> list[Message]:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=6m", "restante-test", folder]
+    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "restante-test", folder]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a small tmpfs")
     yield folder
@@ -69,7 +69,7 @@ def check_kept(hub: Hub, count: int) -> None:
 @pytest.mark.parametrize("size", [2 * KIB, 100 * KIB, 600 * KIB], ids=["small", "middling", "in files"])
 def test_a_full_disk_loses_nothing_and_room_lets_the_hub_go_on(small_disk: Path, size: int) -> None:
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(MIB))
+    ballast.write_bytes(bytes(8 * MIB))
     with restante.open(small_disk / "data", settings=SETTINGS) as hub:
         kept = fill(hub, size)
         assert kept
@@ -101,7 +101,7 @@ def test_filing_that_finds_no_room_changes_nothing_and_succeeds_later(small_disk
     with restante.open(small_disk / "data", settings=SETTINGS) as hub:
         for number in range(12):
             hub.producer.send(sent(number, 160 * KIB))
-        ballast.write_bytes(bytes(4 * MIB - 1_500 * KIB))
+        ballast.write_bytes(bytes(8 * MIB + 512 * KIB))
         for _ in range(2):
             with pytest.raises(StorageFull):
                 hub.file()

@@ -192,7 +192,9 @@ class Claim(NamedTuple):
 
 
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_publishes_that_conflict_are_as_if_one_came_after_the_other(engine: str, request: pytest.FixtureRequest) -> None:
+def test_publishes_that_conflict_are_as_if_one_came_after_the_other(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
     hub: Hub = request.getfixturevalue("hub" if engine == "memory" else "durable")
     claims = [Claim(rival) for rival in range(RIVALS)]
     answers = at_once(*(partial(claim.send, hub) for claim in claims))

@@ -79,7 +79,9 @@ class Sender:
         self.generator.choice(acts)(self.generator.choice(NAMES))
 
     def publish(self, name: str) -> None:
-        messages = [self._message(self.generator.choice([name, *NAMES])) for _ in range(self.generator.choice([1, 3, 66]))]
+        messages = [
+            self._message(self.generator.choice([name, *NAMES])) for _ in range(self.generator.choice([1, 3, 66]))
+        ]
         self.hub.producer.send(messages)
 
     def _message(self, name: str) -> Message:
@@ -100,7 +102,9 @@ class Sender:
     def peek(self, name: str) -> None:
         self.opened[name] += 1
         proposed = str(uuid.UUID(int=2**64 * (1 + NAMES.index(name)) + self.opened[name]))
-        self._try(partial(self.hub.recipient(name).peek, bundle_id=proposed, max_messages=self.generator.choice([2, 30, 500])))
+        self._try(
+            partial(self.hub.recipient(name).peek, bundle_id=proposed, max_messages=self.generator.choice([2, 30, 500]))
+        )
 
     def dequeue(self, name: str) -> None:
         for bundle in self.hub.recipient(name).explain().open_bundles:
@@ -313,7 +317,9 @@ def test_what_is_past_its_retention_is_dropped_in_the_merge(hub: Hub, clock: Fak
 
 
 @pytest.mark.parametrize("settle", ["expire", "withdraw"])
-def test_a_forgotten_message_does_not_come_back_when_the_head_passes_it(settle: str, hub: Hub, clock: FakeClock) -> None:
+def test_a_forgotten_message_does_not_come_back_when_the_head_passes_it(
+    settle: str, hub: Hub, clock: FakeClock
+) -> None:
     soon = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=START, seconds=5)
     first = Message(recipient="ada", id=id_of(1), data=b"first", expires_at=soon if settle == "expire" else None)
     hub.producer.send([first, Message(recipient="ada", id=id_of(2), data=b"second")])

@@ -32,6 +32,7 @@ from restante.model.rows import DRAWER, RECORD
 from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored
 from restante.model.segment import Encoded, Segment, block_checks, decode
 from restante.model.texts import Texts
+from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, unhurried
 from tests.model.test_segment import KEY, laid, letter
@@ -268,7 +269,7 @@ class Extent(NamedTuple):
     data: tuple[int, int]
 
 
-def extents(stored: Stored, store: MemoryStore) -> list[Extent]:
+def extents(stored: Stored, store: Store) -> list[Extent]:
     segment, found, text = stored.segment, list[Extent](), 0
     records = read_piece(store, stored, 0, segment.rows).records
     for drawer, line in enumerate(segment.drawers):
@@ -286,7 +287,7 @@ def extents(stored: Stored, store: MemoryStore) -> list[Extent]:
     return found
 
 
-def in_block_of(at: int, stored: Stored, store: MemoryStore) -> set[str]:
+def in_block_of(at: int, stored: Stored, store: Store) -> set[str]:
     """Who lies in the block that has this byte of the blob; neighbours count, for a damaged line hides its borders."""
     segment = stored.segment
     place = at - segment.frame_length

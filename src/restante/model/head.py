@@ -87,15 +87,16 @@ def apart_of(head: Head, numbers: Numbers) -> NDArray[np.int8]:
 def waiting_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers wait (expired or not, in an open bundle or not)."""
     beyond = np.greater(numbers, head.head)
-    waits: NDArray[np.bool_] = beyond & (apart_of(head, numbers) == 0) if head.apart else beyond
-    return waits
+    return np.logical_and(beyond, apart_of(head, numbers) == 0) if head.apart else beyond
 
 
 def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers are still kept for history."""
     why = apart_of(head, numbers)
-    kept = (why == Apart.SET_ASIDE) | (why == Apart.WITHDRAWN) | (why == Apart.EXPIRED)
-    return kept | ((numbers > head.forgotten) & (why == 0))
+    shown: NDArray[np.bool_] = (numbers > head.forgotten) & (why == 0)
+    for kept in (Apart.SET_ASIDE, Apart.WITHDRAWN, Apart.EXPIRED):
+        shown |= why == kept
+    return shown
 
 
 def ranges_of(chosen: NDArray[np.bool_], numbers: Numbers) -> tuple[Range, ...]:
