@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
 import tempfile
 import threading
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     scale = QUICK if options.quick else FULL if options.full else NORMAL
     chosen = [name for name in workloads.ORDER if not options.only or name in options.only]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the data folder is removed
     failures = _watch_threads()
     with _data_folder(options.data) as folder:
         report = Report(

@@ -22,6 +22,7 @@ from tests.crash.load import ORIGINS, RECIPIENTS, SETTINGS, ParcelName, message_
 
 PUBLISHERS = 3
 COLLECTORS = 2
+FILED_AT_ONCE = 10
 _telling = threading.Lock()
 
 
@@ -38,6 +39,7 @@ class Work:
         self.hub, self.life = hub, life
         self.published: deque[tuple[str, str]] = deque(maxlen=500)
         """Recipients and ids that may be withdrawn."""
+        self.unfiled = threading.Semaphore(0)
 
     def publish(self, publisher: int) -> None:
         for number in count():
@@ -48,13 +50,13 @@ class Work:
             spans = [(p.partition, p.first_sequence_number, p.last_sequence_number) for p in receipt.partitions]
             tell("published", *name, spans)
             chosen = random.Random(repr(name)).randrange(len(messages))
+            self.unfiled.release()
             self.published.append((messages[chosen].recipient, message_id(name, chosen)))
 
     def collect(self, seed: int) -> None:
         generator = random.Random(f"{self.life} {seed}")
         while True:
             name, origin = generator.choice(RECIPIENTS), generator.choice(ORIGINS)
-            tell("peeks", name, origin)
             bundle = self.hub.recipient(name).peek(origins=[origin], max_messages=generator.choice([1, 5, 40]), wait=0.01)
             if bundle is None:
                 continue
@@ -88,6 +90,8 @@ class Work:
 
     def file(self, seed: int) -> None:
         while True:
+            for _ in range(FILED_AT_ONCE):
+                self.unfiled.acquire()
             tell("files")
             self.hub.file()
             tell("filed")

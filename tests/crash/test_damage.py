@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
 
 import restante
@@ -27,6 +29,8 @@ from tests.model.test_segment_damage import AREAS, in_block_of
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
 RECIPIENTS = 500
 NAMES = tuple(f"recipient {number:03d}" for number in range(RECIPIENTS))
+ASKED = NAMES[::4]
+"""Enough to find both those in a block and those outside it."""
 BEFORE, AFTER = 3, 3
 """Small mailbags before and after the one that will be damaged."""
 EXPIRES_SECONDS = 100
@@ -82,13 +86,20 @@ def furnish(hub: Hub, *, size: int) -> Stored:
     return run.segments[0]
 
 
-def make_damaged(folder: Path, *, size: int, place: Place) -> Damaged:
+class Sound(NamedTuple):
+    """A folder before anything happens to it, and the segment to which it will."""
+
+    folder: Path
+    stored: Stored
+    in_block: dict[str, frozenset[str]]
+
+
+def make_sound(folder: Path, size: int) -> Sound:
     with restante.open(folder, settings=SETTINGS, clock=FakeClock()) as hub:
         stored = furnish(hub, size=size)
-        at = place(stored.segment)
-        in_block = in_block_of(at, stored, inside(hub).core.store)
-    flip(folder, stored.blob.number, at)
-    return Damaged(folder, stored.blob.number, frozenset(in_block))
+        store = inside(hub).core.store
+        in_block = {area: frozenset(in_block_of(place(stored.segment), stored, store)) for area, place in PLACES.items()}
+    return Sound(folder, stored, in_block)
 
 
 def flip(folder: Path, blob: int, at: int) -> None:
@@ -110,16 +121,29 @@ def flipped(content: bytes, at: int) -> bytes:
 SIZES = {"in the database": 60, "in a file": 400}
 
 
+@pytest.fixture(scope="module")
+def sounds(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Sound]:
+    return {size: make_sound(tmp_path_factory.mktemp("sound") / "data", size) for size in SIZES.values()}
+
+
 @pytest.fixture(params=SIZES)
 def size(request: pytest.FixtureRequest) -> int:
     return SIZES[request.param]
 
 
+@pytest.fixture
+def sound(size: int, sounds: dict[int, Sound], tmp_path: Path) -> Sound:
+    """A copy that a test may spoil."""
+    shutil.copytree(sounds[size].folder, tmp_path / "data")
+    assert bool(list((tmp_path / "data" / "blobs").iterdir())) == (size == SIZES["in a file"])
+    return sounds[size]._replace(folder=tmp_path / "data")
+
+
 @pytest.fixture(params=PLACES)
-def damaged(request: pytest.FixtureRequest, size: int, tmp_path: Path) -> Damaged:
-    made = make_damaged(tmp_path / "data", size=size, place=PLACES[request.param])
-    assert bool(list((made.folder / "blobs").iterdir())) == (size == SIZES["in a file"])
-    return made
+def damaged(request: pytest.FixtureRequest, sound: Sound) -> Damaged:
+    run = sound.stored.blob.number
+    flip(sound.folder, run, PLACES[request.param](sound.stored.segment))
+    return Damaged(sound.folder, run, sound.in_block[request.param])
 
 
 @pytest.fixture
@@ -140,7 +164,7 @@ def expected(name: str, size: int) -> list[bytes]:
 
 def outcomes(act: Callable[[str], object]) -> dict[str, object]:
     found: dict[str, object] = {}
-    for name in NAMES:
+    for name in ASKED:
         try:
             found[name] = act(name)
         except DataDamaged as error:
@@ -185,14 +209,34 @@ def test_the_error_names_run_block_and_drawers(hub: Hub, damaged: Damaged) -> No
         assert str(error.details["block"]) in error.message
 
 
-def test_everybody_else_can_be_sent_to_and_duplicates_are_known(hub: Hub, damaged: Damaged, size: int) -> None:
+def test_everybody_else_can_be_sent_to_and_their_duplicates_are_known(hub: Hub, damaged: Damaged, size: int) -> None:
     others = [name for name in NAMES if name not in damaged.in_block]
     assert others
     assert hub.producer.send([message(name, 30) for name in others]).accepted == len(others)
+    again = hub.producer.send([message(name, kind, size=size) for name in others[:20] for kind in (1, 2)])
+    assert (again.accepted, again.duplicates) == (0, 40)
     again = hub.producer.send([message(name, kind, size=size) for name in others for kind in (1, 2)])
     assert (again.accepted, again.duplicates) == (0, 2 * len(others))
     for name in others[::20]:
         assert hub.recipient(name).find(id_of(30, NAMES.index(name))).data == message(name, 30).data
+
+
+def test_a_publish_that_meets_the_damage_fails_nobody_else_in_its_commit(hub: Hub, damaged: Damaged, size: int) -> None:
+    """Whether the harmed one is refused or not: the others of the same commit are stored."""
+    others = [name for name in NAMES if name not in damaged.in_block][:4]
+    sends = [message(name, 1, size=size) for name in sorted(damaged.in_block)[:40]] + [message(name, 32) for name in others]
+    barrier = threading.Barrier(len(sends))
+
+    def send(one: Message) -> object:
+        barrier.wait(60)
+        try:
+            return hub.producer.send(one)
+        except DataDamaged as error:
+            return error
+
+    with ThreadPoolExecutor(len(sends)) as pool:
+        answers = list(pool.map(send, sends))
+    assert not any(isinstance(answer, DataDamaged) for answer in answers[-4:])
 
 
 def test_everybody_else_can_collect_everything(hub: Hub, damaged: Damaged, size: int) -> None:
@@ -228,16 +272,15 @@ def test_recipients_are_listed_and_expiry_goes_on(hub: Hub, damaged: Damaged, cl
         assert waiting == len(expected(name, size)) - 1
 
 
-def test_a_damaged_frame_harms_only_its_own_segment(tmp_path: Path, size: int) -> None:
+def test_a_damaged_frame_harms_only_its_own_segment(sound: Sound) -> None:
     """All of a segment hangs on its frame; the other runs do not."""
-    folder = tmp_path / "data"
-    made = make_damaged(folder, size=size, place=lambda segment: segment.frame_length - 20)
-    with restante.open(folder, settings=SETTINGS, clock=FakeClock()) as hub:
+    run = sound.stored.blob.number
+    flip(sound.folder, run, sound.stored.segment.frame_length - 20)
+    with restante.open(sound.folder, settings=SETTINGS, clock=FakeClock()) as hub:
         with pytest.raises(DataDamaged) as caught:
             hub.recipient(NAMES[-1]).peek()
-        assert caught.value.details["run"] == made.run
-        newcomer = Message(recipient="newcomer", data=b"mail")
-        assert hub.producer.send(newcomer).accepted == 1
+        assert caught.value.details["run"] == run
+        assert hub.producer.send(Message(recipient=NAMES[-1], data=b"mail")).accepted == 1
         hub.file()
 
 
@@ -270,7 +313,7 @@ def test_a_missing_blob_file_is_damage_and_hides_nobody_else(tmp_path: Path) -> 
         hub.producer.send(Message(recipient="large", data=bytes(MIB), weight=1_024))
     (lost,) = (folder / "blobs").iterdir()
     lost.unlink()
-    with restante.open(folder, settings=msgspec.structs.replace(SETTINGS), clock=FakeClock()) as hub:
+    with restante.open(folder, settings=SETTINGS, clock=FakeClock()) as hub:
         assert hub.recipient("small").peek() is not None
         with pytest.raises(DataDamaged):
             hub.recipient("large").peek()

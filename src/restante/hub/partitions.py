@@ -94,7 +94,7 @@ class Partition:
         while (pair := self.fingerprints.mergeable()) is not None:
             merged = merge(*pair)
             with self._lock:
-                self.fingerprints = self.fingerprints.with_merged(pair[0], merged)
+                self.fingerprints = self.fingerprints.with_merged(pair, merged)
 
     @property
     def unfiled(self) -> int:

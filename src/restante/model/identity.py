@@ -22,6 +22,7 @@ from restante.model.hashing import Hashes
 
 _GROWTH = 4
 _SPAN_MAX = 2**32 - 1
+_SHORT = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +44,23 @@ class Fingerprints:
         return sum(len(level.fingerprint) for level in self.levels)
 
     def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
-        """These, and those of new messages."""
-        return Fingerprints((*self.levels, _known(fingerprints, numbers)))
+        """These, and those of new messages; short arrays are joined at once."""
+        last, levels = _known(fingerprints, numbers), self.levels
+        while levels and len(levels[-1].fingerprint) + len(last.fingerprint) <= _SHORT and _near(levels[-1], last):
+            last, levels = merge(levels[-1], last), levels[:-1]
+        return Fingerprints((*levels, last))
 
     def mergeable(self) -> tuple[Known, Known] | None:
         """Two neighbouring arrays of like length, the youngest first."""
         pairs = list(itertools.pairwise(self.levels))
         return next((pair for pair in reversed(pairs) if _alike(*pair)), None)
 
-    def with_merged(self, older: Known, merged: Known) -> Fingerprints:
-        """These, with one array in the place of two."""
-        place = self.levels.index(older)
+    def with_merged(self, pair: tuple[Known, Known], merged: Known) -> Fingerprints:
+        """These, with one array in the place of two; unchanged, if the two are no longer there."""
+        pairs = list(itertools.pairwise(self.levels))
+        if pair not in pairs:
+            return self
+        place = pairs.index(pair)
         return Fingerprints((*self.levels[:place], merged, *self.levels[place + 2 :]))
 
     def find(self, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -71,8 +78,12 @@ def _known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
 
 
 def _alike(older: Known, younger: Known) -> bool:
-    near = younger.base + int(younger.offset.max(initial=0)) - older.base <= _SPAN_MAX
-    return near and len(older.fingerprint) < _GROWTH * len(younger.fingerprint)
+    return _near(older, younger) and len(older.fingerprint) < _GROWTH * len(younger.fingerprint)
+
+
+def _near(older: Known, younger: Known) -> bool:
+    """Whether an offset of 32 bits spans both."""
+    return younger.base + int(younger.offset.max(initial=0)) - older.base <= _SPAN_MAX
 
 
 def merge(older: Known, younger: Known) -> Known:

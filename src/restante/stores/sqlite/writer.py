@@ -16,12 +16,15 @@ from restante.errors import StoreConflict, Unavailable
 from restante.model.changes import EntryKey
 from restante.stores.sqlite.failures import outcome_unknown, translated
 
-_PUT = "INSERT INTO entries VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-_DELETE = "DELETE FROM entries WHERE partition = ? AND space = ? AND key = ?"
-_PUT_BLOB = "INSERT INTO blobs VALUES (?, ?, ?, ?, ?)"
-_DROP_BLOB = "DELETE FROM blobs WHERE id = ?"
-_FILE_OF_BLOB = "SELECT file FROM blobs WHERE id = ? AND file IS NOT NULL"
-_RAISE_FENCE = "INSERT INTO fences VALUES (?, ?) ON CONFLICT DO UPDATE SET fence = excluded.fence"
+_PUT = "INSERT INTO entries VALUES {} ON CONFLICT DO UPDATE SET value = excluded.value"
+_DELETE = "DELETE FROM entries WHERE (partition, space, key) IN (VALUES {})"
+_PUT_BLOB = "INSERT INTO blobs VALUES {}"
+_DROP_BLOB = "DELETE FROM blobs WHERE id IN (VALUES {}) RETURNING file"
+_RAISE_FENCE = "INSERT INTO fences VALUES {} ON CONFLICT DO UPDATE SET fence = excluded.fence"
+
+_ROWS_AT_ONCE = (64, 16, 4, 1)
+"""Rows go in statements of a few fixed sizes, so that few are prepared. Each statement lets other threads in, and
+getting the interpreter back from a busy one takes longer than the statement: the fewer, the better."""
 
 BlobRow = tuple[int, int | None, int, int, bytes | None]
 """Row id; file and start there, or none and 0; length; the bytes themselves if they are in no file."""
@@ -104,25 +107,31 @@ class Writer:
 
 
 def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list[int]:
-    if transaction.entries:
-        _write_entries(transaction.entries, connection)
-    if transaction.blobs:
-        connection.executemany(_PUT_BLOB, transaction.blobs)
-    if transaction.fences:
-        connection.executemany(_RAISE_FENCE, transaction.fences)
-    freed: list[int] = []
-    for row_id in transaction.dropped:
-        freed.extend(file for (file,) in connection.execute(_FILE_OF_BLOB, (row_id,)))
-        connection.execute(_DROP_BLOB, (row_id,))
-    return freed
-
-
-def _write_entries(entries: Mapping[EntryKey, bytes | None], connection: sqlite3.Connection) -> None:
+    entries = transaction.entries
     # Plain integers, for sqlite3 looks for an adapter for every value of any other type.
     puts = [
         (partition, int(space), key, value) for (partition, space, key), value in entries.items() if value is not None
     ]
-    connection.executemany(_PUT, puts)
+    _execute(connection, _PUT, puts)
     if len(puts) < len(entries):
         gone = [(partition, int(space), key) for (partition, space, key), value in entries.items() if value is None]
-        connection.executemany(_DELETE, gone)
+        _execute(connection, _DELETE, gone)
+    _execute(connection, _PUT_BLOB, transaction.blobs)
+    _execute(connection, _RAISE_FENCE, list(transaction.fences))
+    freed = _execute(connection, _DROP_BLOB, [(row_id,) for row_id in transaction.dropped])
+    return [file for (file,) in freed if file is not None]
+
+
+def _execute(
+    connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]
+) -> list[tuple[int | None]]:
+    """Carry out a statement for all rows, many at once; gives what it returns."""
+    answers: list[tuple[int | None]] = []
+    at = 0
+    while at < len(rows):
+        count = next(size for size in _ROWS_AT_ONCE if size <= len(rows) - at)
+        row = f"({', '.join('?' * len(rows[at]))})"
+        values = [value for chosen in rows[at : at + count] for value in chosen]
+        answers += connection.execute(statement.format(", ".join([row] * count)), values).fetchall()
+        at += count
+    return answers
