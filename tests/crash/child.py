@@ -57,7 +57,9 @@ class Work:
         generator = random.Random(f"{self.life} {seed}")
         while True:
             name, origin = generator.choice(RECIPIENTS), generator.choice(ORIGINS)
-            bundle = self.hub.recipient(name).peek(origins=[origin], max_messages=generator.choice([1, 5, 40]), wait=0.01)
+            bundle = self.hub.recipient(name).peek(
+                origins=[origin], max_messages=generator.choice([1, 5, 40]), wait=0.01
+            )
             if bundle is None:
                 continue
             tell("peeked", name, origin, bundle.bundle_id, [message.id for message in bundle.messages])

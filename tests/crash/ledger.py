@@ -47,7 +47,7 @@ class Ledger:
             "dequeued": self.dequeued.add,
             "withdraws": self.withdrawing.add,
             "withdrawn": self.withdrawn.add,
-            "not withdrawn": lambda chosen, code: self._not_withdrawn(chosen, code),
+            "not withdrawn": self._not_withdrawn,
         }
         assert what != "failed", words
         if what in takes:

@@ -19,16 +19,16 @@ LARGE_BYTES = 30_000
 
 
 class ParcelName(NamedTuple):
-    """The `count`th parcel of a publisher in one life of the child."""
+    """The parcels of a publisher are numbered, in each life of the child anew."""
 
     life: int
     publisher: int
-    count: int
+    turn: int
 
 
 def message_id(name: ParcelName, index: int) -> str:
-    life, publisher, count = name
-    return str(uuid.UUID(int=(life << 96) | (publisher << 80) | (count << 32) | index))
+    life, publisher, turn = name
+    return str(uuid.UUID(int=(life << 96) | (publisher << 80) | (turn << 32) | index))
 
 
 def parcel(name: ParcelName) -> list[Message]:

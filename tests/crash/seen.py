@@ -51,9 +51,7 @@ def history_of(hub: surface.Hub, name: str) -> Iterator[Message]:
 
 def mailbox_of(hub: surface.Hub, name: str) -> Mailbox:
     explained = hub.recipient(name).explain()
-    return Mailbox(
-        tuple(history_of(hub, name)), frozenset(explained.waiting), frozenset(explained.open_bundles)
-    )
+    return Mailbox(tuple(history_of(hub, name)), frozenset(explained.waiting), frozenset(explained.open_bundles))
 
 
 def recipients_of(hub: surface.Hub) -> dict[str, int]:
@@ -77,9 +75,7 @@ def seen(hub: surface.Hub, names: Iterable[str]) -> Seen:
 
 def check_counters(found: Seen) -> None:
     """What the partitions count is what the mailboxes show, if all that has expired is settled; no number is used twice."""
-    by_mailbox = {
-        name: sum(each.messages for each in mailbox.waiting) for name, mailbox in found.mailboxes.items()
-    }
+    by_mailbox = {name: sum(each.messages for each in mailbox.waiting) for name, mailbox in found.mailboxes.items()}
     assert found.recipients == {name: count for name, count in by_mailbox.items() if count}
     assert sum(waiting for _, _, waiting in found.partitions) == sum(by_mailbox.values())
     for mailbox in found.mailboxes.values():

@@ -98,7 +98,9 @@ def make_sound(folder: Path, size: int) -> Sound:
     with restante.open(folder, settings=SETTINGS, clock=FakeClock()) as hub:
         stored = furnish(hub, size=size)
         store = inside(hub).core.store
-        in_block = {area: frozenset(in_block_of(place(stored.segment), stored, store)) for area, place in PLACES.items()}
+        in_block = {
+            area: frozenset(in_block_of(place(stored.segment), stored, store)) for area, place in PLACES.items()
+        }
     return Sound(folder, stored, in_block)
 
 
@@ -224,7 +226,9 @@ def test_everybody_else_can_be_sent_to_and_their_duplicates_are_known(hub: Hub, 
 def test_a_publish_that_meets_the_damage_fails_nobody_else_in_its_commit(hub: Hub, damaged: Damaged, size: int) -> None:
     """Whether the harmed one is refused or not: the others of the same commit are stored."""
     others = [name for name in NAMES if name not in damaged.in_block][:4]
-    sends = [message(name, 1, size=size) for name in sorted(damaged.in_block)[:40]] + [message(name, 32) for name in others]
+    sends = [message(name, 1, size=size) for name in sorted(damaged.in_block)[:40]] + [
+        message(name, 32) for name in others
+    ]
     barrier = threading.Barrier(len(sends))
 
     def send(one: Message) -> object:

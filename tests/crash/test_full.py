@@ -40,7 +40,7 @@ def sent(number: int, size: int) -> list[Message]:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "restante-test", folder]
+    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "restante-test", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a small tmpfs")
     yield folder

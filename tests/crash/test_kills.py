@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 KILLS = 20
 KILLS_LONG = 500 if os.environ.get("RESTANTE_LONG") else KILLS
 KILLS_PER_FOLDER = 25
-LINES_MAX = 250
+LINES_MAX = 160
 """A child is killed after at most so many lines: then all its threads are well under way."""
 
 

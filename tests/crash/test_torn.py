@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import uuid
@@ -139,7 +140,7 @@ def acknowledged(recorded: Recorded, length: int) -> int:
 
 def test_the_acts_each_write_something_and_are_told_apart(recorded: Recorded) -> None:
     lengths = [stage.journal_bytes for stage in recorded.stages]
-    assert all(one < other for one, other in zip(lengths[1:-1], lengths[2:], strict=True))
+    assert all(one < other for one, other in itertools.pairwise(lengths))
     assert len(list((recorded.folder / "blobs").iterdir())) == 1, "one of them is large"
 
 

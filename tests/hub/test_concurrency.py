@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import restante
-from restante.client.surface import Bundle, Hub
+from restante.client import sync
+from restante.client.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
 from restante.hub.bell import Bell
 from restante.hub.committer import Request
@@ -213,7 +214,7 @@ def test_publishes_that_conflict_are_as_if_one_came_after_the_other(
 def test_the_same_publish_from_many_threads_is_stored_once(hub: Hub) -> None:
     parcel = [Message(recipient=f"r{number % 3}", id=id_of(number), data=b"same") for number in range(20)]
     answers = at_once(*[partial(hub.producer.send, parcel)] * 32)
-    assert sum(answer.accepted for answer in answers if isinstance(answer, restante.assembly.sync.Receipt)) == 20
+    assert sum(answer.accepted for answer in answers if isinstance(answer, Receipt)) == 20
     assert sum(len(mailbox_of(hub, f"r{number}").history) for number in range(3)) == 20
 
 
@@ -224,7 +225,7 @@ def test_concurrent_peeks_give_one_bundle(durable: Hub) -> None:
     for turn in range(10):
         durable.producer.send([Message(recipient="ada", data=b"mail")] * 5)
         found = at_once(*[durable.recipient("ada").peek] * 8)
-        bundles = [bundle for bundle in found if isinstance(bundle, restante.assembly.sync.Bundle)]
+        bundles = [bundle for bundle in found if isinstance(bundle, sync.Bundle)]
         assert len(bundles) == 8, found
         assert len({bundle.bundle_id for bundle in bundles}) == 1
         assert len({tuple(message.id for message in bundle.messages) for bundle in bundles}) == 1
@@ -238,7 +239,7 @@ def test_concurrent_peeks_that_propose_ids_agree_on_one(hub: Hub) -> None:
     answers = at_once(*(partial(peek, bundle_id=id_of(number)) for number in range(1, 9)))
     given = [answer for answer in answers if not isinstance(answer, Exception)]
     assert len(given) == 1
-    assert isinstance(given[0], restante.assembly.sync.Bundle)
+    assert isinstance(given[0], sync.Bundle)
     for answer in answers:
         if isinstance(answer, Exception):
             assert isinstance(answer, BundleOpen)
@@ -321,10 +322,8 @@ def test_a_waiting_peek_ends_when_the_hub_is_closed(monkeypatch: pytest.MonkeyPa
     hub = restante.open(None, store=MemoryStore(), settings=SETTINGS)
     waiter = Waiter(monkeypatch, partial(hub.recipient("ada").peek, wait=25))
     hub.close()
-    try:
+    with suppress(Unavailable):
         assert waiter.result() is None
-    except Unavailable:
-        pass
 
 
 # --- Whatever comes between two reads ---------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Sender:
         self.opened = dict.fromkeys(NAMES, 0)
 
     def act(self) -> None:
-        acts: list[Callable[[str], object]] = [self.publish] * 5 + [self.peek, self.dequeue, self.settle, self.wait]
+        acts: list[Callable[[str], None]] = [self.publish] * 5 + [self.peek, self.dequeue, self.settle, self.wait]
         self.generator.choice(acts)(self.generator.choice(NAMES))
 
     def publish(self, name: str) -> None:

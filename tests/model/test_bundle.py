@@ -36,6 +36,7 @@ class Plain:
     passed: list[int] = field(default_factory=list)
     weight: int = 0
     inline: bool = True
+    single: bool = False
     ended: bool = False
 
     def offer(self, number: int, letter: Letter) -> None:
@@ -139,7 +140,9 @@ def test_more_than_six_drawers_may_be_needed_for_a_full_bundle() -> None:
     assert (filling.count, filling.weight, filling.last_taken) == (51_200, 51_200, 51_200)
 
 
-@given(st.integers(0, 2**62), st.booleans(), st.lists(st.builds(Range, st.integers(0, 9), st.integers(0, 9)), max_size=3))
+@given(
+    st.integers(0, 2**62), st.booleans(), st.lists(st.builds(Range, st.integers(0, 9), st.integers(0, 9)), max_size=3)
+)
 def test_a_bundle_comes_back_from_its_bytes(number: int, inline: bool, left_out: list[Range]) -> None:
     row = BundleRow(
         "ä", "o", "k", number, number + 5, 3, tuple(left_out), number, inline, "json", bytes(16), 5, number, number

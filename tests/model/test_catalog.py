@@ -62,7 +62,9 @@ def _all_alike(_: NDArray[np.uint8], lengths: NDArray[np.int64], key: int) -> ND
 
 
 def test_a_recipient_is_found_in_every_segment_of_a_large_run() -> None:
-    sends = [[letter(f"r{number % 5}", size=500_000) for number in range(60)] + [letter(f"small {n}") for n in range(50)]]
+    sends = [
+        [letter(f"r{number % 5}", size=500_000) for number in range(60)] + [letter(f"small {n}") for n in range(50)]
+    ]
     shelves, letters = shelves_of(sends)
     assert len(shelves[0].run.segments) > 3
     for recipient in {own.cabinet.recipient for own in letters}:

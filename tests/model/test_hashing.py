@@ -39,7 +39,9 @@ def test_texts_that_differ_hash_differently(texts: set[str]) -> None:
     assert len(set(hashes.tolist())) == len(texts)
 
 
-@pytest.mark.parametrize("pair", [("a", "a\0"), ("", "\0"), ("\0" * 8, "\0" * 9), ("abcdefgh", "abcdefgh\0"), ("ä", "a")])
+@pytest.mark.parametrize(
+    "pair", [("a", "a\0"), ("", "\0"), ("\0" * 8, "\0" * 9), ("abcdefgh", "abcdefgh\0"), ("ä", "a")]
+)
 def test_what_pads_a_text_is_not_part_of_it(pair: tuple[str, str]) -> None:
     assert text_hash(pair[0], KEY) != text_hash(pair[1], KEY)
 

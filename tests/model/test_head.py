@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +33,12 @@ FOLDED = {Apart.EXPIRED, Apart.WITHDRAWN}
 """What is gone stays listed, or it would be shown again as collected."""
 SHOWN = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.SET_ASIDE}
 
-numbers_strategy = st.sets(st.integers(1, HIGHEST), max_size=HIGHEST).map(lambda chosen: np.array(sorted(chosen), np.int64))
+numbers_strategy = st.sets(st.integers(1, HIGHEST), max_size=HIGHEST).map(
+    lambda chosen: np.array(sorted(chosen), np.int64)
+)
 ranges_strategy = st.lists(
-    st.tuples(st.integers(1, HIGHEST), st.integers(0, 8)).map(lambda pair: Range(pair[0], pair[0] + pair[1])), max_size=5
+    st.tuples(st.integers(1, HIGHEST), st.integers(0, 8)).map(lambda pair: Range(pair[0], pair[0] + pair[1])),
+    max_size=5,
 )
 whys = st.sampled_from(list(Apart))
 settlings = st.lists(st.tuples(ranges_strategy, st.none() | whys), max_size=8)
@@ -82,7 +86,7 @@ def test_settling_apart_is_setting_a_reason_number_by_number(steps: list[tuple[l
 def test_the_list_apart_ascends_and_does_not_overlap(steps: list[tuple[list[Range], Apart | None]]) -> None:
     apart = settle_all(steps).apart
     assert all(entry.first <= entry.last for entry in apart)
-    assert all(one.last < other.first for one, other in zip(apart[:-1], apart[1:], strict=True))
+    assert all(one.last < other.first for one, other in itertools.pairwise(apart))
 
 
 @given(st.integers(0, HIGHEST), settlings, numbers_strategy)

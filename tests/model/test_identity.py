@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -37,7 +38,7 @@ def remembered(given_batches: Iterable[Batch], start: int = 0) -> tuple[Fingerpr
 
 def compacted(known: Fingerprints) -> Fingerprints:
     while (pair := known.mergeable()) is not None:
-        known = known.with_merged(pair[0], merge(*pair))
+        known = known.with_merged(pair, merge(*pair))
     return known
 
 
@@ -62,7 +63,7 @@ def test_merging_leaves_few_arrays_and_loses_nothing(given_batches: list[Batch])
     known, plain = remembered(given_batches)
     few = compacted(known)
     lengths = [len(level.fingerprint) for level in few.levels]
-    assert all(older >= 4 * younger for older, younger in zip(lengths[:-1], lengths[1:], strict=True))
+    assert all(older >= 4 * younger for older, younger in itertools.pairwise(lengths))
     assert len(few) == len(known) == sum(map(len, plain.values()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -72,7 +73,7 @@ def test_a_merge_of_runs_is_a_plain_sort(sends: list[list[Message]]) -> None:
 def _grouped(found: list[Letter]) -> bool:
     """Whether the rows of a cabinet lie together, in the order of their places."""
     runs = [found[0].cabinet] + [
-        later.cabinet for earlier, later in zip(found[:-1], found[1:], strict=True) if earlier.cabinet != later.cabinet
+        later.cabinet for earlier, later in itertools.pairwise(found) if earlier.cabinet != later.cabinet
     ]
     return len(runs) == len(set(runs))
 

@@ -113,7 +113,7 @@ def test_segments_are_cut_in_order_and_none_is_too_long(sizes: list[int], groups
     laid = lay_out(rows, np.arange(groups))
     assert (np.diff(laid.segment) >= 0).all()
     assert set(laid.segment.tolist()) == set(range(int(laid.segment[-1]) + 1))
-    length = np.bincount(np.repeat(laid.segment, np.diff(laid.start)), row_bytes(rows.records))
+    length = np.bincount(np.repeat(laid.segment, np.diff(laid.start)), row_bytes(rows))
     assert length.max() <= limits.BLOB_BYTES_MAX
     of_group = {(int(segment), int(group)) for segment, group in zip(laid.segment, laid.group, strict=True)}
     assert len({segment for segment, _ in of_group}) == len(of_group)

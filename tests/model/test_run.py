@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import pytest
@@ -87,7 +88,7 @@ def test_a_merge_whose_numbers_do_not_fit_a_place_is_not_chosen() -> None:
 def test_filing_comes_to_an_end_and_keeps_all_numbers_in_order(lengths: list[int], everything: bool) -> None:
     runs = filed(runs_of(lengths), everything=everything)
     assert sum(each.length for each in runs) == sum(lengths)
-    assert all(one.last < other.first for one, other in zip(runs[:-1], runs[1:], strict=True))
+    assert all(one.last < other.first for one, other in itertools.pairwise(runs))
     assert list(choose_merge(runs, everything=everything)) == []
 
 
@@ -95,7 +96,7 @@ def test_filing_comes_to_an_end_and_keeps_all_numbers_in_order(lengths: list[int
 @unhurried
 def test_filing_everything_leaves_no_two_small_neighbours(lengths: list[int]) -> None:
     tiers = [tier_of(each.length) for each in filed(runs_of(lengths), everything=True)]
-    assert all(one or other for one, other in zip(tiers[:-1], tiers[1:], strict=True))
+    assert all(one or other for one, other in itertools.pairwise(tiers))
 
 
 @given(st.lists(sizes, min_size=50, max_size=300))

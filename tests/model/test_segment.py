@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -192,12 +192,14 @@ def test_no_segment_is_larger_than_a_blob_may_be(sizes: list[int]) -> None:
     sent = [letter(f"r{number % 7}", size=size) for number, size in enumerate(sizes)]
     segments = laid(sent).segments[0]
     assert all(encoded.length <= limits.BLOB_BYTES_MAX for encoded in segments)
-    assert len(segments) <= 1 + sum(sizes) // (limits.SEGMENT_BYTES_TARGET - limits.DATA_BYTES_MAX) + len(sizes) // 30_000
+    assert (
+        len(segments) <= 1 + sum(sizes) // (limits.SEGMENT_BYTES_TARGET - limits.DATA_BYTES_MAX) + len(sizes) // 30_000
+    )
     assert sum(encoded.rows for encoded in segments) == len(sizes)
     assert len(Shelf(segments).letters()) == len(sizes)
 
 
-LONG = {
+LONG: dict[str, dict[str, Any]] = {
     "recipient": {"recipient": "\U0001f4ee" * 252},
     "origin": {"origin": "\U0001f4ee" * 60},
     "kind": {"kind": "\U0001f4ee" * 252},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
 import subprocess
@@ -51,7 +52,9 @@ def small() -> Encoded:
     """A segment of a few rows with everything in it."""
     sent = [
         Message(recipient=name, kind=kind, data=f"{name} {number}".encode(), properties={"n": str(number)})
-        for number, (name, kind) in enumerate([("ada", "k"), ("ben", "k"), ("ada", "ö"), ("ben", "k"), ("cleo", "k")] * 3)
+        for number, (name, kind) in enumerate(
+            [("ada", "k"), ("ben", "k"), ("ada", "ö"), ("ben", "k"), ("cleo", "k")] * 3
+        )
     ]
     return laid(sent).segments[0][0]
 
@@ -122,10 +125,8 @@ def survives_decoding(blob: bytes, encoded: Encoded) -> None:
 
 
 def survives(blob: bytes, encoded: Encoded) -> None:
-    try:
+    with contextlib.suppress(DataDamaged, FormatUnsupported):
         read_everything(blob, encoded)
-    except (DataDamaged, FormatUnsupported):
-        pass
 
 
 def resealed(blob: bytes, *, blocks: bool) -> bytes:

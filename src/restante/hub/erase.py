@@ -80,7 +80,7 @@ def _erase(core: Core, address: Address) -> int:
     partition = core.partitions[address.partition]
     opened = look(core, address)
     found = _find(core, opened)
-    visible = [new for run in partition.runs if (new := _without(core, run, address)) is not None]
+    visible = [new for run in opened.runs if (new := _without(core, run, address)) is not None]
     feed_runs = [load_run(core.store, partition.number, row) for row in partition.feed_runs]
     feed = [new for run in feed_runs if (new := _without(core, run, address)) is not None]
 
@@ -91,10 +91,15 @@ def _erase(core: Core, address: Address) -> int:
         if found.messages:
             _leave_traces(core, draft, address, found)
         draft.add_waiting(address.partition, -found.waiting)
+        draft.add_erasure(address.partition)
         draft.applies.append(lambda: _apply(core, partition, visible, feed))
         return found.messages
 
-    return core.commit(plan)
+    try:
+        return core.commit(plan)
+    except BaseException:
+        core.pins.bury([blob for rewritten in (*visible, *feed) for blob in rewritten.added()])
+        raise
 
 
 def _remove_rows(draft: Draft, opened: Opened, found: _Found) -> None:
@@ -142,6 +147,11 @@ class _Rewritten:
             draft.put_run(partition, self.row)
         else:
             draft.delete(partition, Space.RUN, run_key(self.row))
+
+    def added(self) -> list[BlobKey]:
+        before = {place.blob for place in self.old.row.segments}
+        partition = self.old.segments[0].blob.partition
+        return [BlobKey(partition, place.blob) for place in self.row.segments if place.blob not in before]
 
     def replaced(self) -> list[BlobKey]:
         left = {place.blob for place in self.row.segments}
@@ -199,5 +209,4 @@ def _apply(core: Core, partition: Partition, visible: Sequence[_Rewritten], feed
     partition.feed_runs = tuple(
         row for old in partition.feed_runs if (row := feed_rows.get(old.identity, old)).segments
     )
-    partition.erasures += 1
     core.pins.bury([blob for new in (*visible, *feed) for blob in new.replaced()])

@@ -58,7 +58,11 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
     if places:
         row = RunRow(places[0].blob, first, last, tuple(places), RunState.VISIBLE, core.clock(), mailbag=False)
         shelf = Run.of(row, partition.number, segments)
-    core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
+    try:
+        core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
+    except BaseException:
+        core.pins.bury([BlobKey(partition.number, place.blob) for place in places])
+        raise
     drop_unreachable(core)
 
 
@@ -122,7 +126,7 @@ def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], s
     merged_away = {run.row.identity for run in runs}
     if not merged_away <= {run.row.identity for run in partition.runs}:
         raise Stale
-    kept = [run.row for run in runs if _serves_feed(core, run.row, shelf)]
+    kept = [run.row for run in runs if _serves_feed(core, partition, run.row, shelf)]
     for run in runs:
         draft.delete(partition.number, Space.RUN, run_key(run.row))
     feed = [RunRow(r.identity, r.first, r.last, r.segments, RunState.FEED, r.made_at, r.mailbag) for r in kept]
@@ -136,8 +140,13 @@ def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], s
     draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
 
 
-def _serves_feed(core: Core, row: RunRow, shelf: Run | None) -> bool:
-    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once."""
+def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | None) -> bool:
+    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once.
+
+    One whose own parts stay already does not: no message is kept for the feed twice.
+    """
+    if any(kept.first <= row.last and kept.last >= row.first for kept in partition.feed_runs):
+        return False
     too_large = shelf is not None and len(shelf.segments) > 1
     young = core.clock() - row.made_at < core.settings.feed_retention_seconds * 1_000_000
     return too_large and young and (row.mailbag or len(row.segments) == 1)

@@ -201,6 +201,9 @@ class Located:
     chunk: Chunk
     number: int
     fates: Fates
+    head: Head
+    erasures: int
+    """How many erasures its partition had seen."""
 
     @property
     def state(self) -> State:
@@ -218,14 +221,15 @@ def find_row(core: Core, address: Address, message_id: str) -> Located:
     parse_uuid(message_id, "A message id")
     words = np.array([uuid_bytes(message_id)], np.uint64)
     hashes = np.array([address.hash], np.uint64)
-    heads = core.heads(address)
     memory = core.partitions[address.partition]
+    erasures = memory.counters.erasures
+    heads = core.heads(address)
     _, numbers = memory.fingerprints.find(fingerprints(hashes, words))
     for found in locate(core.store, memory.runs, Questions(hashes, np.zeros(len(numbers), np.int64), numbers)):
         for index in np.flatnonzero((found.records["id"] == words[0]).all(axis=1)).tolist():
             cabinet = Cabinet(*found.stored.segment.cabinet(int(found.drawer[index])))
             chunk = Chunk.of(found.stored, int(found.row[index]), found.records[index : index + 1])
-            located = _located(core, address, cabinet, chunk, heads.get(cabinet, EMPTY_HEAD))
+            located = _located(core, address, cabinet, chunk, heads.get(cabinet, EMPTY_HEAD), erasures)
             if located is not None and cabinet.recipient == address.recipient:
                 return located
     if len(memory.erased) and memory.erased.contains(digests(hashes, words))[0]:
@@ -233,7 +237,7 @@ def find_row(core: Core, address: Address, message_id: str) -> Located:
     raise MessageUnknown(f"{address.recipient} has no message {message_id}.", id=message_id)
 
 
-def _located(core: Core, address: Address, cabinet: Cabinet, chunk: Chunk, head: Head) -> Located | None:
+def _located(core: Core, address: Address, cabinet: Cabinet, chunk: Chunk, head: Head, erasures: int) -> Located | None:
     records = records_of(core, address, cabinet)
     fates, shown = fates_of(head, records, chunk.numbers, chunk.records["expires_at"], core.clock())
-    return Located(cabinet, chunk, int(chunk.numbers[0]), fates) if shown[0] else None
+    return Located(cabinet, chunk, int(chunk.numbers[0]), fates, head, erasures) if shown[0] else None

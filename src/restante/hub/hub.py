@@ -61,6 +61,7 @@ class Hub:
         self._core.closing.set()
         self._core.bell.ring_all()
         self._background.close()
+        filing.drop_unreachable(self._core)
         self._core.committer.close()
         self._core.store.close()
 

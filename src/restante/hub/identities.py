@@ -48,7 +48,7 @@ class _Seen:
 
     @staticmethod
     def of(partition: Partition) -> _Seen:
-        return _Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.erasures)
+        return _Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.counters.erasures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def holds(core: Core, judged: Judged) -> bool:
     """Whether the verdict is still right: nothing of the same identity came or went since."""
     for partition, rows in judged.grouped.parts():
         seen, memory = judged.seen[partition], core.partitions[partition]
-        if (seen.forgotten, seen.erasures) != (memory.counters.forgotten, memory.erasures):
+        if (seen.forgotten, seen.erasures) != (memory.counters.forgotten, memory.counters.erasures):
             return False
         known = {id(level) for level in seen.levels}
         newer = Fingerprints(tuple(level for level in memory.fingerprints.levels if id(level) not in known))

@@ -16,7 +16,7 @@ from restante.model.catalog import Mailbox, Place, mailbox
 from restante.model.head import EMPTY_HEAD, Head, Numbers
 from restante.model.keys import Cabinet
 from restante.model.rows import RecordArray
-from restante.model.run import Stored
+from restante.model.run import Run, Stored
 
 _ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX
 
@@ -30,6 +30,7 @@ class Opened:
     heads: dict[Cabinet, Head]
     erasures: int
     """How many erasures the partition had seen: another one makes this view worthless."""
+    runs: tuple[Run, ...]
 
     def head(self, cabinet: Cabinet) -> Head:
         return self.heads.get(cabinet, EMPTY_HEAD)
@@ -63,9 +64,10 @@ def look(core: Core, address: Address) -> Opened:
     beside a newer head could show what was erased in between.
     """
     memory = core.partitions[address.partition]
-    erasures = memory.erasures
+    erasures = memory.counters.erasures
     heads = core.heads(address)
-    return Opened(address, mailbox(memory.runs, address.recipient, address.hash), heads, erasures)
+    runs = memory.runs
+    return Opened(address, mailbox(runs, address.recipient, address.hash), heads, erasures, runs)
 
 
 def requested(core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]) -> list[Cabinet]:

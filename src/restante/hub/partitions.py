@@ -42,6 +42,8 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
     next_blob: int = 1
     forgotten: int = 0
     """No message with a higher number is past its retention."""
+    erasures: int = 0
+    """How many recipients were erased: another one makes what was looked up before worthless."""
 
 
 class Partition:
@@ -51,7 +53,6 @@ class Partition:
         "_lock",
         "counters",
         "erased",
-        "erasures",
         "expiries",
         "feed_runs",
         "fingerprints",
@@ -70,7 +71,6 @@ class Partition:
         """Runs merged into shelves that stay for the feed."""
         self.fingerprints = Fingerprints()
         self.erased = Erased()
-        self.erasures = 0
         self.expiries: dict[int, NDArray[np.int64]] = {}
         """By blob, when the next message of each drawer expires; only of blobs looked at."""
         self.forgotten_rows = 0

@@ -189,7 +189,7 @@ def _open(
 ) -> BundleRow:
     """Commit the bundle, if the mailbox is as it was looked into."""
     address = opened.address
-    _check_fresh(core, draft, opened)
+    _check_fresh(draft, opened)
     head = filling.head
     for numbers, expired in filling.expired:
         if expired.any():
@@ -220,12 +220,12 @@ def _open(
     return row
 
 
-def _check_fresh(core: Core, draft: Draft, opened: Opened) -> None:
+def _check_fresh(draft: Draft, opened: Opened) -> None:
     address = opened.address
     entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
     heads = {key_cabinet(key): decode_head(value) for key, value in entries}
     own = {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
-    if own != opened.heads or core.partitions[address.partition].erasures != opened.erasures:
+    if own != opened.heads or draft.count(address.partition).erasures != opened.erasures:
         raise Stale
 
 

@@ -119,6 +119,10 @@ class Draft:
         row = self.count(partition)
         self.counters[partition] = msgspec.structs.replace(row, forgotten=max(row.forgotten, number))
 
+    def add_erasure(self, partition: int) -> None:
+        row = self.count(partition)
+        self.counters[partition] = msgspec.structs.replace(row, erasures=row.erasures + 1)
+
     def take_numbers(self, partition: int, count: int) -> int:
         """The first of `count` new sequence numbers."""
         row = self.count(partition)

@@ -6,6 +6,7 @@ Each looks first, outside the committer's thread, and commits only if the heads 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -20,12 +21,46 @@ from restante.hub.moving import move_to_end
 from restante.hub.planning import Draft
 from restante.hub.settling import change, settle
 from restante.model.change import ChangeKind
-from restante.model.head import EMPTY_HEAD, Apart, Head, Numbers, Range, apart_of, waiting_mask, with_apart
+from restante.model.head import Apart, Head, Numbers, Range, apart_of, waiting_mask, with_apart
 from restante.model.keys import Cabinet
 from restante.model.message import State
 
 Parts = list[tuple[Numbers, NDArray[np.bool_]]]
 """Neighbouring numbers of a cabinet, and which of them are to be settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Messages of one cabinet to be settled, if the mailbox is still as it was looked into."""
+
+    address: Address
+    cabinet: Cabinet
+    head: Head
+    erasures: int
+    kind: ChangeKind
+    parts: Parts
+    waited: int
+    """How many of them wait."""
+
+    def fresh(self, draft: Draft) -> bool:
+        return _fresh(draft, self.address, self.cabinet, self.head, self.erasures)
+
+    def plan(self, core: Core, draft: Draft) -> int:
+        if not self.fresh(draft):
+            raise Stale
+        head, now = self.head, core.clock()
+        for numbers, chosen in self.parts:
+            head = settle(
+                draft, self.address, self.cabinet, head, kind=self.kind, at=now, numbers=numbers, chosen=chosen
+            )
+        draft.put_head(self.address.partition, self.address.hash, self.cabinet, head)
+        draft.add_waiting(self.address.partition, -self.waited)
+        return sum(int(chosen.sum()) for _, chosen in self.parts)
+
+
+def _fresh(draft: Draft, address: Address, cabinet: Cabinet, head: Head, erasures: int) -> bool:
+    unchanged = draft.head(address.partition, address.hash, cabinet) == head
+    return unchanged and draft.count(address.partition).erasures == erasures
 
 
 def withdraw(core: Core, address: Address, message_id: str) -> None:
@@ -41,56 +76,53 @@ def release(core: Core, address: Address, message_id: str) -> None:
 
 
 def _withdraw(core: Core, address: Address, message_id: str) -> None:
-    found, head = _find(core, address, message_id)
+    found = find_row(core, address, message_id)
     if found.state in (State.WITHDRAWN, State.EXPIRED):
-        _settle_expired(core, address, found, head)
+        _settle_expired(core, address, found)
         return
     _check_not_collected(found, message_id)
-    _check_not_held(found, head)
-    _settle_one(core, address, found, head, ChangeKind.WITHDRAWN, waited=found.state is State.WAITING)
+    _check_not_held(found)
+    _settle_one(core, address, found, ChangeKind.WITHDRAWN)
 
 
 def _set_aside(core: Core, address: Address, message_id: str) -> None:
-    found, head = _find(core, address, message_id)
+    found = find_row(core, address, message_id)
     _check_not_collected(found, message_id)
     if found.state is State.SET_ASIDE:
         return
     if found.state is not State.WAITING:
-        _settle_expired(core, address, found, head)
+        _settle_expired(core, address, found)
         raise MessageUnknown(f"Message {message_id} is {found.state.value}: it cannot be set aside.", id=message_id)
-    _check_not_held(found, head)
-    _settle_one(core, address, found, head, ChangeKind.SET_ASIDE, waited=True)
+    _check_not_held(found)
+    _settle_one(core, address, found, ChangeKind.SET_ASIDE)
 
 
 def _release(core: Core, address: Address, message_id: str) -> None:
-    found, head = _find(core, address, message_id)
+    found = find_row(core, address, message_id)
     _check_not_collected(found, message_id)
     if found.state is State.WAITING:
         return
     if found.state is not State.SET_ASIDE:
         raise MessageUnknown(f"Message {message_id} is {found.state.value}: it cannot be released.", id=message_id)
-    reached = max(head.head, head.open.last if head.open is not None else 0)
-    in_place = found.number > reached
-
-    def plan(draft: Draft) -> None:
-        _check_head(draft, address, found.cabinet, head)
-        own = (Range(found.number, found.number),)
-        record = change(found.cabinet, ChangeKind.RELEASED, core.clock(), 1, own)
-        if in_place:
-            draft.record(address.partition, address.hash, record)
-        else:
-            moved = msgspec.structs.replace(record, moved=True)
-            draft.put_record(address.partition, address.hash, move_to_end(core, draft, address, found), moved)
-        apart = with_apart(head.apart, own, None if in_place else Apart.MOVED)
-        draft.put_head(address.partition, address.hash, found.cabinet, msgspec.structs.replace(head, apart=apart))
-        draft.add_waiting(address.partition, 1)
-
-    core.commit(plan)
+    core.commit(lambda draft: _plan_release(core, draft, address, found))
 
 
-def _find(core: Core, address: Address, message_id: str) -> tuple[Located, Head]:
-    found = find_row(core, address, message_id)
-    return found, core.heads(address).get(found.cabinet, EMPTY_HEAD)
+def _plan_release(core: Core, draft: Draft, address: Address, found: Located) -> None:
+    """Back into its place, or at the end if the head or an open bundle reaches past it."""
+    head = found.head
+    if not _fresh(draft, address, found.cabinet, head, found.erasures):
+        raise Stale
+    in_place = found.number > max(head.head, head.open.last if head.open is not None else 0)
+    own = (Range(found.number, found.number),)
+    record = change(found.cabinet, ChangeKind.RELEASED, core.clock(), 1, own)
+    if in_place:
+        draft.record(address.partition, address.hash, record)
+    else:
+        moved = msgspec.structs.replace(record, moved=True)
+        draft.put_record(address.partition, address.hash, move_to_end(core, draft, address, found), moved)
+    apart = with_apart(head.apart, own, None if in_place else Apart.MOVED)
+    draft.put_head(address.partition, address.hash, found.cabinet, msgspec.structs.replace(head, apart=apart))
+    draft.add_waiting(address.partition, 1)
 
 
 def _check_not_collected(found: Located, message_id: str) -> None:
@@ -98,57 +130,24 @@ def _check_not_collected(found: Located, message_id: str) -> None:
         raise MessageCollected(f"Message {message_id} has been collected.", id=message_id)
 
 
-def _check_not_held(found: Located, head: Head) -> None:
-    mark = head.open
+def _check_not_held(found: Located) -> None:
+    mark = found.head.open
     if found.state is State.WAITING and mark is not None and mark.first <= found.number <= mark.last:
         text = uuid_text(mark.bundle_id)
         raise BundleOpen(f"The message is in the open bundle {text}. Have it dequeued first.", bundle_id=text)
 
 
-def _check_head(draft: Draft, address: Address, cabinet: Cabinet, head: Head) -> None:
-    if draft.head(address.partition, address.hash, cabinet) != head:
-        raise Stale
-
-
-def _settle_expired(core: Core, address: Address, found: Located, head: Head) -> None:
+def _settle_expired(core: Core, address: Address, found: Located) -> None:
     """A message past its time that nobody has settled yet is settled now."""
-    if found.state is State.EXPIRED and bool(waiting_mask(head, found.chunk.numbers)[0]):
-        _settle_one(core, address, found, head, ChangeKind.EXPIRED, waited=True)
+    if found.state is State.EXPIRED and bool(waiting_mask(found.head, found.chunk.numbers)[0]):
+        _settle_one(core, address, found, ChangeKind.EXPIRED)
 
 
-def _settle_one(core: Core, address: Address, found: Located, head: Head, kind: ChangeKind, *, waited: bool) -> None:
-    chosen = np.ones(1, np.bool_)
-    _commit_settled(core, address, found.cabinet, head, kind, [(found.chunk.numbers, chosen)], 1 if waited else 0)
-
-
-def _commit_settled(
-    core: Core,
-    address: Address,
-    cabinet: Cabinet,
-    head: Head,
-    kind: ChangeKind,
-    parts: Parts,
-    waited: int,
-) -> None:
-    core.commit(lambda draft: _plan_settled(core, draft, address, cabinet, head, kind, parts, waited))
-
-
-def _plan_settled(
-    core: Core,
-    draft: Draft,
-    address: Address,
-    cabinet: Cabinet,
-    head: Head,
-    kind: ChangeKind,
-    parts: Parts,
-    waited: int,
-) -> None:
-    _check_head(draft, address, cabinet, head)
-    new, now = head, core.clock()
-    for numbers, chosen in parts:
-        new = settle(draft, address, cabinet, new, kind=kind, at=now, numbers=numbers, chosen=chosen)
-    draft.put_head(address.partition, address.hash, cabinet, new)
-    draft.add_waiting(address.partition, -waited)
+def _settle_one(core: Core, address: Address, found: Located, kind: ChangeKind) -> None:
+    parts = [(found.chunk.numbers, np.ones(1, np.bool_))]
+    waited = 0 if found.state is State.SET_ASIDE else 1
+    settlement = Settlement(address, found.cabinet, found.head, found.erasures, kind, parts, waited)
+    core.commit(lambda draft: settlement.plan(core, draft))
 
 
 Chooser = Callable[[Chunk, Head], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
@@ -195,28 +194,20 @@ def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now
         chosen &= chunk.records["expires_at"] <= now
         return chosen, chosen
 
-    chosen = []
+    settlements = []
     for address, cabinet in cabinets:
-        opened = look(core, address)
-        parts, waited = _chosen(core, opened, cabinet, choose, due=now)
-        if parts:
-            chosen.append((address, cabinet, opened.head(cabinet), parts, waited))
-    return core.commit(lambda draft: _plan_expired(core, draft, chosen)) if chosen else 0
+        settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, choose, due=now)
+        if settlement.parts:
+            settlements.append(settlement)
+    if not settlements:
+        return 0
+    return core.commit(lambda draft: sum(s.plan(core, draft) for s in settlements if s.fresh(draft)))
 
 
-def _plan_expired(core: Core, draft: Draft, chosen: Sequence[tuple[Address, Cabinet, Head, Parts, int]]) -> int:
-    settled = 0
-    for address, cabinet, head, parts, waited in chosen:
-        if draft.head(address.partition, address.hash, cabinet) == head:
-            _plan_settled(core, draft, address, cabinet, head, ChangeKind.EXPIRED, parts, waited)
-            settled += waited
-    return settled
-
-
-def _chosen(
-    core: Core, opened: Opened, cabinet: Cabinet, choose: Chooser, *, due: int | None = None
-) -> tuple[Parts, int]:
-    """The rows of a cabinet that are to be settled, and how many of them wait."""
+def _settlement(
+    core: Core, opened: Opened, cabinet: Cabinet, kind: ChangeKind, choose: Chooser, *, due: int | None = None
+) -> Settlement:
+    """The rows of a cabinet that are to be settled."""
     head = opened.head(cabinet)
     places = opened.places.get(cabinet, [])
     parts, waited = [], 0
@@ -225,15 +216,13 @@ def _chosen(
         if chosen.any():
             parts.append((chunk.numbers, chosen))
             waited += int(waits.sum())
-    return parts, waited
+    return Settlement(opened.address, cabinet, head, opened.erasures, kind, parts, waited)
 
 
 def _settle_cabinet(
     core: Core, address: Address, cabinet: Cabinet, kind: ChangeKind, choose: Chooser, *, dry_run: bool
 ) -> int:
-    opened = look(core, address)
-    parts, waited = _chosen(core, opened, cabinet, choose)
-    count = sum(int(chosen.sum()) for _, chosen in parts)
-    if count and not dry_run:
-        _commit_settled(core, address, cabinet, opened.head(cabinet), kind, parts, waited)
-    return count
+    settlement = _settlement(core, look(core, address), cabinet, kind, choose)
+    if settlement.parts and not dry_run:
+        return core.commit(lambda draft: settlement.plan(core, draft))
+    return sum(int(chosen.sum()) for _, chosen in settlement.parts)
