@@ -297,7 +297,7 @@ def test_a_damaged_directory_hides_nobody_in_the_other_segments_of_its_run(tmp_p
         segments = inside(hub).core.partitions[0].runs[0].segments
         assert len(segments) >= 4
         victim = segments[1]
-        theirs = set(victim.segment.recipients.to_pylist())
+        theirs = {each or "" for each in victim.segment.recipients.to_pylist()}
     flip(folder, victim.blob.number, victim.segment.frame_length + 2)
     with restante.open(folder, settings=SETTINGS, clock=FakeClock()) as hub:
         for name in names:

@@ -29,6 +29,7 @@ def hub(store: MemoryStore) -> Iterator[Hub]:
     settings = Settings(partition_count=1, filing=False, housekeeping_seconds=0)
     with restante.open(None, store=store, settings=settings) as opened:
         yield opened
+        opened.file()
         assert [finding.what for finding in examine(store).findings] == []
 
 
