@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable
 
-from restante import limits
 from restante.errors import DataDamaged, Unavailable
 from restante.hub import expiry, filing, outbox, retention
 from restante.hub.core import Core
@@ -43,14 +42,8 @@ class Background:
 
     def relieve(self) -> None:
         """Called by publishers: when too much is unfiled, they file before they publish, and so slow down."""
-        if self.overdue:
-            for partition in self._core.partitions:
-                if len(partition.runs) > limits.UNFILED_RUNS_MAX:
-                    filing.file_once(self._core, partition)
-
-    @property
-    def overdue(self) -> bool:
-        return any(len(partition.runs) > limits.UNFILED_RUNS_MAX for partition in self._core.partitions)
+        for number in tuple(self._core.overdue):
+            filing.file_once(self._core, self._core.partitions[number])
 
     def _file_always(self) -> None:
         core = self._core

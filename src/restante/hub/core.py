@@ -98,6 +98,8 @@ class Core:
     bell: Bell = field(default_factory=Bell)
     filing_locks: list[threading.Lock] = field(default_factory=list)
     """Whoever rewrites the runs of a partition holds its lock."""
+    overdue: set[int] = field(default_factory=set)
+    """Partitions with so many runs that their publishers have to help filing."""
     filing_wanted: threading.Event = field(default_factory=threading.Event)
     outbox_waits: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -137,6 +139,13 @@ class Core:
         return Address(
             recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
         )
+
+    def note_runs(self, partition: Partition) -> None:
+        """The runs of a partition have changed."""
+        if len(partition.runs) > limits.UNFILED_RUNS_MAX:
+            self.overdue.add(partition.number)
+        else:
+            self.overdue.discard(partition.number)
 
     def claim_check_origins(self) -> frozenset[str]:
         return frozenset(name for name, port in self.origins.items() if port.content is not None)

@@ -165,6 +165,7 @@ def _apply_swap(
         left.append(shelf)
         left.sort(key=lambda run: run.row.first)
     partition.runs = tuple(left)
+    core.note_runs(partition)
     partition.feed_runs = (*partition.feed_runs, *feed)
     for blob in gone:
         partition.expiries.pop(blob.number, None)

@@ -96,7 +96,7 @@ class Hub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return self._core.committer.full or self._background.overdue
+        return bool(self._core.overdue) or self._core.committer.full
 
     @property
     def closing(self) -> bool:

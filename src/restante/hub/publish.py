@@ -289,6 +289,7 @@ def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: in
 
     def apply() -> None:
         partition.runs = (*partition.runs, run)
+        core.note_runs(partition)
         core.filing_wanted.set()
 
     draft.applies.append(apply)

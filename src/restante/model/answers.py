@@ -18,13 +18,13 @@ def moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partition: int
     first_sequence_number: int
     last_sequence_number: int
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of a send: accepted + duplicates = sent."""
 
     accepted: int

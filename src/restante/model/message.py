@@ -31,7 +31,7 @@ class State(Enum):
     SET_ASIDE = "set_aside"
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a producer leaves for one recipient.
 
     `data` is bytes, or any value that JSON can say (None included); left out, the message is a claim check and its
