@@ -1,20 +1,26 @@
 """A durable mailbox hub: it holds each recipient's messages in order until they collect them.
 
+```python
 import restante
 
 with restante.open("./data") as hub:
-hub.producer.send(restante.Message(recipient="alice", data={"text": "hello"}))
-for bundle in hub.recipient("alice").bundles(idle=0):
-print([message.data for message in bundle.messages])
-bundle.dequeue()
+    hub.producer.send(restante.Message(recipient="alice", data={"text": "hello"}))
+    for bundle in hub.recipient("alice").bundles(idle=0):
+        print([message.data for message in bundle.messages])
+        bundle.dequeue()
+```
 """
 
 from __future__ import annotations
 
-from restante.assembly import open  # the public name
-from restante.model.message import Message, State
-from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-from restante.settings import OriginGroupSettings, OriginSettings, Settings
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from restante.assembly import open  # the public name
+    from restante.model.message import Message, State
+    from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
+    from restante.settings import OriginGroupSettings, OriginSettings, Settings
 
 __version__ = "0.1.0"
 
@@ -30,3 +36,18 @@ __all__ = [
     "State",
     "open",
 ]
+
+_HOMES = {
+    "assembly": ("open",),
+    "model.message": ("Message", "State"),
+    "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
+    "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for: `restante --help` should not wait for Arrow."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"restante.{home}"), name)
+    raise AttributeError(f"module 'restante' has no attribute {name!r}")

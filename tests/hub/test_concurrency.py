@@ -585,6 +585,7 @@ def test_two_in_one_commit_are_as_if_one_came_after_the_other(first: str, second
 
 def test_two_that_merge_fingerprints_at_once_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second one finishes while the first is still merging an older pair."""
+    monkeypatch.setattr("restante.model.identity._SHORT", 0)
     partition = Partition(0)
     prints = [np.array([value], np.uint64) for value in range(3)]
     for number in range(2):

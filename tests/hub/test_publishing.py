@@ -200,6 +200,13 @@ def test_a_send_repeated_with_duplicates_inside_is_all_duplicates(hub: Hub) -> N
     assert (receipt.accepted, receipt.duplicates) == (0, 3)
 
 
+def test_a_conflict_among_duplicates_is_not_taken_for_one_of_them(hub: Hub) -> None:
+    hub.producer.send([letter(1, data=b"one"), letter(2, data=b"two"), letter(3, data=b"one")])
+    with pytest.raises(errors.MessageConflict) as caught:
+        hub.producer.send([letter(1, data=b"one"), letter(1, data=b"two"), letter(3, data=b"one")])
+    assert {fault.id for fault in caught.value.faults} == {id_of(1)}
+
+
 DIFFERENCES: list[dict[str, Any]] = [
     {"origin": "points"},
     {"kind": "other"},

@@ -346,6 +346,20 @@ def test_peeks_dequeues_and_publishes_between_the_steps_of_filing_see_no_differe
         assert (plain.seen(), collected(plain.hub)) == (found, all_mail)
 
 
+def test_a_hub_whose_store_has_failed_can_be_closed_and_lets_go_of_it() -> None:
+    _, _, writes = outcome_of(ACTS["file"])
+    for write in range(len(writes)):
+        store = FaultyStore(furnished())
+        hub = open_hub(store, FakeClock())
+        store.steps.clear()
+        store.plan_fault(write, 0)
+        with pytest.raises(Unavailable):
+            hub.file()
+        hub.close()
+        with pytest.raises(Unavailable, match="closed"):
+            store.blobs(0)
+
+
 # --- Group commit -----------------------------------------------------------------------------------------------------
 
 

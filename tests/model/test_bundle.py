@@ -111,8 +111,10 @@ def test_a_bundle_is_what_a_plain_loop_takes(drawers: list[list[Letter]], bounds
             if waits(head, number):
                 plain.offer(number, letter)
     assert [number for part in filling.taken for number in part.tolist()] == plain.taken
-    assert [number for numbers, gone in filling.expired for number in numbers[gone].tolist()] == plain.passed
-    assert (filling.count, filling.expired_count) == (len(plain.taken), len(plain.passed))
+    passed = [number for numbers, gone in filling.expired for number in numbers[gone].tolist()]
+    assert passed == plain.passed[: len(passed)], "those behind its end may be left for later"
+    assert all(number in passed for number in plain.passed if plain.taken and number < plain.taken[-1])
+    assert (filling.count, filling.expired_count) == (len(plain.taken), len(passed))
     if plain.taken:
         found = (filling.first_taken, filling.last_taken, filling.weight, filling.inline)
         assert found == (plain.taken[0], plain.taken[-1], plain.weight, plain.inline)
@@ -132,7 +134,7 @@ def test_the_first_waiting_number_is_the_first_that_waits_and_has_not_expired(dr
 
 def test_more_than_six_drawers_may_be_needed_for_a_full_bundle() -> None:
     filling, last = Filling(Head(), NOW, Bounds()), 0
-    for count in (1, 10_000, 10_000, 10_000, 10_000, 10_000, 1_199, 1):
+    for count in (1, 10_000, 10_000, 10_000, 10_000, 10_000, 1_198, 2):
         assert not filling.ended
         filling.add(np.arange(last + 1, last + count + 1), records_of([Letter(1, 1, True, True, False)] * count))
         last += count

@@ -134,8 +134,8 @@ class Core:
         raise Unavailable("The mailbox changes faster than it can be read. Try again.")
 
     def address(self, recipient: str) -> Address:
-        if not recipient.strip():
-            raise InvalidRequest("A recipient's name may not be blank.")
+        if not is_text(recipient) or not recipient.strip():
+            raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
         return Address(
             recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
         )
@@ -163,6 +163,14 @@ class Core:
         value = int.from_bytes(self.random(10), "big") | (milliseconds << 80)
         value = (value & ~(0xF << 76) & ~(0x3 << 62)) | (0x7 << 76) | (0x2 << 62)
         return value.to_bytes(16, "big")
+
+
+def is_text(value: object) -> bool:
+    """Whether it can be stored as text: lone surrogates cannot."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def parse_uuid(text: str, what: str) -> bytes:

@@ -85,7 +85,7 @@ def _erase(core: Core, address: Address) -> int:
     feed = [new for run in feed_runs if (new := _without(core, run, address)) is not None]
 
     def plan(draft: Draft) -> int:
-        _remove_rows(draft, opened, found)
+        _remove_rows(core, draft, opened, found)
         for rewritten in (*visible, *feed):
             rewritten.put(draft, partition.number)
         if found.messages:
@@ -102,7 +102,7 @@ def _erase(core: Core, address: Address) -> int:
         raise
 
 
-def _remove_rows(draft: Draft, opened: Opened, found: _Found) -> None:
+def _remove_rows(core: Core, draft: Draft, opened: Opened, found: _Found) -> None:
     """Heads, bundles, contents and change records, if the heads are as they were looked at."""
     address = opened.address
     partition, prefix = address.partition, number_key(address.hash)
@@ -115,7 +115,7 @@ def _remove_rows(draft: Draft, opened: Opened, found: _Found) -> None:
             draft.delete(partition, Space.SETTLEMENT, settlement_key(address.hash, cabinet, number))
     for key, value in draft.scan_prefix(partition, Space.BUNDLE, prefix):
         if decode_bundle(value).recipient == address.recipient:
-            drop_bundle(draft, partition, key)
+            drop_bundle(core, draft, partition, key)
 
 
 def _leave_traces(core: Core, draft: Draft, address: Address, found: _Found) -> None:

@@ -148,7 +148,7 @@ def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | Non
     if any(kept.first <= row.last and kept.last >= row.first for kept in partition.feed_runs):
         return False
     too_large = shelf is not None and len(shelf.segments) > 1
-    young = core.clock() - row.made_at < core.settings.feed_retention_seconds * 1_000_000
+    young = core.clock() - row.made_at < core.settings.feed_reach_seconds * 1_000_000
     return too_large and young and (row.mailbag or len(row.segments) == 1)
 
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from restante import limits
-from restante.errors import InvalidRequest
-from restante.hub import contents, dequeue, erase, expiry, explain, filing, history, peek, removal, retention
+from restante.errors import InvalidRequest, Unavailable
+from restante.hub import dequeue, erase, expiry, explain, filing, history, peek, removal, retention
 from restante.hub.background import Background
 from restante.hub.committer import Request
 from restante.hub.content import content_of
@@ -28,7 +28,6 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
-from restante.model.keys import Cabinet
 from restante.model.message import Message, State
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -61,9 +60,13 @@ class Hub:
         self._core.closing.set()
         self._core.bell.ring_all()
         self._background.close()
-        filing.drop_unreachable(self._core)
-        self._core.committer.close()
-        self._core.store.close()
+        try:
+            filing.drop_unreachable(self._core)
+        except Unavailable:
+            pass  # what is left is dropped when the store is opened again
+        finally:
+            self._core.committer.close()
+            self._core.store.close()
 
     def request(self, sent: object, *, partition: int | None = None) -> Publish:
         """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
@@ -132,23 +135,21 @@ class Hub:
             max_messages=max_messages,
             max_weight=max_weight,
         )
-        with core.pins.reading():
-            found = peek.peek(core, address, asked, wait=wait)
-            if found is None:
-                return None
-            row = found.row
-            content = None if row.inline else content_of(core, address, found)
-            return BundleAnswer(
-                bundle_id=uuid_text(found.bundle_id),
-                recipient=recipient,
-                origin=row.origin,
-                kind=row.kind,
-                document_types=contents.document_types(found.chunks),
-                message_count=row.count,
-                table=contents.bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), found.chunks),
-                content=None if content is None else content.data,
-                media_type=None if content is None else content.media_type,
-            )
+        found = peek.peek(core, address, asked, wait=wait)
+        if found is None:
+            return None
+        content = None if found.row.inline else content_of(core, address, found)
+        return BundleAnswer(
+            bundle_id=uuid_text(found.bundle_id),
+            recipient=recipient,
+            origin=found.row.origin,
+            kind=found.row.kind,
+            document_types=found.document_types,
+            message_count=found.row.count,
+            table=found.table,
+            content=None if content is None else content.data,
+            media_type=None if content is None else content.media_type,
+        )
 
     def dequeue(self, recipient: str, bundle_id: str) -> Dequeued:
         return dequeue.dequeue(self._core, self._core.address(recipient), parse_uuid(bundle_id, "bundle_id"))

@@ -9,14 +9,13 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from restante import limits
-from restante.errors import InvalidRequest
 from restante.hub.content import ContentRow
 from restante.hub.partitions import Deed, Partition, create_deed, load_deed, load_partition
-from restante.hub.reading import read_records
+from restante.hub.reading import readable_records
 from restante.model.changes import Changes, Space
-from restante.model.hashing import fingerprints
-from restante.model.identity import Fingerprints
+from restante.model.hashing import Hashes, fingerprints
+from restante.model.identity import Fingerprints, expand
+from restante.model.segment import Segment
 from restante.ports.store import Store
 from restante.settings import Settings
 
@@ -29,10 +28,6 @@ def open_partitions(
     """Deed, fence and partitions of a store; a new one is founded."""
     deed = load_deed(store)
     if deed is None:
-        if not 1 <= settings.partition_count <= limits.PARTITIONS_MAX:
-            raise InvalidRequest(
-                f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {settings.partition_count}."
-            )
         fence = store.raise_fences(settings.partition_count)
         deed = create_deed(store, settings.partition_count, int.from_bytes(random(8), "big"), fence)
     else:
@@ -73,13 +68,22 @@ def named_blobs(store: Store, partition: Partition) -> list[int]:
 
 
 def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
-    """The fingerprints of all stored messages, from their ids."""
+    """The fingerprints of all stored messages that can be read, from their ids."""
     prints, numbers = [], []
     for run in partition.runs:
         for stored in run.segments:
-            segment = stored.segment
-            records = read_records(store, stored, 0, segment.rows)
-            hashes = np.repeat(segment.recipient_hash, segment.drawers["count"])
-            prints.append(fingerprints(hashes, records["id"]))
-            numbers.append(records["place"].astype(np.int64) + stored.base)
+            hashes = _row_hashes(stored.segment)
+            for first, records in readable_records(store, stored):
+                prints.append(fingerprints(hashes[first : first + len(records)], records["id"]))
+                numbers.append(records["place"].astype(np.int64) + stored.base)
     return Fingerprints().with_more(np.concatenate(prints), np.concatenate(numbers)) if prints else Fingerprints()
+
+
+def _row_hashes(segment: Segment) -> Hashes:
+    """The recipient's hash of each row; 0 where the directory is damaged."""
+    counts = segment.drawers["count"].astype(np.int64)
+    if segment.damaged is None:
+        return np.repeat(segment.recipient_hash, counts)
+    hashes = np.zeros(segment.rows, np.uint64)
+    hashes[expand(segment.drawers["row"].astype(np.int64), counts)] = np.repeat(segment.recipient_hash, counts)
+    return hashes

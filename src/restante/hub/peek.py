@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
+from restante.hub.contents import bundle_table, document_types
 from restante.hub.core import Address, Core, Stale, parse_uuid, uuid_text
 from restante.hub.mailbox import Chunk, Opened, chunks, first_number, look, requested
 from restante.hub.planning import Draft
@@ -45,11 +47,17 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle and the rows of its messages."""
+    """A bundle and its messages."""
 
     bundle_id: bytes
     row: BundleRow
-    chunks: Sequence[Chunk]
+    document_types: tuple[str, ...]
+    table: pa.Table
+
+    @staticmethod
+    def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> Bundle:
+        table = bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), chunks)
+        return Bundle(bundle_id, row, document_types(chunks), table)
 
 
 def wish(
@@ -108,7 +116,7 @@ def _peek_once(core: Core, address: Address, asked: Wish) -> Bundle | None:
     read = _fill(core, opened.places[cabinet], filling)
     bundle_id = asked.bundle_id or core.new_uuid()
     row = core.commit(lambda draft: _open(core, draft, opened, cabinet, filling, bundle_id, asked))
-    return Bundle(bundle_id, row, _trimmed(read, row))
+    return Bundle.of(core, bundle_id, row, _trimmed(read, row))
 
 
 def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: Wish) -> Bundle | None:
@@ -128,7 +136,9 @@ def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked
     if not row.inline and asked.format is not None and asked.format != row.format:
         raise _other_open(mark.bundle_id, f"It was opened with format {row.format!r}.")
     places = opened.places.get(cabinet, [])
-    return Bundle(mark.bundle_id, row, _trimmed(list(chunks(core, places, after=row.first - 1, last=row.last)), row))
+    return Bundle.of(
+        core, mark.bundle_id, row, _trimmed(list(chunks(core, places, after=row.first - 1, last=row.last)), row)
+    )
 
 
 def _other_open(bundle_id: bytes, advice: str) -> BundleOpen:

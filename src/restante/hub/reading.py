@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import numpy as np
 
 from restante.errors import DataDamaged
@@ -10,19 +13,21 @@ from restante.model.changes import BlobKey, Buffer
 from restante.model.piece import Piece, check_records, span
 from restante.model.rows import RECORD, RecordArray
 from restante.model.run import SegmentRow, Stored
-from restante.model.segment import Area, Segment, decode
+from restante.model.segment import Area, Segment, decode, unreadable
 from restante.ports.store import Store
 
+_log = logging.getLogger(__name__)
 _DRAWERS_LISTED = 10
+_ROWS_A_BLOCK = BLOCK_BYTES // RECORD.itemsize
 
 
 def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
-    """A segment's directory."""
+    """A segment's directory. One that cannot be read stands in the way of all whom it may hold, and of nobody else."""
     try:
         return decode(bytes(store.read_blob(blob, 0, place.front)))
     except DataDamaged as error:
-        message = f"Blob {blob.number} of partition {blob.partition} is damaged: {error.message}"
-        raise DataDamaged(message, partition=blob.partition, blob=blob.number) from error
+        _log.error("Blob %d of partition %d is damaged: %s", blob.number, blob.partition, error.message)
+        return unreadable(place.rows)
 
 
 def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordArray:
@@ -33,6 +38,19 @@ def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordA
     if len(records):
         check_records(stored, records)
     return records
+
+
+def readable_records(store: Store, stored: Stored) -> Iterator[tuple[int, RecordArray]]:
+    """All records of a segment with the row they begin with; of a damaged one, those that can be read."""
+    rows = stored.segment.rows
+    try:
+        yield 0, read_records(store, stored, 0, rows)
+    except DataDamaged:
+        for first in range(0, rows, _ROWS_A_BLOCK):
+            try:
+                yield first, read_records(store, stored, first, min(first + _ROWS_A_BLOCK, rows))
+            except DataDamaged:
+                continue
 
 
 def read_piece(store: Store, stored: Stored, first: int, last: int) -> Piece:

@@ -68,7 +68,7 @@ def _forget_page(core: Core, draft: Draft, partition: Partition, due: Sequence[t
             draft.add_forgotten(partition.number, record.ranges[-1].last)
             forgotten += record.count
         if record.bundle_id:
-            drop_bundle(draft, partition.number, bundle_key(recipient_hash, record.recipient, record.bundle_id))
+            drop_bundle(core, draft, partition.number, bundle_key(recipient_hash, record.recipient, record.bundle_id))
     draft.applies.append(lambda: _count_forgotten(partition, forgotten))
     return forgotten
 
@@ -92,13 +92,14 @@ def forgotten_head(head: Head, record: ChangeRecord) -> Head:
     return msgspec.structs.replace(head, forgotten=forgotten, apart=kept)
 
 
-def drop_bundle(draft: Draft, partition: int, key: bytes) -> None:
+def drop_bundle(core: Core, draft: Draft, partition: int, key: bytes) -> None:
     """A bundle and its content go."""
     draft.delete(partition, Space.BUNDLE, key)
     content = draft.get(partition, Space.CONTENT, key)
     if content is not None:
         row = msgspec.msgpack.decode(content, type=ContentRow)
-        draft.dropped.extend(BlobKey(partition, blob) for blob in row.blobs)
+        blobs = [BlobKey(partition, blob) for blob in row.blobs]
+        draft.applies.append(lambda: core.pins.bury(blobs))
         draft.delete(partition, Space.CONTENT, key)
 
 
@@ -169,7 +170,7 @@ def _delete_unchanged(draft: Draft, partition: int, entries: Sequence[tuple[byte
 
 def _drop_feed_runs(core: Core, partition: Partition) -> None:
     """Runs kept for the feed go when the feed no longer reaches back to them."""
-    before = core.clock() - int(core.settings.feed_retention_seconds * 1_000_000)
+    before = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000)
     old = [row for row in partition.feed_runs if row.made_at <= before]
     if not old:
         return

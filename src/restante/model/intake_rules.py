@@ -175,7 +175,9 @@ def _check_claim_checks(columns: MessageColumns, allowed: Collection[str] | None
     faults.add(
         np.flatnonzero(faults.without(refused & ~columns.inline, "origin")),
         "data",
-        lambda row: f"data is missing, and origin {names[codes[row]]!r} has no content_url to get it from: give either",
+        lambda row: (
+            f"data is missing, and origin {names[codes[row]]!r} has no way to deliver it later: give the data, or configure the origin"
+        ),
     )
 
 

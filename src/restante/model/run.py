@@ -92,7 +92,9 @@ class Run:
             Stored(BlobKey(partition, place.blob), row.first, segment)
             for place, segment in zip(row.segments, segments, strict=True)
         )
-        return Run(row, stored, np.array([segment.recipient_hash[0] for segment in segments], np.uint64))
+        # A segment that cannot be read may hold anybody from the end of the one before it on.
+        first = np.maximum.accumulate(np.array([segment.recipient_hash[0] for segment in segments], np.uint64))
+        return Run(row, stored, first)
 
 
 def drawer_numbers(stored: Stored) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

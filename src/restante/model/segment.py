@@ -274,6 +274,14 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
     )
 
 
+def unreadable(rows: int) -> Segment:
+    """In the place of a segment whose front makes no sense: one damaged drawer, of anybody."""
+    lines, empty = np.zeros(1, DRAWER), memoryview(b"")
+    names, texts = Names([""], [""], [], []), strings(np.zeros(2, np.int32), b"")
+    checks, damaged = np.zeros(0, np.uint64), np.ones(1, np.bool_)
+    return Segment(rows, 0, 0, 0, 0, 0, 0, names, checks, lines, np.zeros(1, np.uint64), texts, empty, damaged)
+
+
 def _check_texts(texts: pa.StringArray) -> None:
     try:
         texts.validate(full=True)

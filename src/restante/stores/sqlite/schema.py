@@ -92,7 +92,7 @@ def _connect(path: Path, cache_kib: int) -> sqlite3.Connection:
 def _create(connection: sqlite3.Connection) -> None:
     """Format 1. A blob is either in `data`, or it is `length` bytes from `start` of a file.
 
-    Its id is partition and number in one (see `blob_id`), which makes a blob one row in one tree.
+    Its id is partition and number in one (2⁴⁸ numbers a partition), which makes a blob one row in one tree.
     """
     connection.execute(
         "CREATE TABLE entries (partition INTEGER NOT NULL, space INTEGER NOT NULL, key BLOB NOT NULL, "

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from restante.errors import DataDamaged, RestanteError
+from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.limits import KIB, PARTITIONS_MAX
 from restante.model.changes import BlobKey, Buffer, Changes, Space
 from restante.ports.store import StoreSize
@@ -32,6 +32,9 @@ from restante.stores.sqlite.writer import BlobRow, Transaction, Writer
 
 INLINE_BYTES_MAX = 256 * KIB
 """Blobs of one commit that are together no larger than this lie in the database (by measurement)."""
+
+OLDEST_SQLITE = (3, 35, 0)
+"""The first that gives back what it deletes."""
 
 _NUMBERS = 1 << 48
 """Blob numbers of one partition; partition and number make one 63-bit row id."""
@@ -64,6 +67,10 @@ class SqliteStore:
     @classmethod
     def open(cls, folder: Path, *, migrations: Sequence[Migration] = MIGRATIONS) -> SqliteStore:
         """Open a data folder, or create it: takes it for this process, and brings older data forward."""
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise Unavailable(
+                f"SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer is needed; this Python has {sqlite3.sqlite_version}."
+            )
         try:
             with ExitStack() as undo:
                 folder.mkdir(parents=True, exist_ok=True)
