@@ -58,7 +58,7 @@ def view(answer: object, is_given: IsGiven) -> object:
             return (answer.accepted, answer.duplicates, sorted(extents))
         case surface.RecipientPage():
             return (answer.recipients, answer.as_of)
-        case None | int() | surface.Dequeued():
+        case None | int() | str() | surface.Dequeued():
             return answer
         case _ if hasattr(answer, "bundle_id"):
             return view_bundle(answer, is_given)
@@ -97,6 +97,7 @@ def view_bundle(bundle: Any, is_given: IsGiven) -> dict[str, object]:
 
 def view_explanation(explanation: surface.Explanation) -> dict[str, object]:
     return {
+        "reason": explanation.reason,
         "waiting": set(explanation.waiting),
         "open_bundles": set(explanation.open_bundles),
         "not_yet_visible": explanation.not_yet_visible,
@@ -106,10 +107,9 @@ def view_explanation(explanation: surface.Explanation) -> dict[str, object]:
 def view_mailbox(hub: surface.Hub, name: str, is_given: IsGiven) -> dict[str, object]:
     """Everything that can be seen of a mailbox without changing it."""
     recipient = hub.recipient(name)
-    explanation = recipient.explain()
     return {
         "history": view(recipient.history(limit=HISTORY), is_given),
-        "explanation": view_explanation(explanation),
+        "explanation": view_explanation(recipient.explain()),
     }
 
 

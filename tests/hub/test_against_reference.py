@@ -31,7 +31,6 @@ from hypothesis.stateful import (
 from hypothesis.strategies import SearchStrategy
 
 from restante.client.surface import Hub
-from restante.errors import RestanteError
 from restante.model import hashing
 from restante.model.message import Message, State
 from restante.ports.content import Content, ContentRequest, OriginPort
@@ -58,9 +57,9 @@ from tests.reference.mailbox import BundleRecord, Letter
 from tests.reference.office import Office, ReferenceStore
 
 LONG = os.environ.get("RESTANTE_LONG") == "1"
-CAMPAIGNS = 10
-CAMPAIGNS_COLLIDING = 3
-CAMPAIGNS_LONG = 200 if LONG else CAMPAIGNS
+CAMPAIGNS = {"memory": 8, "sqlite": 4}
+CAMPAIGNS_COLLIDING = 2
+CAMPAIGNS_LONG = 200 if LONG else 2
 CAMPAIGN_EXAMPLES = 9
 STEP_COUNT = 40
 
@@ -410,17 +409,8 @@ class TwoHubs(RuleBasedStateMachine):
     # Looking.
 
     def explain(self, name: str, request: dict[str, Any]) -> None:
-        self._same_reason(name, self._askable(name, request))
-
-    def _same_reason(self, name: str, request: dict[str, Any]) -> None:
-        try:
-            reference = self.reference.recipient(name).explain(**request).reason
-        except RestanteError as error:
-            with pytest.raises(type(error)):
-                self.hub.recipient(name).explain(**request)
-        else:
-            real = self.hub.recipient(name).explain(**request).reason
-            assert real is reference, (real, reference)
+        askable = self._askable(name, request)
+        self.both(lambda hub: hub.recipient(name).explain(**askable).reason.value)
 
     def list_recipients(self, order: Literal["waiting", "oldest"]) -> None:
         self.clock.advance(6)
@@ -442,7 +432,6 @@ class TwoHubs(RuleBasedStateMachine):
             got = comparing.view_mailbox(self.hub, name, is_given)
             expected = comparing.view_mailbox(self.reference, name, is_given)
             assert got == expected, f"{name}: {comparing.difference(got, expected)}"
-            self._same_reason(name, {})
 
     @invariant()
     def open_bundles_keep_their_messages(self) -> None:
@@ -480,9 +469,9 @@ def _drive(engine: str, *, campaigns: int, machine: type[TwoHubs] = TwoHubs) -> 
         )
 
 
-@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+@pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_the_hub_does_what_the_reference_does(engine: str) -> None:
-    _drive(engine, campaigns=CAMPAIGNS)
+    _drive(engine, campaigns=CAMPAIGNS[engine])
 
 
 def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,6 +481,6 @@ def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+@pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_the_hub_does_what_the_reference_does_for_long(engine: str) -> None:
     _drive(engine, campaigns=CAMPAIGNS_LONG)

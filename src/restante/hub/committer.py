@@ -70,6 +70,7 @@ class Committer:
         self._queue: deque[Request[object]] = deque()
         self._changed = threading.Condition()
         self._closing = False
+        self._broken = False
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -129,19 +130,23 @@ class Committer:
             return batch
 
     def _commit(self, batch: Sequence[Request[object]]) -> None:
-        plan = self._new_plan()
+        plan, stored = self._new_plan(), False
         try:
+            if self._broken:
+                raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
             changes = plan.finish()
             if not changes.empty():
                 plan.store.commit(changes)
+            stored = True
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
+            self._broken = self._broken or stored
             _fail(batch, error)
             return
         self._committed(plan)
-
 
 def _plan_one(plan: Plan, request: Request[object]) -> None:
     draft = plan.draft()
@@ -155,7 +160,7 @@ def _plan_one(plan: Plan, request: Request[object]) -> None:
 
 def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
     known = isinstance(error, RestanteError)
-    failure = error if known else Unavailable(f"The commit failed: {error!r}. Nothing of it was stored.")
+    failure = error if known else Unavailable(f"The commit failed: {error!r}.")
     for request in batch:
         request.error = request.error or failure
 
