@@ -8,11 +8,13 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import pytest
 
 from restante.client.surface import Bundle, Hub
 from restante.model.message import Message, State
 from restante.settings import OriginGroupSettings, OriginSettings, Settings
 from tests.hub.engines import START
+from tests.reference.hub import ReferenceHub
 from tests.reference.intake import as_time
 
 RETENTION_SECONDS = 100.0
@@ -36,6 +38,12 @@ def id_of(number: int) -> str:
 def at(seconds: float) -> datetime:
     """A moment so many seconds after the fake clock's start."""
     return as_time(START) + timedelta(seconds=seconds)
+
+
+def not_for_the_reference(hub: Hub, reason: str) -> None:
+    """The reference hub need not pass this test."""
+    if isinstance(hub, ReferenceHub):
+        pytest.skip(reason)
 
 
 def letter(number: int, recipient: str = "ada", **other: Any) -> Message:

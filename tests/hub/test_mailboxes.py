@@ -22,6 +22,7 @@ from tests.hub.letters import (
     id_of,
     letter,
     letters,
+    not_for_the_reference,
     numbers_of,
     peeked,
     states,
@@ -250,6 +251,7 @@ def test_asking_for_more_than_the_limit_gives_the_limit(hub: Hub) -> None:
 
 
 def test_a_bundle_goes_on_over_many_sends_and_drawers(hub: Hub) -> None:
+    not_for_the_reference(hub, "it is slow")
     count = 12_000
     for start in range(0, count, 1_000):
         hub.producer.send(letters(range(start, start + 1_000)))

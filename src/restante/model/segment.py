@@ -138,7 +138,11 @@ def encode(laid: Drawers) -> list[Encoded]:
     recipients = laid.rows.cabinets.recipient.take(column_of(laid.cabinet))
     borders = np.append(np.flatnonzero(np.diff(laid.segment, prepend=-1)), len(laid.segment)).tolist()
     offsets = binary_offsets(laid.rows.data), binary_offsets(laid.rows.properties)
-    return [_encode_one(laid, lines[a:b], recipients.slice(a, b - a), offsets) for a, b in itertools.pairwise(borders)]
+    shared = _shared_names(laid)
+    return [
+        _encode_one(laid, lines[a:b], recipients.slice(a, b - a), offsets, shared)
+        for a, b in itertools.pairwise(borders)
+    ]
 
 
 def _drawer_lines(laid: Drawers) -> DrawerArray:
@@ -165,6 +169,7 @@ def _encode_one(
     lines: DrawerArray,
     recipients: pa.StringArray,
     offsets: tuple[NDArray[np.int64], NDArray[np.int64]],
+    shared: Names | None,
 ) -> Encoded:
     start = int(lines["row"][0])
     rows = slice(start, int(lines["row"][-1]) + int(lines["count"][-1]))
@@ -174,7 +179,7 @@ def _encode_one(
     records = laid.rows.records[rows]
     data = _cut(laid.rows.data, offsets[0], rows, records, "data_start")
     properties = _cut(laid.rows.properties, offsets[1], rows, records, "properties_start")
-    names = Names(
+    names = shared or Names(
         _own_names(laid.rows.cabinets.origin.values, lines, "origin"),
         _own_names(laid.rows.cabinets.kind.values, lines, "kind"),
         _own_names(laid.rows.document_types, records, "document_type"),
@@ -210,8 +215,17 @@ def _recipient_texts(recipients: pa.StringArray, lines: DrawerArray) -> bytes:
     return bytes(bytes_of(recipients))
 
 
+def _shared_names(laid: Drawers) -> Names | None:
+    """The names of all segments together, if they are few: renumbering would cost more than it saves."""
+    rows = laid.rows
+    columns = (rows.cabinets.origin.values, rows.cabinets.kind.values, rows.document_types, rows.media_types)
+    if any(len(values) > FEW_NAMES for values in columns):
+        return None
+    return Names(*(strings_of(values) for values in columns))
+
+
 def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> list[str]:
-    """The names that this segment uses. A short list is kept whole: renumbering would cost more than it saves."""
+    """The names that this segment uses; a short list is kept whole."""
     if len(values) <= FEW_NAMES:
         return strings_of(values)
     used, codes = np.unique(table[field], return_inverse=True)
