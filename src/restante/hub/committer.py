@@ -148,6 +148,7 @@ class Committer:
             return
         self._committed(plan)
 
+
 def _plan_one(plan: Plan, request: Request[object]) -> None:
     draft = plan.draft()
     try:
