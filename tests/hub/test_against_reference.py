@@ -61,6 +61,8 @@ CAMPAIGNS = {"memory": 8, "sqlite": 4}
 CAMPAIGNS_COLLIDING = 2
 CAMPAIGNS_LONG = 200 if LONG else 2
 CAMPAIGN_EXAMPLES = 9
+SHRINKING_SECONDS = 900
+"""A failure is shrunk for up to five minutes before it is shown."""
 STEP_COUNT = 40
 
 BY_HAND = ("withdraw", "set_aside", "release", "find")
@@ -469,11 +471,13 @@ def _drive(engine: str, *, campaigns: int, machine: type[TwoHubs] = TwoHubs) -> 
         )
 
 
+@pytest.mark.timeout(SHRINKING_SECONDS)
 @pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_the_hub_does_what_the_reference_does(engine: str) -> None:
     _drive(engine, campaigns=CAMPAIGNS[engine])
 
 
+@pytest.mark.timeout(SHRINKING_SECONDS)
 def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "_hashes_of_words", lambda matrix, lengths, key: np.full(len(lengths), 7, np.uint64))
     _drive("memory", campaigns=CAMPAIGNS_COLLIDING, machine=CollidingHubs)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.contents import message_columns
-from restante.hub.reading import read_front, read_piece
+from restante.hub.reading import read_piece
 from restante.limits import BLOCK_BYTES
 from restante.model.catalog import mailbox
 from restante.model.changes import BlobKey
@@ -81,7 +81,7 @@ class Kept:
         self.row = SegmentRow(BLOB.number, encoded.length, len(encoded.front), encoded.rows)
 
     def stored(self) -> Stored:
-        return Stored(BLOB, 1, read_front(self.store, BLOB, self.row))
+        return Stored(BLOB, 1, decode(bytes(self.store.read_blob(BLOB, 0, self.row.front))))
 
     def run(self) -> Run:
         row = RunRow(1, 1, self.row.rows, (self.row,), RunState.VISIBLE, 0, mailbag=True)

@@ -24,14 +24,18 @@ def expire(core: Core) -> int:
 
 def _expire_partition(core: Core, partition: Partition) -> int:
     now, settled = core.clock(), 0
+    passed_over: set[Cabinet] = set()
     with core.pins.reading():
         due = [(stored, _due(partition, stored, now)) for run in partition.runs for stored in run.segments]
         cabinets = {cabinet: None for stored, drawers in due for cabinet in _cabinets(stored, drawers)}
         addresses = [(_address(core, cabinet), cabinet) for cabinet in cabinets]
         for start in range(0, len(addresses), _CABINETS_AT_ONCE):
-            settled += expire_cabinets(core, addresses[start : start + _CABINETS_AT_ONCE], now)
+            count, stale = expire_cabinets(core, addresses[start : start + _CABINETS_AT_ONCE], now)
+            settled += count
+            passed_over |= stale
         for stored, drawers in due:
-            _note_next(core, partition, stored, drawers, now)
+            done = [drawer for drawer in drawers if Cabinet(*stored.segment.cabinet(drawer)) not in passed_over]
+            _note_next(core, partition, stored, done, now)
     return settled
 
 

@@ -90,19 +90,18 @@ def history(
     backwards = before is not None and after is None
     low, high = after or 0, before if before is not None else 2**63 - 1
     with core.pins.reading():
-        table = _page(core, look(core, address), (low, high), state, size, backwards=backwards)
-    kept = _within_bytes(table, backwards=backwards)
+        table = _page(core, look(core, address), (low, high), state, size + 1, backwards=backwards)
+    kept = _within_bytes(table, size, backwards=backwards)
     messages = to_messages(kept)
-    full = kept.num_rows == size or kept.num_rows < table.num_rows
     end = messages[0 if backwards else -1].sequence_number if messages else None
-    return HistoryPage(messages=messages, next=end if full else None)
+    return HistoryPage(messages=messages, next=end if kept.num_rows < table.num_rows else None)
 
 
-def _within_bytes(table: pa.Table, *, backwards: bool) -> pa.Table:
-    """An answer ends where its data would exceed the bound; at least one message is given."""
+def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
+    """At most `size` messages; an answer ends where its data would exceed the bound, but gives at least one."""
     lengths = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
     total = np.cumsum(lengths[::-1] if backwards else lengths)
-    fitting = max(1, int(np.searchsorted(total, limits.HISTORY_BYTES_MAX, side="right")))
+    fitting = min(size, max(1, int(np.searchsorted(total, limits.HISTORY_BYTES_MAX, side="right"))))
     return table.slice(max(0, table.num_rows - fitting)) if backwards else table.slice(0, fitting)
 
 

@@ -172,7 +172,7 @@ def _same_data(core: Core, columns: MessageColumns, asked: RowNumbers, found: Fo
     first, last = int(found.row[0]), int(found.row[-1]) + 1
     piece = with_data(core.store, found.stored, first, found.span[first - found.span_row : last - found.span_row])
     stored = piece.data_column()
-    if len(stored) != len(found.row):
+    if not np.array_equal(found.row, np.arange(first, last)):
         stored = stored.take(column_of(found.row - first))
     return _equal(stored, columns.data.take(column_of(asked)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from restante import limits
@@ -84,9 +85,10 @@ def requested(core: Core, opened: Opened, origins: Collection[str], origin_group
     return [c for c in cabinets if c.origin in origins or settings.group_of(c.origin) in origin_groups]
 
 
-def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> int | None:
-    """The first number that waits in a cabinet and has not expired. Reads a drawer only where it must."""
+def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int, *, after: int = 0) -> int | None:
+    """The first number beyond `after` that waits in a cabinet and has not expired. Reads only drawers that it must."""
     head = opened.head(cabinet)
+    head = msgspec.structs.replace(head, head=max(head.head, after))
     for place in opened.places.get(cabinet, ()):
         if place.last <= head.head or any(e.first <= place.first and place.last <= e.last for e in head.apart):
             continue

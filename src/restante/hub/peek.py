@@ -179,8 +179,8 @@ def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: in
     if not core.settings.strict_order(group):
         return 2**63 - 1
     others = [c for c in opened.places if c != cabinet and core.settings.group_of(c.origin) == group]
-    firsts = [first_number(core, opened, other, now) for other in others]
-    return min((number for number in firsts if number is not None and number > first), default=2**63 - 1)
+    firsts = [first_number(core, opened, other, now, after=first) for other in others]
+    return min((number for number in firsts if number is not None), default=2**63 - 1)
 
 
 def _fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:

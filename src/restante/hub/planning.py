@@ -20,7 +20,7 @@ from restante.model.keys import Cabinet, after_prefix, cabinet_key, number_key, 
 from restante.model.run import RunRow, encode_run
 from restante.ports.store import Store
 
-Apply = Callable[[], None]
+Apply = Callable[[], object]
 
 
 class Plan:

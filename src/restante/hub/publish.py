@@ -107,7 +107,7 @@ def checked(columns_and_faults: tuple[MessageColumns, list[Fault]]) -> MessageCo
     """The columns, or the error that names every faulty message."""
     columns, faults = columns_and_faults
     if faults:
-        raise _refusal(InvalidMessage, faults)
+        raise _refusal(faults)
     return columns
 
 
@@ -142,7 +142,7 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
     messages = [message for request in small for message in request.messages]
     columns, faults = intake.from_messages(messages, claim_check_origins=core.claim_check_origins())
     start = np.cumsum([0, *(len(request.messages) for request in small)])
-    _refuse(small, start, faults, InvalidMessage)
+    _refuse(small, start, faults)
     arrivals = _arrive(core, columns)
     for index, request in enumerate(small):
         if request.partition is not None and request.error is None:
@@ -175,9 +175,7 @@ def _lay_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
     return Parcel(arrivals, grouped, place, counts, segments)
 
 
-def _refuse(
-    requests: Sequence[Publish], start: NDArray[np.int64], faults: Sequence[Fault], kind: type[FaultyMessages]
-) -> None:
+def _refuse(requests: Sequence[Publish], start: NDArray[np.int64], faults: Sequence[Fault]) -> None:
     """Refuse every request that has a fault; indices are counted from its own first message."""
     by_request: dict[int, list[Fault]] = {}
     for fault in faults:
@@ -185,10 +183,16 @@ def _refuse(
         own = msgspec.structs.replace(fault, index=fault.index - int(start[index]))
         by_request.setdefault(index, []).append(own)
     for index, own_faults in by_request.items():
-        requests[index].error = _refusal(kind, own_faults)
+        requests[index].error = _refusal(own_faults)
 
 
-def _refusal(kind: type[FaultyMessages], faults: Sequence[Fault]) -> FaultyMessages:
+_KINDS = {kind.code: kind for kind in (MessageConflict, MessageErased, PartitionMismatch)}
+
+
+def _refusal(faults: Sequence[Fault]) -> FaultyMessages:
+    """The error of these faults: their own, if they share one."""
+    codes = {fault.code for fault in faults}
+    kind = _KINDS.get(codes.pop(), InvalidMessage) if len(codes) == 1 else InvalidMessage
     bad = len({fault.index for fault in faults})
     first = faults[0]
     named = f" ({first.id})" if first.id else ""
@@ -210,14 +214,13 @@ def _check_partition(request: Publish, partition: NDArray[np.int64]) -> None:
         for row in np.flatnonzero(partition != request.partition).tolist()
     ]
     if faults:
-        request.error = _refusal(PartitionMismatch, faults)
+        request.error = _refusal(faults)
 
 
 def _plan(core: Core, draft: Draft, unit: Unit) -> None:
     verdict = unit.judged.verdict
     if verdict.any():
-        _refuse_verdict(unit, Verdict.CONFLICT, MessageConflict)
-        _refuse_verdict(unit, Verdict.ERASED, MessageErased)
+        _refuse_verdicts(unit)
     stored = np.flatnonzero((verdict == Verdict.NEW) & unit.accepted())
     number = np.zeros(0, np.int64)
     if len(stored):
@@ -233,22 +236,22 @@ def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
     return _lay_out(core, taken, group(taken))
 
 
-_DETAILS = {
-    Verdict.CONFLICT: "a message with this id was stored for this recipient before, with other content",
-    Verdict.ERASED: "the message with this id was erased for good",
+_REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
+    Verdict.CONFLICT: (
+        MessageConflict,
+        "a message with this id was stored for this recipient before, with other content",
+    ),
+    Verdict.ERASED: (MessageErased, "the message with this id was erased for good"),
 }
 
 
-def _refuse_verdict(unit: Unit, bad: Verdict, kind: type[FaultyMessages]) -> None:
-    rows = np.flatnonzero((unit.judged.verdict == bad) & unit.accepted())
-    if not len(rows):
-        return
-    ids = uuid_texts(unit.arrivals.columns.id[rows])
-    faults = [
-        Fault(index=row, code=kind.code, field="id", detail=_DETAILS[bad], id=text)
-        for row, text in zip(rows.tolist(), ids, strict=True)
-    ]
-    _refuse(unit.requests, unit.start, faults, kind)
+def _refuse_verdicts(unit: Unit) -> None:
+    rows = np.flatnonzero((unit.judged.verdict >= Verdict.CONFLICT) & unit.accepted())
+    faults = []
+    for row, text in zip(rows.tolist(), uuid_texts(unit.arrivals.columns.id[rows]), strict=True):
+        kind, detail = _REFUSALS[int(unit.judged.verdict[row])]
+        faults.append(Fault(index=row, code=kind.code, field="id", detail=detail, id=text))
+    _refuse(unit.requests, unit.start, faults)
 
 
 def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:

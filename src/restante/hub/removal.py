@@ -123,6 +123,9 @@ def _plan_release(core: Core, draft: Draft, address: Address, found: Located) ->
     apart = with_apart(head.apart, own, None if in_place else Apart.MOVED)
     draft.put_head(address.partition, address.hash, found.cabinet, msgspec.structs.replace(head, apart=apart))
     draft.add_waiting(address.partition, 1)
+    # It may have expired meanwhile: its drawer is to be looked at again.
+    blob = found.chunk.stored.blob.number
+    draft.applies.append(lambda: core.partitions[address.partition].expiries.pop(blob, None))
 
 
 def _check_not_collected(found: Located, message_id: str) -> None:
@@ -183,10 +186,10 @@ def _held(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     return np.zeros(len(numbers), np.bool_) if mark is None else (numbers >= mark.first) & (numbers <= mark.last)
 
 
-def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now: int) -> int:
+def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now: int) -> tuple[int, set[Cabinet]]:
     """Settle what has expired in some cabinets, in one commit, but for what open bundles keep.
 
-    A cabinet whose head changes meanwhile is passed over: the next round finds it again.
+    A cabinet whose head changes meanwhile is passed over, and named: the next round has to find it again.
     """
 
     def choose(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -200,8 +203,14 @@ def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now
         if settlement.parts:
             settlements.append(settlement)
     if not settlements:
-        return 0
-    return core.commit(lambda draft: sum(s.plan(core, draft) for s in settlements if s.fresh(draft)))
+        return 0, set()
+
+    def plan(draft: Draft) -> tuple[int, set[Cabinet]]:
+        fresh = [settlement.fresh(draft) for settlement in settlements]
+        settled = sum(s.plan(core, draft) for s, unchanged in zip(settlements, fresh, strict=True) if unchanged)
+        return settled, {s.cabinet for s, unchanged in zip(settlements, fresh, strict=True) if not unchanged}
+
+    return core.commit(plan)
 
 
 def _settlement(

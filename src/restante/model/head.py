@@ -142,11 +142,12 @@ def _without(entry: ApartRange, ranges: list[Range]) -> list[ApartRange]:
 def advanced(head: Head, number: int) -> Head:
     """The head moved to `number`, never backwards, and what it passes folded in.
 
-    What it passes was expired or withdrawn before, so its own change records end their retention first.
+    What expired or was withdrawn before needs no listing behind the head: its change records tell, and end their
+    retention before the head's do. Once they have ended it, the list is all that tells.
     """
     if number <= head.head:
         return head
     passed = [Range(head.head + 1, number)]
-    folded = (Apart.EXPIRED, Apart.WITHDRAWN, Apart.GONE)
+    folded = (Apart.EXPIRED, Apart.WITHDRAWN)
     apart = [p for entry in head.apart for p in (_without(entry, passed) if entry.why in folded else [entry])]
     return msgspec.structs.replace(head, head=number, apart=tuple(apart))
