@@ -47,16 +47,21 @@ def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.Larg
 def check_records(stored: Stored, records: RecordArray) -> None:
     """Refuse records that no encoder wrote, so that nothing behind here can be led astray by them."""
     segment = stored.segment
-    starts, lengths = records["data_start"].astype(np.int64), records["data_length"].astype(np.int64)
-    ends = starts + lengths
     sound = (
-        bool((starts[1:] == ends[:-1]).all())
-        and int(ends[-1]) <= segment.data_length
+        _one_after_another(records, "data", segment.data_length)
+        and _one_after_another(records, "properties", segment.ledger_length - segment.properties_at)
         and int(records["document_type"].max()) < max(1, len(segment.names.document_types))
         and int(records["media_type"].max()) < max(1, len(segment.names.media_types))
     )
     if not sound:
         raise DataDamaged("The records of a segment make no sense.")
+
+
+def _one_after_another(records: RecordArray, field: str, length: int) -> bool:
+    """Whether the data (or properties) of neighbouring rows lie side by side, and inside their area."""
+    starts = records[f"{field}_start"].astype(np.int64)
+    ends = starts + records[f"{field}_length"]
+    return bool((starts[1:] == ends[:-1]).all()) and int(ends[-1]) <= length
 
 
 def span(records: RecordArray, field: str) -> tuple[int, int]:
