@@ -20,7 +20,7 @@ from restante.model.message import NEVER, MessageColumns, State
 from restante.model.outtake import MESSAGE_SCHEMA, to_table
 from restante.model.piece import Piece
 from restante.model.properties import no_properties
-from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID
+from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
 from restante.model.texts import Texts
 
 STATES = tuple(State)
@@ -81,7 +81,7 @@ def message_columns(pieces: Sequence[Piece], cabinet: Cabinet) -> MessageColumns
     flags = records["flags"]
     has_properties = bool(records["properties_length"].any())
     return MessageColumns(
-        id=records["id"].astype(np.uint64),
+        id=ids_of(records),
         made_id=(flags & MADE_ID) != 0,
         recipient=Texts.constant(cabinet.recipient, count),
         origin=Texts.constant(cabinet.origin, count),
@@ -113,7 +113,10 @@ def document_types(chunks: Sequence[Chunk]) -> tuple[str, ...]:
     """The distinct document types, in the order of their first appearance."""
     found: dict[str, None] = {}
     for chunk in chunks:
-        codes, firsts = np.unique(chunk.records["document_type"], return_index=True)
         names = chunk.stored.segment.names.document_types
+        if len(names) == 1:
+            found[names[0]] = None
+            continue
+        codes, firsts = np.unique(chunk.records["document_type"], return_index=True)
         found.update(dict.fromkeys(names[code] for code in codes[np.argsort(firsts)].tolist()))
     return tuple(found)

@@ -15,6 +15,7 @@ from restante.hub.reading import readable_records
 from restante.model.changes import Changes, Space
 from restante.model.hashing import Hashes, fingerprints
 from restante.model.identity import Fingerprints, expand
+from restante.model.rows import ids_of
 from restante.model.segment import Segment
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -74,7 +75,7 @@ def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
         for stored in run.segments:
             hashes = _row_hashes(stored.segment)
             for first, records in readable_records(store, stored):
-                prints.append(fingerprints(hashes[first : first + len(records)], records["id"]))
+                prints.append(fingerprints(hashes[first : first + len(records)], ids_of(records)))
                 numbers.append(records["place"].astype(np.int64) + stored.base)
     return Fingerprints().with_more(np.concatenate(prints), np.concatenate(numbers)) if prints else Fingerprints()
 

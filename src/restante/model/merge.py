@@ -101,7 +101,8 @@ def cabinets_of(stretches: Sequence[Stretch]) -> Cabinets:
 def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> Texts:
     """Codes into many lists of names as codes into one."""
     if all(own == names[0] for own in names):
-        return Texts(np.concatenate(codes).astype(np.int32), pa.array(names[0], pa.string()))
+        joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
+        return Texts(joined.astype(np.int32), pa.array(names[0], pa.string()))
     place: dict[str, int] = {}
     for own in names:
         for name in own:

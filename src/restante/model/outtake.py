@@ -194,7 +194,7 @@ def _times(table: pa.Table, name: str) -> list[datetime | None]:
 
 
 def _id_column(words: Words) -> Column:
-    content: Column = pa.py_buffer(words.tobytes())
+    content: Column = pa.py_buffer(np.ascontiguousarray(words).data)
     return pa.Array.from_buffers(_ID, len(words), [None, content])
 
 
@@ -205,4 +205,7 @@ def _data_column(columns: MessageColumns) -> Column:
 
 
 def _time_column(times: NDArray[np.int64]) -> Column:
-    return pa.array(times, _TIME, mask=times == NEVER)
+    never = times == NEVER
+    if never.all():
+        return pa.nulls(len(times), _TIME)
+    return pa.array(times, _TIME, mask=never) if never.any() else column_of(times).view(_TIME)
