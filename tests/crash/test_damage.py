@@ -17,7 +17,7 @@ import pytest
 
 import restante
 from restante.client.surface import Hub
-from restante.errors import DataDamaged
+from restante.errors import DataDamaged, MessageConflict
 from restante.limits import MIB
 from restante.model.message import Message, State
 from restante.model.run import Stored
@@ -29,7 +29,8 @@ from tests.model.test_segment_damage import AREAS, in_block_of
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
 RECIPIENTS = 500
-NAMES = tuple(f"recipient {number:03d}" for number in range(RECIPIENTS))
+NAMES = tuple(f"recipient {number:03d} in a long street".ljust(50, "-") for number in range(RECIPIENTS))
+"""So long that the texts of a directory fill several blocks, and nobody's block is everybody's."""
 ASKED = NAMES[::4]
 """Enough to find both those in a block and those outside it."""
 BEFORE, AFTER = 3, 3
@@ -46,7 +47,7 @@ def message(name: str, kind: int, *, size: int = 60, expires: bool = False) -> M
     return Message(
         recipient=name,
         id=id_of(kind, NAMES.index(name)),
-        data=f"{name} {kind} ".encode().ljust(size, b"."),
+        data=f"{name[:13]} {kind} ".encode().ljust(size, b"."),
         properties={"kind": f"{kind:030d}"},
         expires_at=at if expires else None,
     )
@@ -244,6 +245,25 @@ def test_a_publish_that_meets_the_damage_fails_nobody_else_in_its_commit(hub: Hu
     assert not any(isinstance(answer, DataDamaged) for answer in answers[-4:])
 
 
+def test_what_cannot_be_compared_is_refused_and_nothing_is_stored_for_it(sound: Sound) -> None:
+    run, segment = sound.stored.blob.number, sound.stored.segment
+    flip(sound.folder, run, PLACES["data"](segment))
+    answers: dict[str, object] = {}
+    with restante.open(sound.folder, settings=SETTINGS, clock=FakeClock()) as hub:
+        before = inside(hub).core.partitions[0].counters.visible
+        for name in NAMES:
+            # The same but for its data: a conflict, if what is stored can be read.
+            try:
+                hub.producer.send(msgspec.structs.replace(message(name, 1), data=b"something else"))
+            except (DataDamaged, MessageConflict) as error:
+                answers[name] = error
+        assert len(answers) == RECIPIENTS
+        assert inside(hub).core.partitions[0].counters.visible == before
+    harmed = {name for name, error in answers.items() if isinstance(error, DataDamaged)}
+    assert harmed
+    assert harmed <= sound.in_block["data"]
+
+
 def test_everybody_else_can_collect_everything(hub: Hub, damaged: Damaged, size: int) -> None:
     for name in [each for each in NAMES if each not in damaged.in_block][::10]:
         bundle = hub.recipient(name).peek()
@@ -259,9 +279,25 @@ def test_filing_leaves_the_damaged_run_alone_and_goes_on_with_others(hub: Hub, d
     assert damaged.run in {stored.blob.number for run in runs for stored in run.segments}
     assert len(runs) <= 3, "those before it and those after it are filed"
     assert check_outcomes(outcomes(peek(hub)), damaged, lambda name, found: found == expected(name, size))
+    kept = {stored.blob for run in runs for stored in run.segments}
+    assert set(inside(hub).core.store.blobs(0)) == kept, "what was written for nothing is dropped"
     hub.producer.send([message(name, 31) for name in NAMES[:50] if name not in damaged.in_block])
     hub.file()
     assert len(inside(hub).core.partitions[0].runs) <= 3
+
+
+def test_retention_goes_on_beside_the_damaged_run(hub: Hub, damaged: Damaged, clock: FakeClock, size: int) -> None:
+    others = [name for name in NAMES if name not in damaged.in_block]
+    for name in others:
+        bundle = hub.recipient(name).peek()
+        assert bundle is not None
+        bundle.dequeue()
+    clock.advance(SETTINGS.collected_retention_seconds + 1)
+    assert hub.retain() == sum(len(expected(name, size)) for name in others)
+    runs = inside(hub).core.partitions[0].runs
+    assert damaged.run in {stored.blob.number for run in runs for stored in run.segments}
+    assert all(hub.recipient(name).peek() is None for name in others[::20])
+    assert hub.producer.send(message(others[0], 1, size=size)).accepted == 1, "its identity is forgotten"
 
 
 def test_recipients_are_listed_and_expiry_goes_on(hub: Hub, damaged: Damaged, clock: FakeClock, size: int) -> None:

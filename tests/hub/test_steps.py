@@ -449,3 +449,17 @@ def test_numbers_taken_by_a_failed_commit_are_given_again_or_left_out_but_never_
         there.hub.producer.send([message(6_000 + n) for n in range(5)])
         numbers = [each.sequence_number for each in there.seen().mailboxes["ada"].of(State.WAITING)]
         assert len(numbers) == len(set(numbers)) == MAILBAGS + 5
+
+
+def test_a_listener_that_fails_stops_nobody() -> None:
+    """The commit is done when the bell rings: its callers hear so, and the next commit comes."""
+    with world() as there:
+        core = inside(there.hub).core
+
+        def fail() -> None:
+            raise RuntimeError("no ears")
+
+        with core.bell.listening(core.address("ada").hash, fail):
+            assert there.hub.producer.send(message(5_000)).accepted == 1
+            assert there.hub.producer.send(message(5_001)).accepted == 1
+        assert there.hub.recipient("ada").find(id_of(5_001)).data == b"ada 5001"

@@ -7,6 +7,7 @@ request that is refused gets its own error; if the commit fails, all of it fails
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from restante.errors import RestanteError, Unavailable
 from restante.hub.planning import Draft, Plan
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Request(Generic[T]):
@@ -146,7 +148,11 @@ class Committer:
             self._broken = self._broken or stored
             _fail(batch, error)
             return
-        self._committed(plan)
+        try:
+            self._committed(plan)
+        except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
+            # All is stored, and the callers are to hear so; a thread that ended here would leave everybody waiting.
+            _log.exception("What was committed could not be announced.")
 
 
 def _plan_one(plan: Plan, request: Request[object]) -> None:

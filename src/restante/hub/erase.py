@@ -25,7 +25,7 @@ from restante.hub.retention import drop_bundle
 from restante.model.bundle import decode_bundle
 from restante.model.change import ChangeKind, ChangeRecord
 from restante.model.changes import BlobKey, Space
-from restante.model.erasure import ErasedRow, digests, encode_erased
+from restante.model.erasure import ErasedRow, digests, encode_erased, second_hash
 from restante.model.head import Range, waiting_mask
 from restante.model.keys import Cabinet, cabinet_key, number_key, settlement_key
 from restante.model.merge import Stretch, merged
@@ -106,7 +106,8 @@ def _remove_rows(core: Core, draft: Draft, opened: Opened, found: _Found) -> Non
     """Heads, bundles, contents and change records, if the heads are as they were looked at."""
     address = opened.address
     partition, prefix = address.partition, number_key(address.hash)
-    for cabinet in opened.cabinets():
+    cabinets = opened.cabinets()
+    for cabinet in cabinets:
         if draft.head(partition, address.hash, cabinet) != opened.head(cabinet):
             raise Stale
         draft.delete(partition, Space.HEAD, cabinet_key(address.hash, cabinet))
@@ -114,7 +115,9 @@ def _remove_rows(core: Core, draft: Draft, opened: Opened, found: _Found) -> Non
             draft.delete(partition, Space.CHANGE, number_key(number))
             draft.delete(partition, Space.SETTLEMENT, settlement_key(address.hash, cabinet, number))
     for key, value in draft.scan_prefix(partition, Space.BUNDLE, prefix):
-        if decode_bundle(value).recipient == address.recipient:
+        row = decode_bundle(value)
+        # A bundle of a cabinet that came after the look is open for messages that stay.
+        if Cabinet(row.recipient, row.origin, row.kind) in cabinets:
             drop_bundle(core, draft, partition, key)
 
 
@@ -123,7 +126,11 @@ def _leave_traces(core: Core, draft: Draft, address: Address, found: _Found) -> 
     now = core.clock()
     until = now + int(core.settings.collected_retention_seconds * 1_000_000)
     ids = np.concatenate(found.ids)
-    known = digests(np.full(len(ids), address.hash, np.uint64), ids)
+    known = digests(
+        np.full(len(ids), address.hash, np.uint64),
+        np.full(len(ids), second_hash(address.recipient, core.deed.key), np.uint64),
+        ids,
+    )
     ranges = tuple(sorted(found.ranges, key=lambda entry: entry.first))
     record = ChangeRecord(ChangeKind.ERASED, now, address.recipient, "", "", found.messages, ranges)
     number = draft.record(address.partition, address.hash, record)

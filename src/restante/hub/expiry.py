@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from restante.errors import DataDamaged
 from restante.hub.core import Address, Core
 from restante.hub.partitions import Partition
 from restante.hub.reading import read_records
@@ -64,6 +65,9 @@ def _note_next(core: Core, partition: Partition, stored: Stored, drawers: list[i
     for drawer in drawers:
         line = stored.segment.drawers[drawer]
         row = int(line["row"])
-        times = read_records(core.store, stored, row, row + int(line["count"]))["expires_at"]
+        try:
+            times = read_records(core.store, stored, row, row + int(line["count"]))["expires_at"]
+        except DataDamaged:
+            continue
         expiries[drawer] = times[times > now].min(initial=NEVER)
     partition.expiries[stored.blob.number] = expiries

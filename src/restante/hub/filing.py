@@ -3,17 +3,21 @@
 A merge reads slices of the runs, writes the shelf's segments ahead, and swaps the run rows in one small commit. It can
 stop anywhere: before the swap the new blobs are orphans, dropped when the store is opened; after it the old blobs are.
 Filing moves no number and writes no head, so it changes nothing that anybody can see.
+
+A damaged run is a border: what is before it and what is behind it are merged, each for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
 from restante.hub.core import Core, Stale
+from restante.hub.damage import is_damaged, tell_once
 from restante.hub.partitions import Partition, run_key
 from restante.hub.planning import Draft
 from restante.hub.reading import read_piece
@@ -22,7 +26,7 @@ from restante.model.head import Head, decode_head, stored_mask
 from restante.model.keys import Cabinet, key_cabinet, number_key
 from restante.model.merge import Keep, Stretch, merged, slices
 from restante.model.piece import Piece
-from restante.model.run import Run, RunRow, RunState, SegmentRow, choose_merge
+from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge
 from restante.model.segment import Segment, decode
 
 
@@ -30,13 +34,22 @@ def file_once(core: Core, partition: Partition, *, everything: bool = False) -> 
     """One merge, if there is one worth it; gives how many runs went into it."""
     with core.filing_locks[partition.number]:
         partition.compact_fingerprints()
-        rows = choose_merge([run.row for run in partition.runs], everything=everything)
-        if not rows:
-            return 0
-        chosen = {row.identity for row in rows}
-        runs = [run for run in partition.runs if run.row.identity in chosen]
-        rewrite(core, partition, runs)
-        return len(runs)
+        # Each failure makes one more run a border, so this ends.
+        while runs := _chosen(partition, everything=everything):
+            if rewrite(core, partition, runs):
+                return len(runs)
+        return 0
+
+
+def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
+    """The runs to merge now, all of them sound as far as anybody knows; or none."""
+    for damaged, group in groupby(partition.runs, lambda run: is_damaged(partition, run)):
+        runs = {run.row.identity: run for run in group}
+        if not damaged:
+            rows = choose_merge([run.row for run in runs.values()], everything=everything)
+            if rows:
+                return [runs[row.identity] for row in rows]
+    return []
 
 
 def file_all(core: Core) -> int:
@@ -49,45 +62,76 @@ def file_all(core: Core) -> int:
     return filed
 
 
-def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
-    """Put these neighbouring runs into one shelf, without what is past its retention; under the filing lock."""
-    with core.pins.reading():
-        places, segments = _write_shelf(core, partition, runs)
-    first, last = runs[0].row.first, runs[-1].row.last
-    shelf = None
-    if places:
-        row = RunRow(places[0].blob, first, last, tuple(places), RunState.VISIBLE, core.clock(), mailbag=False)
-        shelf = Run.of(row, partition.number, segments)
+def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
+    """Put these neighbouring runs into one shelf, without what is past its retention; under the filing lock.
+
+    False, and all is as it was, if one of them turns out to be damaged: filing will leave that one alone.
+    """
+    written: list[tuple[SegmentRow, Segment]] = []
     try:
+        with core.pins.reading():
+            _write_shelf(core, partition, runs, written)
+        shelf = _shelf(core, partition, runs, written)
         core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
-    except BaseException:
-        core.pins.bury([BlobKey(partition.number, place.blob) for place in places])
-        raise
+    except BaseException as error:
+        core.pins.bury([BlobKey(partition.number, place.blob) for place, _ in written])
+        if not isinstance(error, _MetDamage):
+            raise
+        _leave_alone(partition, runs, error)
+        drop_unreachable(core)
+        return False
     drop_unreachable(core)
+    return True
 
 
-def _write_shelf(core: Core, partition: Partition, runs: Sequence[Run]) -> tuple[list[SegmentRow], list[Segment]]:
-    places, segments = [], []
+class _MetDamage(Exception):  # no error: a signal inside this module
+    """A segment of a run that was to be merged cannot be read."""
+
+    def __init__(self, stored: Stored, error: DataDamaged) -> None:
+        super().__init__(error.message)
+        self.stored = stored
+        self.error = error
+
+
+def _leave_alone(partition: Partition, runs: Sequence[Run], met: _MetDamage) -> None:
+    for run in runs:
+        if any(stored is met.stored for stored in run.segments):
+            partition.damaged_runs.add(run.row.identity)
+            tell_once(partition, f"Filing of run {run.row.identity} of partition {partition.number}", met.error)
+
+
+def _shelf(
+    core: Core, partition: Partition, runs: Sequence[Run], written: Sequence[tuple[SegmentRow, Segment]]
+) -> Run | None:
+    """The run of what was written; None if nothing of the merged runs is left."""
+    if not written:
+        return None
+    places, segments = tuple(place for place, _ in written), [segment for _, segment in written]
+    first, last = runs[0].row.first, runs[-1].row.last
+    row = RunRow(places[0].blob, first, last, places, RunState.VISIBLE, core.clock(), mailbag=False)
+    return Run.of(row, partition.number, segments)
+
+
+def _write_shelf(
+    core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
+) -> None:
+    """Whatever happens, `written` tells the blobs that there are."""
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
             blob = partition.take_blob()
             core.store.put_blob(blob, encoded.parts)
-            places.append(SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows))
-            segments.append(decode(encoded.front, trusted=True))
-    return places, segments
+            place = SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows)
+            written.append((place, decode(encoded.front, trusted=True)))
 
 
 def _read(core: Core, stretch: Stretch) -> Piece:
-    segment = stretch.stored.segment
-    if segment.damaged is not None:
-        blob = stretch.stored.blob
-        raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is damaged: it is not filed.")
-    lines = segment.drawers
-    last = lines[stretch.last - 1]
-    return read_piece(
-        core.store, stretch.stored, int(lines["row"][stretch.first]), int(last["row"]) + int(last["count"])
-    )
+    lines = stretch.stored.segment.drawers
+    first, last = int(lines["row"][stretch.first]), lines[stretch.last - 1]
+    try:
+        return read_piece(core.store, stretch.stored, first, int(last["row"]) + int(last["count"]))
+    except DataDamaged as error:
+        raise _MetDamage(stretch.stored, error) from error
 
 
 def _keeper(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> Keep:

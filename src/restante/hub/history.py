@@ -14,13 +14,13 @@ from restante import limits
 from restante.errors import InvalidRequest, MessageErased, MessageUnknown
 from restante.hub.contents import STATES, WAITING, Fates, chunk_table
 from restante.hub.core import Address, Core, parse_uuid
-from restante.hub.locating import Questions, locate
+from restante.hub.locating import Lost, Questions, locate
 from restante.hub.mailbox import Chunk, Opened, chunks, look
 from restante.model.answers import HistoryPage
 from restante.model.arrow import column_of
 from restante.model.change import ChangeKind, ChangeRecord, decode_change
 from restante.model.changes import Space
-from restante.model.erasure import digests
+from restante.model.erasure import digests, second_hashes
 from restante.model.hashing import fingerprints
 from restante.model.head import EMPTY_HEAD, Apart, Head, Numbers, apart_of, in_ranges, stored_mask
 from restante.model.keys import Cabinet, after_prefix, cabinet_key, key_number
@@ -224,16 +224,27 @@ def find_row(core: Core, address: Address, message_id: str) -> Located:
     erasures = memory.counters.erasures
     heads = core.heads(address)
     _, numbers = memory.fingerprints.find(fingerprints(hashes, words))
+    lost: Lost | None = None
     for found in locate(core.store, memory.runs, Questions(hashes, np.zeros(len(numbers), np.int64), numbers)):
+        if isinstance(found, Lost):
+            lost = found
+            continue
         for index in np.flatnonzero((found.records["id"] == words[0]).all(axis=1)).tolist():
             cabinet = Cabinet(*found.stored.segment.cabinet(int(found.drawer[index])))
             chunk = Chunk.of(found.stored, int(found.row[index]), found.records[index : index + 1])
             located = _located(core, address, cabinet, chunk, heads.get(cabinet, EMPTY_HEAD), erasures)
             if located is not None and cabinet.recipient == address.recipient:
                 return located
-    if len(memory.erased) and memory.erased.contains(digests(hashes, words))[0]:
+    if lost is not None:
+        raise lost.error
+    if len(memory.erased) and memory.erased.contains(_digest(core, address, words))[0]:
         raise MessageErased(f"Message {message_id} of {address.recipient} was erased for good.")
     raise MessageUnknown(f"{address.recipient} has no message {message_id}.", id=message_id)
+
+
+def _digest(core: Core, address: Address, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    second = second_hashes([address.recipient], core.deed.key)
+    return digests(np.array([address.hash], np.uint64), second, words)
 
 
 def _located(core: Core, address: Address, cabinet: Cabinet, chunk: Chunk, head: Head, erasures: int) -> Located | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,17 +13,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.core import Core
-from restante.hub.locating import Found, Questions, locate
+from restante.hub.damage import sound_data
+from restante.hub.locating import Found, Lost, Questions, locate
 from restante.hub.partitions import Partition
-from restante.hub.reading import with_data
 from restante.model.arrival import Arrivals, Grouped, group
-from restante.model.arrow import Column, column_of, numbers_of
+from restante.model.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.changes import Space
-from restante.model.erasure import digests
+from restante.model.erasure import digests, second_hashes
 from restante.model.head import EMPTY_HEAD, decode_head, stored_mask
 from restante.model.identity import Fingerprints, Known
 from restante.model.keys import Cabinet, cabinet_key
 from restante.model.message import MessageColumns
+from restante.model.piece import Piece
 from restante.model.rows import BUNDLEABLE, INLINE
 from restante.model.texts import Texts
 
@@ -36,6 +37,8 @@ class Verdict(IntEnum):
     DUPLICATE = 1
     CONFLICT = 2
     ERASED = 3
+    DAMAGED = 4
+    """The stored message of its fingerprint cannot be read: nobody knows what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Judged:
 def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
     """The verdict on each arrival, the requests (rows start[i] to start[i + 1]) taken in order.
 
-    A request with a conflict or an erased message will be refused whole, so its messages count for none after it.
+    A request with a conflict, an erased message or a damaged twin will be refused whole, so its messages count for none after it.
     """
     verdict = np.zeros(len(arrivals), np.int8)
     grouped = group(arrivals)
@@ -99,15 +102,28 @@ def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbe
     """Against what is stored."""
     memory = core.partitions[partition]
     if len(memory.erased):
-        hashes = arrivals.recipient_hash[arrivals.columns.recipient.codes[rows]]
-        verdict[rows[memory.erased.contains(digests(hashes, arrivals.columns.id[rows]))]] = Verdict.ERASED
+        verdict[_erased(core, arrivals, memory, rows)] = Verdict.ERASED
     index, number = memory.fingerprints.find(arrivals.fingerprint[rows])
     if not len(index):
         return
     asked = rows[index]
     code = arrivals.columns.recipient.codes[asked].astype(np.int64)
     for found in locate(core.store, memory.runs, Questions(arrivals.recipient_hash, code, number)):
-        _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict)
+        if isinstance(found, Lost):
+            lost = asked[found.asked]
+            verdict[lost[verdict[lost] == Verdict.NEW]] = Verdict.DAMAGED
+        else:
+            _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict)
+
+
+def _erased(core: Core, arrivals: Arrivals, memory: Partition, rows: RowNumbers) -> RowNumbers:
+    """Which of these rows have an identity that was erased."""
+    rows = rows[memory.erased.may_contain(arrivals.fingerprint[rows])]
+    recipient = arrivals.columns.recipient
+    code, own = np.unique(recipient.codes[rows], return_inverse=True)
+    second = second_hashes(strings_of(recipient.values.take(column_of(code))), core.deed.key)
+    asked = digests(arrivals.recipient_hash[code][own], second[own], arrivals.columns.id[rows])
+    return rows[memory.erased.contains(asked)]
 
 
 def _compare(
@@ -126,8 +142,7 @@ def _compare(
     if not same.any():
         return
     found, asked = found.only(same), asked[same]
-    equal = _same_content(core, columns, asked, found)
-    verdict[asked] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
+    verdict[asked] = _content_verdicts(core, columns, asked, found)
 
 
 def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
@@ -153,7 +168,7 @@ def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
     return kept
 
 
-def _same_content(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
+def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> NDArray[np.int64]:
     """Origin, kind, bundleable, weight and data decide."""
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
@@ -165,15 +180,27 @@ def _same_content(core: Core, columns: MessageColumns, asked: RowNumbers, found:
     ):
         code = _codes_in(texts, pa.array(names, pa.string()))[segment.drawers[field]]
         same &= code[found.drawer] == texts.codes[asked]
-    return same & _same_data(core, columns, asked, found)
+    verdicts = np.full(len(asked), int(Verdict.DAMAGED))
+    for piece in _data_of(core, found):
+        inside = slice(*np.searchsorted(found.row, [piece.row, piece.row + len(piece.records)]).tolist())
+        equal = same[inside] & _same_data(columns, asked[inside], piece, found.row[inside] - piece.row)
+        verdicts[inside] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
+    verdicts[~same] = Verdict.CONFLICT
+    return verdicts
 
 
-def _same_data(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> Mask:
+def _data_of(core: Core, found: Found) -> Iterable[Piece]:
+    """The data of the rows found, and of what lies between them; of a damaged segment, what can be read."""
     first, last = int(found.row[0]), int(found.row[-1]) + 1
-    piece = with_data(core.store, found.stored, first, found.span[first - found.span_row : last - found.span_row])
+    records = found.span[first - found.span_row : last - found.span_row]
+    return sound_data(core.store, found.stored, first, records)
+
+
+def _same_data(columns: MessageColumns, asked: RowNumbers, piece: Piece, row: RowNumbers) -> Mask:
+    """Whether arrivals have the same data as rows of a piece."""
     stored = piece.data_column()
-    if not np.array_equal(found.row, np.arange(first, last)):
-        stored = stored.take(column_of(found.row - first))
+    if not np.array_equal(row, np.arange(len(stored))):
+        stored = stored.take(column_of(row))
     return _equal(stored, columns.data.take(column_of(asked)))
 
 

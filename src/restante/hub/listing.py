@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import InvalidRequest
+from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.core import Core
+from restante.hub.damage import tell_once
 from restante.hub.explain import backlog
 from restante.hub.mailbox import look
 from restante.hub.overview import beyond_heads, overview
@@ -113,7 +114,7 @@ def _list_partition(
     core: Core, partition: Partition, now: int
 ) -> tuple[pa.StringArray, NDArray[np.int64], NDArray[np.int64]]:
     seen = overview(core, partition)
-    beyond = beyond_heads(core, seen)
+    beyond = beyond_heads(core, partition, seen)
     codes = seen.recipients.dictionary_encode()
     code = np.asarray(codes.indices).astype(np.int64)
     exact = _exceptions(seen.earliest_expiry <= now, seen.rank, seen.head_rank, [bool(h.apart) for h in seen.decoded])
@@ -124,7 +125,11 @@ def _list_partition(
     plain = (beyond.count > 0) & ~exact
     np.minimum.at(oldest, code[plain], beyond.published[plain])
     for index in np.unique(code[exact]).tolist():
-        _count_exactly(core, dictionary[index].as_py(), index, waiting, oldest, now)
+        try:
+            _count_exactly(core, dictionary[index].as_py(), index, waiting, oldest, now)
+        except DataDamaged as error:
+            # What can be counted without reading is still listed.
+            tell_once(partition, f"The listing of some recipients of partition {partition.number}", error)
     rows = np.flatnonzero(waiting)
     names: pa.StringArray = dictionary.take(column_of(rows))
     return names, waiting[rows], oldest[rows]

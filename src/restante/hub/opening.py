@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from restante.hub.content import ContentRow
+from restante.hub.damage import sound_records
 from restante.hub.partitions import Deed, Partition, create_deed, load_deed, load_partition
-from restante.hub.reading import readable_records
 from restante.model.changes import Changes, Space
 from restante.model.hashing import Hashes, fingerprints
 from restante.model.identity import Fingerprints, expand
@@ -74,7 +74,7 @@ def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
     for run in partition.runs:
         for stored in run.segments:
             hashes = _row_hashes(stored.segment)
-            for first, records in readable_records(store, stored):
+            for first, records in sound_records(store, stored, 0, stored.segment.rows):
                 prints.append(fingerprints(hashes[first : first + len(records)], ids_of(records)))
                 numbers.append(records["place"].astype(np.int64) + stored.base)
     return Fingerprints().with_more(np.concatenate(prints), np.concatenate(numbers)) if prints else Fingerprints()

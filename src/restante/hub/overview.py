@@ -8,13 +8,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.errors import DataDamaged
 from restante.hub.core import Core
+from restante.hub.damage import tell_once
 from restante.hub.partitions import Partition
 from restante.hub.reading import read_records
+from restante.model.arrow import column_of
 from restante.model.changes import Space
 from restante.model.head import Head, decode_head
 from restante.model.keys import key_cabinet, key_number
 from restante.model.merge import Stretch, cabinets_of
+from restante.model.message import NEVER
 from restante.model.rows import Cabinets, cabinet_hashes, cabinet_ranks
 from restante.model.run import Stored, drawer_numbers
 from restante.model.texts import Texts
@@ -49,7 +53,7 @@ class Overview:
 
 
 def overview(core: Core, partition: Partition) -> Overview:
-    """Inside `core.pins.reading()`. Heads first, then runs, as everywhere."""
+    """Inside `core.pins.reading()`. Heads first, then runs, as everywhere. Damaged lines of directories are left out."""
     heads = core.store.scan(partition.number, Space.HEAD)
     segments = [stored for run in partition.runs for stored in run.segments]
     counts = [len(stored.segment.drawers) for stored in segments]
@@ -58,21 +62,34 @@ def overview(core: Core, partition: Partition) -> Overview:
     rank = cabinet_ranks(listed) if len(listed) else np.zeros(0, np.int64)
     drawers = sum(counts)
     numbers = [drawer_numbers(stored) for stored in segments]
+    sound = _sound(segments)
+    recipients = listed.recipient.slice(0, drawers)
     return Overview(
         segments,
-        np.repeat(np.arange(len(segments)), counts),
-        _flat([np.arange(count) for count in counts]),
-        rank[:drawers],
-        _flat([first for first, _ in numbers]),
-        _flat([last for _, last in numbers]),
-        _flat([stored.segment.drawers["count"] for stored in segments]),
-        listed.recipient.slice(0, drawers),
-        _flat([stored.segment.drawers["earliest_published"] for stored in segments]),
-        _flat([stored.segment.drawers["earliest_expiry"] for stored in segments]),
+        np.repeat(np.arange(len(segments)), counts)[sound],
+        _flat([np.arange(count) for count in counts])[sound],
+        rank[:drawers][sound],
+        _flat([first for first, _ in numbers])[sound],
+        _flat([last for _, last in numbers])[sound],
+        _flat([stored.segment.drawers["count"] for stored in segments])[sound],
+        recipients if isinstance(sound, slice) else recipients.filter(column_of(sound)),
+        _flat([stored.segment.drawers["earliest_published"] for stored in segments])[sound],
+        _flat([stored.segment.drawers["earliest_expiry"] for stored in segments])[sound],
         heads,
         [decode_head(value) for _, value in heads],
         rank[drawers:],
         int(rank.max()) + 1 if len(rank) else 0,
+    )
+
+
+def _sound(segments: list[Stored]) -> slice | NDArray[np.bool_]:
+    """The drawers whose lines are not damaged: nearly always all."""
+    if all(stored.segment.damaged is None for stored in segments):
+        return slice(None)
+    damaged = [stored.segment.damaged for stored in segments]
+    lines = [len(stored.segment.drawers) for stored in segments]
+    return np.concatenate(
+        [np.ones(count, np.bool_) if own is None else ~own for own, count in zip(damaged, lines, strict=True)]
     )
 
 
@@ -108,15 +125,23 @@ class Beyond:
     published: NDArray[np.int64]
 
 
-def beyond_heads(core: Core, seen: Overview) -> Beyond:
-    """Counted from the directories; only segments with drawers that a head divides are read."""
+def beyond_heads(core: Core, partition: Partition, seen: Overview) -> Beyond:
+    """Counted from the directories; only segments with drawers that a head divides are read.
+
+    A divided drawer that cannot be read counts as empty.
+    """
     head = seen.of_heads([head.head for head in seen.decoded])[seen.rank]
     count = np.where(seen.first > head, seen.count, 0)
     published = seen.published.copy()
     divided = (seen.first <= head) & (seen.last > head)
     for index in np.unique(seen.segment[divided]).tolist():
         own = np.flatnonzero(divided & (seen.segment == index))
-        count[own], published[own] = _divide(core, seen.segments[index], seen.drawer[own], head[own])
+        stored, drawer = seen.segments[index], seen.drawer[own]
+        try:
+            count[own], published[own] = _divide(core, stored, drawer, head[own])
+        except DataDamaged as error:
+            tell_once(partition, f"Some of the counting in blob {stored.blob.number} of {stored.blob.partition}", error)
+            count[own], published[own] = _divide_each(core, stored, drawer, head[own])
     return Beyond(count, published)
 
 
@@ -124,6 +149,9 @@ def _divide(
     core: Core, stored: Stored, drawer: NDArray[np.int64], head: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lines = stored.segment.drawers
+    if stored.segment.damaged is not None:
+        # The rows of damaged lines belong to no drawer, so they cannot be searched as one.
+        return _divide_each(core, stored, drawer, head)
     records = read_records(core.store, stored, 0, stored.segment.rows)
     of_row = np.repeat(np.arange(len(lines)), lines["count"])
     keys = (of_row << 32) | records["place"]
@@ -132,3 +160,20 @@ def _divide(
     borders = np.column_stack([position, end]).reshape(-1)
     published = np.append(records["published_at"], 0)
     return end - position, np.minimum.reduceat(published, borders)[::2]
+
+
+def _divide_each(
+    core: Core, stored: Stored, drawer: NDArray[np.int64], head: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same, drawer by drawer, where a segment cannot be read whole."""
+    count, published = np.zeros(len(drawer), np.int64), np.full(len(drawer), NEVER, np.int64)
+    for index, line in enumerate(stored.segment.drawers[drawer]):
+        row = int(line["row"])
+        try:
+            records = read_records(core.store, stored, row, row + int(line["count"]))
+        except DataDamaged:
+            continue
+        beyond = records["place"] > head[index] - stored.base
+        count[index] = int(beyond.sum())
+        published[index] = records["published_at"][beyond].min(initial=NEVER)
+    return count, published

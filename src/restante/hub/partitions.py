@@ -52,6 +52,8 @@ class Partition:
     __slots__ = (
         "_lock",
         "counters",
+        "damage_told",
+        "damaged_runs",
         "erased",
         "expiries",
         "feed_runs",
@@ -75,6 +77,10 @@ class Partition:
         """By blob, when the next message of each drawer expires; only of blobs looked at."""
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
+        self.damaged_runs: set[int] = set()
+        """Runs found damaged when they were to be merged: filing leaves them alone."""
+        self.damage_told: set[str] = set()
+        """What damage keeps from being done, and the log knows of."""
         self.next_blob = 1
         self._lock = threading.Lock()
 

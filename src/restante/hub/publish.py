@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import (
+    DataDamaged,
     Fault,
     FaultyMessages,
     InvalidMessage,
@@ -246,12 +247,26 @@ _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
 
 
 def _refuse_verdicts(unit: Unit) -> None:
+    _refuse_damaged(unit)
     rows = np.flatnonzero((unit.judged.verdict >= Verdict.CONFLICT) & unit.accepted())
     faults = []
     for row, text in zip(rows.tolist(), uuid_texts(unit.arrivals.columns.id[rows]), strict=True):
         kind, detail = _REFUSALS[int(unit.judged.verdict[row])]
         faults.append(Fault(index=row, code=kind.code, field="id", detail=detail, id=text))
     _refuse(unit.requests, unit.start, faults)
+
+
+def _refuse_damaged(unit: Unit) -> None:
+    """Who sends what may be stored already, where nobody can read it, is told so; the others go on."""
+    rows = np.flatnonzero((unit.judged.verdict == Verdict.DAMAGED) & unit.accepted())
+    for row, text in zip(rows.tolist(), uuid_texts(unit.arrivals.columns.id[rows]), strict=True):
+        index = int(np.searchsorted(unit.start, row, side="right")) - 1
+        partition = int(unit.arrivals.partition[row])
+        unit.requests[index].error = unit.requests[index].error or DataDamaged(
+            f"Message number {row - int(unit.start[index])} ({text}) may be stored already, where partition {partition} "
+            "is damaged; so none was stored. Run `restante doctor`, and restore the data folder from a backup.",
+            partition=partition,
+        )
 
 
 def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:

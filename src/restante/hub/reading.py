@@ -72,6 +72,12 @@ def with_data(store: Store, stored: Stored, first: int, records: RecordArray) ->
     return Piece(stored, first, records, data, properties)
 
 
+def read_data(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+    """The piece of these records, which begin with row `first`, without their properties."""
+    data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
+    return Piece(stored, first, records, data)
+
+
 def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) -> Buffer:
     segment = stored.segment
     if stop <= start:

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.errors import BundleOpen, MessageCollected, MessageUnknown
+from restante.errors import BundleOpen, DataDamaged, MessageCollected, MessageUnknown
 from restante.hub.core import Address, Core, Stale, uuid_text
+from restante.hub.damage import tell_once
 from restante.hub.history import Located, find_row
 from restante.hub.mailbox import Chunk, Opened, chunks, look
 from restante.hub.moving import move_to_end
@@ -189,7 +190,8 @@ def _held(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
 def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now: int) -> tuple[int, set[Cabinet]]:
     """Settle what has expired in some cabinets, in one commit, but for what open bundles keep.
 
-    A cabinet whose head changes meanwhile is passed over, and named: the next round has to find it again.
+    A cabinet whose head changes meanwhile, or that is damaged, is passed over, and named: the next round has to find
+    it again.
     """
 
     def choose(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -197,18 +199,23 @@ def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now
         chosen &= chunk.records["expires_at"] <= now
         return chosen, chosen
 
-    settlements = []
+    settlements, unread = [], set()
     for address, cabinet in cabinets:
-        settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, choose, due=now)
+        try:
+            settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, choose, due=now)
+        except DataDamaged as error:
+            tell_once(core.partitions[address.partition], f"Expiry in some mailboxes of {address.partition}", error)
+            unread.add(cabinet)
+            continue
         if settlement.parts:
             settlements.append(settlement)
     if not settlements:
-        return 0, set()
+        return 0, unread
 
     def plan(draft: Draft) -> tuple[int, set[Cabinet]]:
         fresh = [settlement.fresh(draft) for settlement in settlements]
         settled = sum(s.plan(core, draft) for s, unchanged in zip(settlements, fresh, strict=True) if unchanged)
-        return settled, {s.cabinet for s, unchanged in zip(settlements, fresh, strict=True) if not unchanged}
+        return settled, unread | {s.cabinet for s, unchanged in zip(settlements, fresh, strict=True) if not unchanged}
 
     return core.commit(plan)
 

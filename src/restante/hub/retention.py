@@ -14,6 +14,7 @@ import numpy as np
 
 from restante.hub.content import ContentRow
 from restante.hub.core import Core
+from restante.hub.damage import is_damaged
 from restante.hub.filing import drop_unreachable, rewrite
 from restante.hub.overview import Overview, overview
 from restante.hub.partitions import Partition, run_key
@@ -145,7 +146,8 @@ def _mostly_forgotten(partition: Partition, seen: Overview) -> list[Run]:
     return [
         run
         for run in partition.runs
-        if 2 * sum(blobs.get(stored.blob.number, 0) for stored in run.segments) >= run.row.rows
+        if not is_damaged(partition, run)
+        and 2 * sum(blobs.get(stored.blob.number, 0) for stored in run.segments) >= run.row.rows
     ]
 
 
@@ -153,6 +155,9 @@ def _drop_idle_heads(core: Core, partition: Partition) -> None:
     """A head goes when no message of its cabinet is stored any more."""
     with core.pins.reading():
         seen = overview(core, partition)
+    if any(stored.segment.damaged is not None for stored in seen.segments):
+        # What a damaged directory holds is not seen: a head that seems idle may be somebody's, whose mail was collected.
+        return
     used = np.zeros(seen.ranks, np.bool_)
     used[seen.rank] = True
     idle = np.flatnonzero(~used[seen.head_rank]).tolist()

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from restante.errors import DataDamaged
+from restante.limits import BLOCK_BYTES
 from restante.model.keys import Cabinet
+from restante.model.rows import DRAWER
 from restante.model.run import Run, Stored
+from restante.model.segment import Segment, block_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,40 @@ def _candidates(run: Run, key: np.uint64) -> Sequence[Stored]:
     return run.segments[first:last]
 
 
+def damaged_directory(stored: Stored, first: int, last: int) -> DataDamaged:
+    """The error for whoever may lie in the lines first to last (exclusive) of a directory, some of them damaged."""
+    block = _bad_block(stored.segment, first, last)
+    what = "frame" if block is None else f"directory (block {block} of the ledger)"
+    return DataDamaged(
+        f"The {what} of run {stored.blob.number} (partition {stored.blob.partition}) fails its checksum where the "
+        "recipient may lie. Run `restante doctor`, and restore the data folder from a backup.",
+        partition=stored.blob.partition,
+        run=stored.blob.number,
+        block=block,
+        drawers=(),
+    )
+
+
+def _bad_block(segment: Segment, first: int, last: int) -> int | None:
+    """The block that damages these lines: their own or, for texts lie behind the lines, one after it.
+
+    None if not even the checksums can be read.
+    """
+    if segment.damaged is None or not len(segment.checks):
+        return None
+    found = block_checks(segment.front)
+    bad = np.flatnonzero(found != segment.checks[: len(found)])
+    line = first + int(np.argmax(segment.damaged[first:last]))
+    after = int(np.searchsorted(bad, line * DRAWER.itemsize // BLOCK_BYTES))
+    return int(bad[min(after, len(bad) - 1)])
+
+
 def _collect(found: Mailbox, stored: Stored, recipient: str, key: np.uint64) -> None:
     segment = stored.segment
     low = int(segment.recipient_hash.searchsorted(key, side="left"))
     high = int(segment.recipient_hash.searchsorted(key, side="right"))
     if segment.damaged is not None and segment.damaged[max(0, low - 1) : high].any():
-        raise DataDamaged(
-            f"The directory of blob {stored.blob.number} in partition {stored.blob.partition} is damaged where "
-            f"recipient {recipient!r} may lie. Run `restante doctor`, and restore the folder from a backup.",
-            partition=stored.blob.partition,
-            blob=stored.blob.number,
-        )
+        raise damaged_directory(stored, max(0, low - 1), high)
     if low == high:
         return
     lines = segment.drawers[low:high].tolist()

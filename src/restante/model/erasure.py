@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from restante.model.hashing import Hashes, combine, fingerprints
@@ -26,10 +27,21 @@ def decode_erased(value: bytes) -> ErasedRow:
     return msgspec.msgpack.decode(value, type=ErasedRow)
 
 
-def digests(recipient_hashes: Hashes, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """128 bits of each identity, as two columns: the fingerprint, and a second hash that mixes in another order."""
-    second = combine(combine(ids[:, 1], recipient_hashes), ids[:, 0])
-    return np.stack([fingerprints(recipient_hashes, ids), second], axis=1)
+def second_hash(recipient: str, key: int) -> int:
+    """A hash of a recipient of another family than the one that orders them: who collides in one, differs in this.
+
+    Of an erased message no text stays to compare, so the hashes alone must keep recipients apart.
+    """
+    return xxhash.xxh3_64_intdigest(recipient.encode(), key)
+
+
+def second_hashes(recipients: Sequence[str], key: int) -> Hashes:
+    return np.array([second_hash(recipient, key) for recipient in recipients], np.uint64)
+
+
+def digests(first: Hashes, second: Hashes, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """128 bits of each identity, as two columns: its fingerprint, and one from the recipient's second hash."""
+    return np.stack([fingerprints(first, ids), combine(combine(ids[:, 1], second), ids[:, 0])], axis=1)
 
 
 class Erased:
@@ -53,6 +65,10 @@ class Erased:
     def with_more(self, digests: NDArray[np.uint64]) -> Erased:
         known = np.concatenate([self._digests, digests])
         return Erased(known[np.argsort(known[:, 0], kind="stable")])
+
+    def may_contain(self, fingerprints: Hashes) -> NDArray[np.bool_]:
+        """Which of these fingerprints are those of erased identities: the few whose digests are worth making."""
+        return np.isin(fingerprints, self._digests[:, 0])
 
     def contains(self, asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of these digests are of erased identities."""

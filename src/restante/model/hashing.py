@@ -23,17 +23,27 @@ _ROWS_AT_ONCE = 16_384
 
 def mix(values: Hashes) -> Hashes:
     """Spread every bit of each value over all others (the finaliser of splitmix64)."""
-    mixed = values ^ (values >> np.uint64(30))
-    mixed *= _FIRST
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= _SECOND
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+    return _mix_in_place(values.copy())
+
+
+def _mix_in_place(values: Hashes) -> Hashes:
+    """Columns are large, and fresh memory is dear: one scratch column serves all steps."""
+    scratch = values >> np.uint64(30)
+    values ^= scratch
+    values *= _FIRST
+    np.right_shift(values, np.uint64(27), out=scratch)
+    values ^= scratch
+    values *= _SECOND
+    np.right_shift(values, np.uint64(31), out=scratch)
+    values ^= scratch
+    return values
 
 
 def combine(first: Hashes, second: Hashes) -> Hashes:
     """One hash of two, in this order."""
-    return mix((first * _STEP) ^ second)
+    joined = first * _STEP
+    joined ^= second
+    return _mix_in_place(joined)
 
 
 def text_hashes(texts: pa.StringArray, key: int) -> Hashes:

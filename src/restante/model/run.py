@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.model.changes import BlobKey
 from restante.model.hashing import Hashes
+from restante.model.identity import expand
 from restante.model.segment import Segment
 
 
@@ -92,15 +93,34 @@ class Run:
             Stored(BlobKey(partition, place.blob), row.first, segment)
             for place, segment in zip(row.segments, segments, strict=True)
         )
-        # A segment that cannot be read may hold anybody from the end of the one before it on.
-        first = np.maximum.accumulate(np.array([segment.recipient_hash[0] for segment in segments], np.uint64))
-        return Run(row, stored, first)
+        return Run(row, stored, _first_hashes(segments))
+
+
+def _first_hashes(segments: Sequence[Segment]) -> Hashes:
+    """A segment whose first lines are damaged may hold anybody from the end of the one before it on."""
+    first = [segment.recipient_hash[0] for segment in segments]
+    for index, segment in enumerate(segments):
+        if index and segment.damaged is not None and segment.damaged[0]:
+            first[index] = segments[index - 1].recipient_hash[-1]
+    return np.maximum.accumulate(np.array(first, np.uint64))
 
 
 def drawer_numbers(stored: Stored) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First and last sequence number of each drawer."""
     drawers = stored.segment.drawers
     return drawers["first_place"].astype(np.int64) + stored.base, drawers["last_place"].astype(np.int64) + stored.base
+
+
+def drawer_of_rows(stored: Stored) -> NDArray[np.int64]:
+    """The drawer of each row; -1 where the line of the directory that would tell is damaged."""
+    segment = stored.segment
+    counts = segment.drawers["count"].astype(np.int64)
+    drawer = np.repeat(np.arange(len(counts)), counts)
+    if segment.damaged is None:
+        return drawer
+    of_row = np.full(segment.rows, -1, np.int64)
+    of_row[expand(segment.drawers["row"].astype(np.int64), counts)] = drawer
+    return of_row
 
 
 def tier_of(length: int) -> int:
