@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ import numpy as np
 from restante.hub.planning import Plan
 
 Ring = Callable[[], None]
+
+_log = logging.getLogger(__name__)
 
 
 class Bell:
@@ -45,11 +48,19 @@ class Bell:
             }
             rings = [ring for recipient in concerned for ring in self._waiters[recipient]]
         for ring in rings:
-            ring()
+            _ring(ring)
 
     def ring_all(self) -> None:
         """The hub closes: nobody waits any longer."""
         with self._lock:
             rings = [ring for group in self._waiters.values() for ring in group]
         for ring in rings:
-            ring()
+            _ring(ring)
+
+
+def _ring(ring: Ring) -> None:
+    """One listener that fails keeps the others from nothing."""
+    try:
+        ring()
+    except Exception:
+        _log.exception("A listener failed.")

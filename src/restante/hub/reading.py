@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from restante.ports.store import Store
 
 _log = logging.getLogger(__name__)
 _DRAWERS_LISTED = 10
-_ROWS_A_BLOCK = BLOCK_BYTES // RECORD.itemsize
 
 
 def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
@@ -38,19 +36,6 @@ def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordA
     if len(records):
         check_records(stored, records)
     return records
-
-
-def readable_records(store: Store, stored: Stored) -> Iterator[tuple[int, RecordArray]]:
-    """All records of a segment with the row they begin with; of a damaged one, those that can be read."""
-    rows = stored.segment.rows
-    try:
-        yield 0, read_records(store, stored, 0, rows)
-    except DataDamaged:
-        for first in range(0, rows, _ROWS_A_BLOCK):
-            try:
-                yield first, read_records(store, stored, first, min(first + _ROWS_A_BLOCK, rows))
-            except DataDamaged:
-                continue
 
 
 def read_piece(store: Store, stored: Stored, first: int, last: int) -> Piece:
@@ -82,7 +67,8 @@ def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) 
     segment = stored.segment
     if stop <= start:
         return b""
-    if area is Area.LEDGER and stop <= len(segment.front):
+    # The front was verified when it was read; if something in it is damaged, the block must be asked.
+    if area is Area.LEDGER and stop <= len(segment.front) and segment.damaged is None:
         return segment.front[start:stop]
     offset, length, first, _ = segment.block_range(area, start, stop)
     content = store.read_blob(stored.blob, offset, length)
