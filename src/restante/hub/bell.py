@@ -62,5 +62,5 @@ def _ring(ring: Ring) -> None:
     """One listener that fails keeps the others from nothing."""
     try:
         ring()
-    except Exception:
+    except Exception:  # noqa: BLE001  # whatever a listener raises
         _log.exception("A listener failed.")

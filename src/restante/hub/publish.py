@@ -1,7 +1,9 @@
 """Publish: messages in, numbered and stored whole or not at all.
 
-The publishes of one commit are planned together, on columns: one look for their identities, one mailbag for each
-partition. Each is judged as if it had come alone after those before it; a refused one leaves no trace in the others.
+What can be done before the commit is done in the caller's thread: a large send is checked, routed, judged and laid out
+as mailbags there, so that the commit only looks whether the verdict still holds, numbers and writes. The small sends of
+a commit are planned together, as one. Each is judged as if it had come alone after those before it; a refused one
+leaves no trace in the others.
 """
 
 from __future__ import annotations

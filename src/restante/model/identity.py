@@ -72,7 +72,7 @@ class Fingerprints:
 
 
 def _known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
-    order = np.argsort(fingerprints, kind="stable")
+    order = np.argsort(fingerprints)
     base = int(numbers.min())
     return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
 
