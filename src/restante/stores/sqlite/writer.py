@@ -17,7 +17,7 @@ from restante.model.changes import EntryKey
 from restante.stores.sqlite.failures import outcome_unknown, translated
 
 _PUT = "INSERT INTO entries VALUES {} ON CONFLICT DO UPDATE SET value = excluded.value"
-_DELETE = "DELETE FROM entries WHERE (partition, space, key) IN (VALUES {})"
+_DELETE = "DELETE FROM entries WHERE partition = ? AND space = ? AND key = ?"
 _PUT_BLOB = "INSERT INTO blobs VALUES {}"
 _DROP_BLOB = "DELETE FROM blobs WHERE id IN (VALUES {}) RETURNING file"
 _RAISE_FENCE = "INSERT INTO fences VALUES {} ON CONFLICT DO UPDATE SET fence = excluded.fence"
@@ -123,7 +123,8 @@ def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list
     _execute(connection, _PUT, puts)
     if len(puts) < len(entries):
         gone = [(partition, int(space), key) for (partition, space, key), value in entries.items() if value is None]
-        _execute(connection, _DELETE, gone)
+        # One by one: SQLite finds a list of keys by reading the whole table.
+        connection.executemany(_DELETE, gone)
     _execute(connection, _PUT_BLOB, transaction.blobs)
     _execute(connection, _RAISE_FENCE, list(transaction.fences))
     freed = _execute(connection, _DROP_BLOB, [(row_id,) for row_id in transaction.dropped])
