@@ -473,6 +473,7 @@ def test_the_hub_does_what_the_reference_does(engine: str) -> None:
 @pytest.mark.timeout(SHRINKING_SECONDS)
 def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "_hashes_of_words", lambda matrix, lengths, key: np.full(len(lengths), 7, np.uint64))
+    monkeypatch.setattr(hashing, "_hash_of_words", lambda content, key: 7)
     _drive("memory", campaigns=CAMPAIGNS_COLLIDING)
 
 

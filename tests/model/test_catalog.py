@@ -50,6 +50,7 @@ def test_a_mailbox_is_all_of_a_recipients_drawers_in_number_order(
     with pytest.MonkeyPatch.context() as patched:
         if colliding:
             patched.setattr("restante.model.hashing._hashes_of_words", _all_alike)
+            patched.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
         shelves, letters = shelves_of(sends)
         if filed:
             shelves = [shelf_of(merge_shelves(shelves), len(letters))]
