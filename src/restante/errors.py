@@ -4,7 +4,16 @@
     ├── InvalidRequest             invalid_request         the call itself makes no sense
     │   ├── InvalidMessage         invalid_message         messages refused, each named by its index
     │   ├── PartitionMismatch      partition_mismatch      a recipient does not belong to the partition
-    │   └── PartitionUnknown       partition_unknown
+    │   ├── PartitionUnknown       partition_unknown
+    │   ├── InvalidSettings        invalid_settings        settings refused, each by its line
+    │   ├── BodyTooLarge           body_too_large
+    │   ├── UnsupportedMediaType   unsupported_media_type  a body of a type or encoding that is not understood
+    │   ├── NotAcceptable          not_acceptable          an answer of a type that cannot be given
+    │   ├── NotFound               not_found               there is nothing at this address
+    │   ├── MethodNotAllowed       method_not_allowed
+    │   └── ExtraMissing           extra_missing           a part of Restante is not installed, and is named
+    ├── Unauthenticated            unauthenticated         no valid token
+    ├── Forbidden                  forbidden               the token does not allow it
     ├── MessageConflict            message_conflict        an id stored before, with other content
     ├── MessageErased              message_erased          the message was erased for good
     ├── MessageUnknown             message_unknown
@@ -13,10 +22,12 @@
     ├── BundleOpen                 bundle_open             another bundle is open, and is named
     ├── BundleIdUsed               bundle_id_used
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
-    ├── Unavailable                unavailable             the hub is closed, or its store failed
+    ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
+    │   ├── Overloaded             overloaded              more is waiting than the hub has room for
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
     │   ├── DataLocked             data_locked             another process has the data folder open
     │   └── StorageFull            storage_full
+    ├── Internal                   internal                a defect of the hub; its log has more, by the correlation id
     ├── DataDamaged                data_damaged            stored bytes fail their checksum or make no sense
     └── FormatUnsupported          format_unsupported      the data was written by another version
 
@@ -77,6 +88,44 @@ class PartitionUnknown(InvalidRequest):
     code = "partition_unknown"
 
 
+class InvalidSettings(InvalidRequest):
+    code = "invalid_settings"
+
+
+class BodyTooLarge(InvalidRequest):
+    code = "body_too_large"
+
+
+class UnsupportedMediaType(InvalidRequest):
+    code = "unsupported_media_type"
+
+
+class NotAcceptable(InvalidRequest):
+    code = "not_acceptable"
+
+
+class NotFound(InvalidRequest):
+    code = "not_found"
+
+
+class MethodNotAllowed(InvalidRequest):
+    """`details["allow"]` lists the methods that are allowed."""
+
+    code = "method_not_allowed"
+
+
+class ExtraMissing(InvalidRequest):
+    code = "extra_missing"
+
+
+class Unauthenticated(RestanteError):
+    code = "unauthenticated"
+
+
+class Forbidden(RestanteError):
+    code = "forbidden"
+
+
 class MessageConflict(FaultyMessages):
     code = "message_conflict"
 
@@ -117,6 +166,12 @@ class Unavailable(RestanteError):
     retriable = True
 
 
+class Overloaded(Unavailable):
+    """`details["retry_after"]` says after how many seconds to try again."""
+
+    code = "overloaded"
+
+
 class StoreConflict(Unavailable):
     code = "store_conflict"
 
@@ -127,6 +182,12 @@ class DataLocked(Unavailable):
 
 class StorageFull(Unavailable):
     code = "storage_full"
+
+
+class Internal(RestanteError):
+    """A defect of the hub: `details["correlation_id"]` finds it in the hub's log."""
+
+    code = "internal"
 
 
 class DataDamaged(RestanteError):

@@ -1,30 +1,156 @@
-"""What an operator decides, as one frozen value."""
+"""What an operator decides, as one frozen value.
+
+Each setting has one rule, which says in words what is allowed. The rules hold however settings are made: in Python they
+are checked here; `settings_file` applies the same ones to files and environment variables, to report all problems.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
 from restante import limits
-from restante.errors import InvalidRequest
+from restante.errors import InvalidSettings
 
 DAY_SECONDS = 86_400.0
+_SHOWN_CHARACTERS_MAX = 80
+
+Access = Literal["auto", "tokens", "open"]
+LogFormat = Literal["json", "text"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class OriginSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One origin. `group` is the origin group it belongs to; alone by default."""
+class Rule(NamedTuple):
+    """What a setting may be: in words, and as a test of values that have the right type."""
+
+    allowed: str
+    holds: Callable[[Any], bool] = lambda _: True
+
+
+def _whole(least: int, most: int) -> Rule:
+    return Rule(f"a whole number from {least:,} to {most:,}", lambda value: least <= value <= most)
+
+
+def _choice(*values: str) -> Rule:
+    return Rule(" or ".join(f'"{value}"' for value in values))
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= limits.ORIGIN_CHARACTERS_MAX and not text.isspace() and _is_unicode(text)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_url(text: str) -> bool:
+    """Without a user and password: settings are shown, and errors name what was asked."""
+    if not re.fullmatch(r"[!-~]+", text):
+        return False
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # which raises when it is no port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
+
+
+_SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
+_IDLE_SECONDS = Rule(
+    f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
+    lambda value: 0 < value <= limits.IDLE_SECONDS_MAX,
+)
+_FLAG = Rule("true or false")
+_NAME = Rule(f"a text of 1 to {limits.ORIGIN_CHARACTERS_MAX} characters, not blank", _is_name)
+_GROUP = Rule(_NAME.allowed, lambda value: value is None or _is_name(value))
+_URL = Rule(
+    "an http or https address without user, password and fragment", lambda value: value is None or _is_url(value)
+)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings that are checked together."""
+
+    rules: ClassVar[Mapping[str, Rule]] = {}
+
+    def __post_init__(self) -> None:
+        found = [(name, problem_with(type(self), name, getattr(self, name))) for name in self.rules]
+        problems = [f"{name}: {problem}" for name, problem in found if problem is not None]
+        if problems:
+            raise InvalidSettings("; ".join(problems) + ".", problems=problems)
+
+
+class OriginSettings(Section, frozen=True, kw_only=True):
+    """One origin."""
 
     group: str | None = None
+    """The origin group it belongs to; alone by default."""
+    content_url: str | None = None
+    """Where a served hub asks for the content of claim-check messages."""
+    dequeued_url: str | None = None
+    """Where a served hub tells which bundles were dequeued."""
+
+    rules = {"group": _GROUP, "content_url": _URL, "dequeued_url": _URL}
 
 
-class OriginGroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OriginGroupSettings(Section, frozen=True, kw_only=True):
     """One origin group. `strict_order`: a bundle ends before the first waiting message of another cabinet."""
 
     strict_order: bool = False
 
+    rules = {"strict_order": _FLAG}
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class ServerSettings(Section, frozen=True, kw_only=True):
+    """How a hub is served, and what protects it. A hub in process does not look at it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8470
+    access: Access = "auto"
+    """`auto`: tokens are asked for if there are any; otherwise open, and then only on loopback addresses."""
+    connections_max: int = 10_000
+    publish_bytes_in_flight_max: int = 256 * limits.MIB
+    publishes_waiting_max: int = 16_384
+    reads_waiting_max: int = 1_024
+    header_seconds: float = 10.0
+    body_idle_seconds: float = 20.0
+    answer_idle_seconds: float = 20.0
+    keep_alive_seconds: float = 75.0
+    drain_seconds: float = 8.0
+    log: LogFormat = "json"
+    log_level: LogLevel = "info"
+
+    rules = {
+        "host": Rule(
+            "an IP address or a host name",
+            lambda value: re.fullmatch(r"[A-Za-z0-9._:%-]{1,255}", value) is not None,
+        ),
+        "port": _whole(0, 65_535),
+        "access": _choice("auto", "tokens", "open"),
+        "connections_max": _whole(1, limits.CONNECTIONS_MAX),
+        "publish_bytes_in_flight_max": _whole(limits.SEND_BYTES_MAX, limits.PUBLISH_BYTES_IN_FLIGHT_MAX),
+        "publishes_waiting_max": _whole(1, limits.QUEUE_REQUESTS_MAX),
+        "reads_waiting_max": _whole(1, limits.QUEUE_REQUESTS_MAX),
+        "header_seconds": _IDLE_SECONDS,
+        "body_idle_seconds": _IDLE_SECONDS,
+        "answer_idle_seconds": _IDLE_SECONDS,
+        "keep_alive_seconds": _IDLE_SECONDS,
+        "drain_seconds": Rule(
+            f"a number of seconds, 0 or more and less than {limits.DRAIN_SECONDS_END:g}",
+            lambda value: 0 <= value < limits.DRAIN_SECONDS_END,
+        ),
+        "log": _choice("json", "text"),
+        "log_level": _choice("debug", "info", "warning", "error"),
+    }
+
+
+class Settings(Section, frozen=True, kw_only=True):
     """All settings of a hub."""
 
     partition_count: int = limits.PARTITIONS_DEFAULT
@@ -39,13 +165,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether mailbags are filed in the background; otherwise only by explicit calls."""
     origins: dict[str, OriginSettings] = {}
     origin_groups: dict[str, OriginGroupSettings] = {}
+    server: ServerSettings = msgspec.field(default_factory=ServerSettings)
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.partition_count <= limits.PARTITIONS_MAX:
-            raise InvalidRequest(f"partition_count must be 1 to {limits.PARTITIONS_MAX}, not {self.partition_count}.")
-        for name in ("collected_retention_seconds", "feed_retention_seconds", "housekeeping_seconds"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InvalidRequest(f"{name} must be a number of seconds, 0 or more, not {getattr(self, name)}.")
+    rules = {
+        "partition_count": _whole(1, limits.PARTITIONS_MAX),
+        "collected_retention_seconds": _SECONDS,
+        "feed_retention_seconds": _SECONDS,
+        "housekeeping_seconds": _SECONDS,
+        "filing": _FLAG,
+        "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
+        "origin_groups": Rule(f"groups by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
+        "server": Rule("the settings of the server"),
+    }
 
     @property
     def feed_reach_seconds(self) -> float:
@@ -60,3 +191,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def strict_order(self, group: str) -> bool:
         known = self.origin_groups.get(group)
         return known is not None and known.strict_order
+
+
+@cache
+def types_of(section: type[Section]) -> Mapping[str, Any]:
+    """The settings of a section and their types."""
+    return {field.name: field.type for field in msgspec.structs.fields(section)}
+
+
+def problem_with(section: type[Section], name: str, value: object) -> str | None:
+    """What is wrong with a value for a setting, and what is allowed; nothing if it is right."""
+    rule = section.rules[name]
+    try:
+        right = rule.holds(msgspec.convert(value, types_of(section)[name]))
+    except (msgspec.ValidationError, OverflowError):
+        right = False
+    return None if right else _must_be(rule, value)
+
+
+def problem_with_name(name: str) -> str | None:
+    """What is wrong with the name of an origin or an origin group."""
+    return None if _is_name(name) else f"the name {_must_be(_NAME, name)}"
+
+
+def _must_be(rule: Rule, value: object) -> str:
+    if isinstance(value, str) and "@" in value:
+        return f"must be {rule.allowed}"  # What stands before an @ may be a password.
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return f"must be {rule.allowed}, not a number so large"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    shown = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
+    return f"must be {rule.allowed}, not {shown}"

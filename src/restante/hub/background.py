@@ -6,11 +6,14 @@ import logging
 import threading
 from collections.abc import Callable
 
+from restante import limits
 from restante.errors import DataDamaged, Unavailable
 from restante.hub import expiry, filing, outbox, retention
 from restante.hub.core import Core
 
 _RETRY_SECONDS = 1.0
+_OUTBOX = "restante-outbox"
+_OUTBOX_LEAVE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -26,7 +29,7 @@ class Background:
             self._start("restante-housekeeping", self._keep_house)
         if any(port.dequeued is not None for port in core.origins.values()):
             core.outbox_waits.set()
-            self._start("restante-outbox", self._deliver_always)
+            self._start(_OUTBOX, self._deliver_always)
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
@@ -38,12 +41,13 @@ class Background:
         self._core.filing_wanted.set()
         self._core.outbox_waits.set()
         for thread in self._threads:
-            thread.join()
+            # An origin may take long to answer. Whatever it says after this, it is told again by the next hub.
+            thread.join(_OUTBOX_LEAVE_SECONDS if thread.name == _OUTBOX else None)
 
     def relieve(self) -> None:
         """Called by publishers: when too much is unfiled, they file before they publish, and so slow down."""
         for number in tuple(self._core.overdue):
-            filing.file_once(self._core, self._core.partitions[number])
+            filing.file_once(self._core, self._core.partitions[number], everything=True)
 
     def _file_always(self) -> None:
         core = self._core
@@ -51,6 +55,8 @@ class Background:
             core.filing_wanted.wait()
             core.filing_wanted.clear()
             for partition in core.partitions:
+                if partition.fresh_runs < limits.FILING_FAN_IN:
+                    continue
                 while not core.closing.is_set() and self._guarded(lambda p=partition: filing.file_once(core, p)):  # type: ignore[misc]
                     pass
 
@@ -61,11 +67,12 @@ class Background:
             self._guarded(lambda: retention.retain(core))
 
     def _deliver_always(self) -> None:
-        core = self._core
+        core, pacing = self._core, outbox.Pacing()
         while not core.closing.is_set():
-            core.outbox_waits.wait(_RETRY_SECONDS)
+            # While an origin fails, all that waits for it is passed over in each round: then rounds are no more often.
+            (core.closing if pacing.failing else core.outbox_waits).wait(_RETRY_SECONDS)
             if not core.closing.is_set():
-                self._guarded(lambda: outbox.deliver(core))
+                self._guarded(lambda: outbox.deliver(core, pacing))
 
     def _guarded(self, work: Callable[[], int]) -> int:
         """Background work that fails is tried again later: it changes nothing that anybody can see."""

@@ -13,7 +13,7 @@ import msgspec
 import xxhash
 
 from restante import limits
-from restante.errors import DataDamaged, OriginDidNotDeliver
+from restante.errors import DataDamaged, OriginDidNotDeliver, RestanteError
 from restante.hub.core import Address, Core, uuid_text
 from restante.hub.outbox import message_ids
 from restante.hub.peek import Bundle
@@ -116,7 +116,8 @@ def _in_time(function: ContentFunction, request: ContentRequest, seconds: float)
         raise OriginDidNotDeliver(f"The origin did not deliver within {seconds:g} s. Peek again.")
     result = outcome[0]
     if isinstance(result, BaseException):
-        raise OriginDidNotDeliver(f"The origin failed to deliver: {result!r}. Peek again.") from result
+        detail = result.message if isinstance(result, RestanteError) else f"{result!r}."
+        raise OriginDidNotDeliver(f"The origin failed to deliver: {detail} Peek again.") from result
     return result
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
+from collections.abc import Callable
 
 import msgspec
 
+from restante import limits
 from restante.errors import RestanteError
 from restante.hub.core import Address, Core, uuid_text
 from restante.hub.mailbox import chunks, look
@@ -18,6 +22,7 @@ from restante.model.uuids import uuid_texts
 from restante.ports.content import DequeuedNotice
 
 _PAGE = 100
+_PAUSE_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -38,17 +43,47 @@ def put_notice(core: Core, draft: Draft, address: Address, bundle_id: bytes, row
     draft.applies.append(core.outbox_waits.set)
 
 
-def deliver(core: Core) -> int:
+class Pacing:
+    """Origins that did not take a notice are left alone for a while, twice as long after each failure."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._failures: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+
+    @property
+    def failing(self) -> bool:
+        return bool(self._failures)
+
+    def is_due(self, origin: str) -> bool:
+        return self._monotonic() >= self._not_before.get(origin, -math.inf)
+
+    def note(self, origin: str, *, taken: bool) -> None:
+        if taken:
+            self._failures.pop(origin, None)
+            self._not_before.pop(origin, None)
+            return
+        failures = self._failures[origin] = self._failures.get(origin, 0) + 1
+        pause = min(_PAUSE_SECONDS * 2 ** min(failures - 1, 16), limits.NOTICE_PAUSE_SECONDS_MAX)
+        self._not_before[origin] = self._monotonic() + pause
+
+
+def deliver(core: Core, pacing: Pacing) -> int:
     """Tell the origins what waits to be told; gives how many notices were taken."""
     core.outbox_waits.clear()
-    return sum(_deliver_partition(core, partition.number) for partition in core.partitions)
+    return sum(_deliver_partition(core, pacing, partition.number) for partition in core.partitions)
 
 
-def _deliver_partition(core: Core, partition: int) -> int:
+def _deliver_partition(core: Core, pacing: Pacing, partition: int) -> int:
     taken, after = 0, b""
-    while entries := core.store.scan(partition, Space.OUTBOX, start=after, limit=_PAGE):
+    while not core.closing.is_set() and (entries := core.store.scan(partition, Space.OUTBOX, start=after, limit=_PAGE)):
         for key, value in entries:
-            if _tell(core, partition, msgspec.msgpack.decode(value, type=NoticeRow)):
+            notice = msgspec.msgpack.decode(value, type=NoticeRow)
+            if core.closing.is_set() or not pacing.is_due(notice.bundle.origin):
+                continue
+            told = _tell(core, partition, notice)
+            pacing.note(notice.bundle.origin, taken=told)
+            if told:
                 core.commit(lambda draft, key=key: draft.delete(partition, Space.OUTBOX, key))  # type: ignore[misc]
                 taken += 1
         after = number_key(key_number(entries[-1][0]) + 1)

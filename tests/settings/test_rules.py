@@ -1,0 +1,115 @@
+"""The rules of settings hold however settings are made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restante import errors, limits
+from restante.settings import OriginGroupSettings, OriginSettings, Section, ServerSettings, Settings
+
+WRONG: list[tuple[type[Section], str, Any]] = [
+    (Settings, "partition_count", 0),
+    (Settings, "partition_count", limits.PARTITIONS_MAX + 1),
+    (Settings, "partition_count", True),
+    (Settings, "partition_count", "16"),
+    (Settings, "collected_retention_seconds", -1),
+    (Settings, "collected_retention_seconds", math.nan),
+    (Settings, "feed_retention_seconds", math.inf),
+    (Settings, "housekeeping_seconds", None),
+    (Settings, "housekeeping_seconds", 1 << 5_000),
+    (Settings, "filing", 1),
+    (Settings, "origins", {"": OriginSettings()}),
+    (Settings, "origins", {"x" * 65: OriginSettings()}),
+    (Settings, "origins", {"billing": 3}),
+    (Settings, "origin_groups", {" ": OriginGroupSettings()}),
+    (Settings, "server", 3),
+    (OriginSettings, "group", ""),
+    (OriginSettings, "group", "\t"),
+    (OriginSettings, "group", "x" * 65),
+    (OriginSettings, "group", "\ud800"),
+    (OriginSettings, "content_url", "ftp://files.example/content"),
+    (OriginSettings, "content_url", "files.example/content"),
+    (OriginSettings, "content_url", "http://"),
+    (OriginSettings, "content_url", "http://a b"),
+    (OriginSettings, "content_url", "http://a:99999/"),
+    (OriginSettings, "content_url", "http://a/#part"),
+    (OriginSettings, "dequeued_url", "file:///etc/passwd"),
+    (OriginSettings, "dequeued_url", "http://[::1"),
+    (OriginGroupSettings, "strict_order", "yes"),
+    (ServerSettings, "host", ""),
+    (ServerSettings, "host", "http://localhost"),
+    (ServerSettings, "port", -1),
+    (ServerSettings, "port", 65_536),
+    (ServerSettings, "access", "closed"),
+    (ServerSettings, "connections_max", 0),
+    (ServerSettings, "publish_bytes_in_flight_max", limits.SEND_BYTES_MAX - 1),
+    (ServerSettings, "publishes_waiting_max", limits.QUEUE_REQUESTS_MAX + 1),
+    (ServerSettings, "reads_waiting_max", 0),
+    (ServerSettings, "header_seconds", 0),
+    (ServerSettings, "body_idle_seconds", limits.IDLE_SECONDS_MAX + 1),
+    (ServerSettings, "answer_idle_seconds", -5),
+    (ServerSettings, "keep_alive_seconds", math.nan),
+    (ServerSettings, "drain_seconds", limits.DRAIN_SECONDS_END),
+    (ServerSettings, "log", "xml"),
+    (ServerSettings, "log_level", "loud"),
+]
+
+
+@pytest.mark.parametrize(("section", "name", "value"), WRONG, ids=lambda value: getattr(value, "__name__", None))
+def test_a_wrong_value_is_refused_with_what_is_allowed(section: type[Section], name: str, value: Any) -> None:
+    with pytest.raises(errors.InvalidSettings, match=rf"^{name}: must be ") as caught:
+        section(**{name: value})
+    assert section.rules[name].allowed in caught.value.message
+    assert len(caught.value.message) < 400
+
+
+def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
+    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings):
+        names = [field.name for field in msgspec.structs.fields(section)]
+        assert list(section.rules) == names
+        assert {name for owner, name, _ in WRONG if owner is section} == set(names)
+
+
+def test_all_problems_of_a_section_are_told() -> None:
+    with pytest.raises(errors.InvalidSettings) as caught:
+        ServerSettings(port=-1, log_level="loud")  # type: ignore[arg-type]
+    assert caught.value.details["problems"] == [
+        "port: must be a whole number from 0 to 65,535, not -1",
+        'log_level: must be "debug" or "info" or "warning" or "error", not \'loud\'',
+    ]
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(errors.InvalidSettings) as caught:
+        OriginSettings(content_url="https://me:hunter2@files.example/")
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8080/x?y=z", "https://files.example", "http://[::1]:80/", "HTTP://A/"]
+)
+def test_http_and_https_addresses_are_right(url: str) -> None:
+    assert OriginSettings(content_url=url, dequeued_url=url).content_url == url
+
+
+@given(st.floats(), st.integers())
+def test_seconds_are_either_refused_or_finite_and_not_negative(seconds: float, count: int) -> None:
+    try:
+        settings = Settings(collected_retention_seconds=seconds, partition_count=count)
+    except errors.InvalidSettings:
+        assert not 0 <= seconds < math.inf or not 1 <= count <= limits.PARTITIONS_MAX
+    else:
+        assert 0 <= settings.collected_retention_seconds < math.inf
+        assert 1 <= settings.partition_count <= limits.PARTITIONS_MAX
+
+
+def test_a_group_that_no_origin_is_in_is_fine() -> None:
+    settings = Settings(origin_groups={"idle": OriginGroupSettings(strict_order=True)})
+    assert settings.strict_order("idle")
+    assert settings.group_of("billing") == "billing"
