@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.errors import BundleUnknown
+from restante.hub.committer import Planned, Request
 from restante.hub.core import Address, Core, uuid_text
 from restante.hub.outbox import put_notice
 from restante.hub.planning import Draft
@@ -16,8 +17,9 @@ from restante.model.head import Range, advanced
 from restante.model.keys import Cabinet, bundle_key
 
 
-def dequeue(core: Core, address: Address, bundle_id: bytes) -> Dequeued:
-    return core.commit(lambda draft: _plan(core, draft, address, bundle_id))
+def request(core: Core, address: Address, bundle_id: bytes) -> Request[Dequeued]:
+    """A dequeue, to be submitted."""
+    return Planned(lambda draft: _plan(core, draft, address, bundle_id))
 
 
 def _plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Dequeued:
@@ -51,5 +53,6 @@ def _open_row(draft: Draft, address: Address, bundle_id: bytes) -> BundleRow:
             f"Bundle {text} was dequeued at {at.isoformat()}: there is nothing left to do.",
             bundle_id=text,
             dequeued_at=at,
+            messages=row.count,
         )
     return row

@@ -84,6 +84,14 @@ def history(
     core: Core, address: Address, *, after: int | None, before: int | None, state: State | None, limit: int | None
 ) -> HistoryPage:
     """A page of messages in ascending order: beyond `after`, below `before`."""
+    table, end = history_table(core, address, after=after, before=before, state=state, limit=limit)
+    return HistoryPage(messages=to_messages(table), next=end)
+
+
+def history_table(
+    core: Core, address: Address, *, after: int | None, before: int | None, state: State | None, limit: int | None
+) -> tuple[pa.Table, int | None]:
+    """The same as columns, and where the next page begins."""
     size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
     if size < 1:
         raise InvalidRequest(f"limit must be at least 1, not {limit}.")
@@ -92,9 +100,9 @@ def history(
     with core.pins.reading():
         table = _page(core, look(core, address), (low, high), state, size + 1, backwards=backwards)
     kept = _within_bytes(table, size, backwards=backwards)
-    messages = to_messages(kept)
-    end = messages[0 if backwards else -1].sequence_number if messages else None
-    return HistoryPage(messages=messages, next=end if kept.num_rows < table.num_rows else None)
+    if kept.num_rows == table.num_rows:
+        return kept, None
+    return kept, int(kept["sequence_number"][0 if backwards else -1].as_py())
 
 
 def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
@@ -210,9 +218,14 @@ class Located:
 
 
 def find(core: Core, address: Address, message_id: str) -> Message:
+    return to_messages(find_table(core, address, message_id))[0]
+
+
+def find_table(core: Core, address: Address, message_id: str) -> pa.Table:
+    """One message as columns of one row."""
     with core.pins.reading():
         found = find_row(core, address, message_id)
-        return to_messages(chunk_table(core, found.cabinet, found.chunk, found.fates))[0]
+        return chunk_table(core, found.cabinet, found.chunk, found.fates)
 
 
 def find_row(core: Core, address: Address, message_id: str) -> Located:

@@ -8,10 +8,13 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 
+import pyarrow as pa
+
 from restante import limits
 from restante.errors import InvalidRequest, Unavailable
-from restante.hub import dequeue, erase, expiry, explain, filing, history, peek, removal, retention
+from restante.hub import backup, dequeue, erase, expiry, explain, filing, history, peek, removal, retention
 from restante.hub.background import Background
+from restante.hub.backup import BackupStream
 from restante.hub.committer import Request
 from restante.hub.content import content_of
 from restante.hub.core import Core, parse_uuid, uuid_text
@@ -152,7 +155,14 @@ class Hub:
         )
 
     def dequeue(self, recipient: str, bundle_id: str) -> Dequeued:
-        return dequeue.dequeue(self._core, self._core.address(recipient), parse_uuid(bundle_id, "bundle_id"))
+        return self._core.submit(self._dequeue(recipient, bundle_id))
+
+    def dequeue_soon(self, recipient: str, bundle_id: str, future: asyncio.Future[Request[Dequeued]]) -> None:
+        """Dequeue; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(self._dequeue(recipient, bundle_id), future)
+
+    def _dequeue(self, recipient: str, bundle_id: str) -> Request[Dequeued]:
+        return dequeue.request(self._core, self._core.address(recipient), parse_uuid(bundle_id, "bundle_id"))
 
     def explain(
         self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
@@ -170,6 +180,22 @@ class Hub:
     ) -> HistoryPage:
         address = self._core.address(recipient)
         return history.history(self._core, address, after=after, before=before, state=state, limit=limit)
+
+    def history_table(
+        self,
+        recipient: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> tuple[pa.Table, int | None]:
+        """A page of history as columns, and where the next begins."""
+        address = self._core.address(recipient)
+        return history.history_table(self._core, address, after=after, before=before, state=state, limit=limit)
+
+    def find_table(self, recipient: str, message_id: str) -> pa.Table:
+        return history.find_table(self._core, self._core.address(recipient), message_id)
 
     def find(self, recipient: str, message_id: str) -> Message:
         return history.find(self._core, self._core.address(recipient), message_id)
@@ -228,6 +254,10 @@ class Hub:
 
     def retain(self) -> int:
         return retention.retain(self._core)
+
+    def backup(self) -> BackupStream:
+        """All that was acknowledged before, as a stream of bytes; close it in any case."""
+        return backup.backup(self._core)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

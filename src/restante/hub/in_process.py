@@ -41,13 +41,17 @@ class InProcess:
         self._hub = hub
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 
-    async def _thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    @property
+    def hub(self) -> Hub:
+        return self._hub
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     async def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
         if not _small(sent) or self._hub.crowded:
-            return await self._thread(self._hub.publish, sent, partition=partition)
+            return await self.thread(self._hub.publish, sent, partition=partition)
         future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
         self._hub.publish_soon(sent, future, partition=partition)
         return (await future).answer()
@@ -74,7 +78,7 @@ class InProcess:
             max_messages=max_messages,
             max_weight=max_weight,
         )
-        answer = await self._thread(look)
+        answer = await self.thread(look)
         if answer is not None or wait <= 0:
             return answer
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
@@ -84,7 +88,7 @@ class InProcess:
             loop.call_soon_threadsafe(rung.set)
 
         with self._hub.listening(recipient, ring):
-            while (answer := await self._thread(look)) is None and not self._hub.closing:
+            while (answer := await self.thread(look)) is None and not self._hub.closing:
                 try:
                     async with asyncio.timeout_at(deadline):
                         await rung.wait()
@@ -94,12 +98,14 @@ class InProcess:
         return answer
 
     async def dequeue(self, recipient: str, bundle_id: str) -> Dequeued:
-        return await self._thread(self._hub.dequeue, recipient, bundle_id)
+        future: asyncio.Future[Request[Dequeued]] = asyncio.get_running_loop().create_future()
+        self._hub.dequeue_soon(recipient, bundle_id, future)
+        return (await future).answer()
 
     async def explain(
         self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
     ) -> Explanation:
-        return await self._thread(self._hub.explain, recipient, origins=origins, origin_groups=origin_groups)
+        return await self.thread(self._hub.explain, recipient, origins=origins, origin_groups=origin_groups)
 
     async def history(
         self,
@@ -110,19 +116,19 @@ class InProcess:
         state: State | None = None,
         limit: int | None = None,
     ) -> HistoryPage:
-        return await self._thread(self._hub.history, recipient, after=after, before=before, state=state, limit=limit)
+        return await self.thread(self._hub.history, recipient, after=after, before=before, state=state, limit=limit)
 
     async def find(self, recipient: str, message_id: str) -> Message:
-        return await self._thread(self._hub.find, recipient, message_id)
+        return await self.thread(self._hub.find, recipient, message_id)
 
     async def withdraw(self, recipient: str, message_id: str) -> None:
-        await self._thread(self._hub.withdraw, recipient, message_id)
+        await self.thread(self._hub.withdraw, recipient, message_id)
 
     async def set_aside(self, recipient: str, message_id: str) -> None:
-        await self._thread(self._hub.set_aside, recipient, message_id)
+        await self.thread(self._hub.set_aside, recipient, message_id)
 
     async def release(self, recipient: str, message_id: str) -> None:
-        await self._thread(self._hub.release, recipient, message_id)
+        await self.thread(self._hub.release, recipient, message_id)
 
     async def purge(
         self,
@@ -133,33 +139,33 @@ class InProcess:
         before: datetime | None = None,
         dry_run: bool = False,
     ) -> int:
-        return await self._thread(self._hub.purge, recipient, origin=origin, kind=kind, before=before, dry_run=dry_run)
+        return await self.thread(self._hub.purge, recipient, origin=origin, kind=kind, before=before, dry_run=dry_run)
 
     async def erase(self, recipient: str, *, dry_run: bool = False) -> int:
-        return await self._thread(self._hub.erase, recipient, dry_run=dry_run)
+        return await self.thread(self._hub.erase, recipient, dry_run=dry_run)
 
     async def recipients(
         self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
     ) -> RecipientPage:
-        return await self._thread(self._hub.recipients, order=order, limit=limit, after=after)
+        return await self.thread(self._hub.recipients, order=order, limit=limit, after=after)
 
     async def partitions(self) -> tuple[PartitionStatus, ...]:
         return self._hub.partitions()
 
-    def partition_of(self, recipient: str) -> int:
+    async def partition_of(self, recipient: str) -> int:
         return self._hub.partition_of(recipient)
 
     async def file(self) -> int:
-        return await self._thread(self._hub.file)
+        return await self.thread(self._hub.file)
 
     async def expire(self) -> int:
-        return await self._thread(self._hub.expire)
+        return await self.thread(self._hub.expire)
 
     async def retain(self) -> int:
-        return await self._thread(self._hub.retain)
+        return await self.thread(self._hub.retain)
 
     async def close(self) -> None:
-        await self._thread(self._hub.close)
+        await self.thread(self._hub.close)
         self._threads.shutdown(wait=False)
 
 

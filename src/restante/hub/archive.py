@@ -1,0 +1,107 @@
+"""What a backup is: a tar of the snapshot's files, then their manifest, then the manifest's checksum.
+
+The manifest comes last because it is made while the files are read, once. So a backup that was cut short has none, and
+is not taken for a whole one. Everything in it has a length that is known before anything is read: names and sizes from
+the snapshot, checksums of fixed length. That is how the size of the whole is known ahead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tarfile
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from restante.errors import DataDamaged, FormatUnsupported
+
+ARCHIVE_FORMAT = 1
+MANIFEST_NAME = "manifest.json"
+SEAL_NAME = "manifest.sha256"
+BLOCK = 512
+END = bytes(2 * BLOCK)
+NO_CHECKSUM = "0" * 64
+
+_PART_NAME = re.compile(r"restante\.db|blobs/[0-9]{12}")
+"""All that a backup may hold, so that nothing is ever written elsewhere."""
+
+
+class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a backup holds. `format` is that of the backup, `data_format` that of the data in it."""
+
+    format: int
+    data_format: int
+    made_at: datetime
+    partition_count: int
+    files: tuple[ManifestFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+class Entry(NamedTuple):
+    name: str
+    size: int
+
+
+def is_part_name(name: str) -> bool:
+    return _PART_NAME.fullmatch(name) is not None
+
+
+def header(name: str, size: int, *, seconds: int) -> bytes:
+    """The tar header of a file that its owner alone may read."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, seconds, 0o600
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def read_header(block: bytes) -> Entry | None:
+    """The name and size that a header tells; None if it is not one that `header` makes."""
+    try:
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        made = header(info.name, info.size, seconds=int(info.mtime))
+    except (tarfile.HeaderError, ValueError):
+        return None
+    return Entry(info.name, info.size) if made == block and info.size >= 0 else None
+
+
+def padding(size: int) -> bytes:
+    return bytes(-size % BLOCK)
+
+
+def seal(manifest: bytes) -> bytes:
+    """As `sha256sum` writes it."""
+    return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_NAME}\n".encode()
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def decode_manifest(content: bytes) -> Manifest:
+    """Whose seal was verified; of a newer format it may be anything but must tell so."""
+    try:
+        version = msgspec.json.decode(content, type=_Version).format
+        if version > ARCHIVE_FORMAT:
+            raise FormatUnsupported(
+                f"The backup has format {version}; this version of Restante knows formats up to {ARCHIVE_FORMAT}. "
+                "Use the version that made it.",
+                found=version,
+                known=ARCHIVE_FORMAT,
+            )
+        return msgspec.json.decode(content, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise DataDamaged(f"The backup's manifest makes no sense: {error}.") from error
+
+
+class _Version(msgspec.Struct):
+    format: int

@@ -1,0 +1,86 @@
+"""The application: every request finds its route, is let in or not, and is answered, with problem details if need be."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from restante.errors import Internal, RestanteError
+from restante.server.desk import Desk
+from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
+from restante.server.gate import check_role
+from restante.server.logs import correlation
+from restante.server.pipeline import serve_pipeline
+from restante.server.routes import collecting, health, messages, operating, pages, partitions, publishing
+from restante.server.routing import Route, Router
+
+_log = logging.getLogger("restante.server")
+_SLOW_SECONDS = 5.0
+
+ROUTES: tuple[Route, ...] = (
+    *publishing.ROUTES,
+    *collecting.ROUTES,
+    *messages.ROUTES,
+    *partitions.ROUTES,
+    *operating.ROUTES,
+    *health.ROUTES,
+    *pages.ROUTES,
+)
+
+
+class Application:
+    """Restante as an ASGI application."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._router = Router(ROUTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(Exchange(scope, receive, send))
+        elif scope["type"] == "websocket":
+            await serve_pipeline(self._desk, scope, receive, send)
+
+    async def _http(self, exchange: Exchange) -> None:
+        started, route = time.perf_counter(), None
+        correlation.set(exchange.correlation_id)
+        try:
+            route = self._router.find(exchange)
+            self._admit(exchange, route)
+            await route.handler(self._desk, exchange)
+        except RestanteError as error:
+            await _answer_problem(exchange, error)
+        except ClientGone:
+            await exchange.break_off()
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("A request failed.")
+            await _answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
+        self._count(exchange, route, time.perf_counter() - started)
+
+    def _admit(self, exchange: Exchange, route: Route) -> None:
+        exchange.allow(route.query)
+        if route.roles is not None:
+            exchange.grant = self._desk.gate.grant(exchange.header(b"authorization"))
+            check_role(exchange.grant, route.roles, exchange.place.get("recipient"))
+
+    def _count(self, exchange: Exchange, route: Route | None, seconds: float) -> None:
+        path = "none" if route is None else route.path
+        self._desk.metrics.request(exchange.method if route else "none", path, exchange.status, seconds)
+        self._desk.metrics.sent.inc(exchange.sent_bytes)
+        level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
+        if _log.isEnabledFor(level):
+            fields = {
+                "method": exchange.method,
+                "route": path,
+                "status": exchange.status,
+                "seconds": round(seconds, 6),
+                "sent_bytes": exchange.sent_bytes,
+            }
+            _log.log(level, "request", extra={"fields": fields})
+
+
+async def _answer_problem(exchange: Exchange, error: RestanteError) -> None:
+    try:
+        await exchange.problem(error)
+    except ClientGone:
+        await exchange.break_off()

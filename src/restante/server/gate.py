@@ -1,0 +1,71 @@
+"""Who is at the counter: the grant of a request, by its bearer token, or everything where the hub is open."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from pathlib import Path
+
+from restante.errors import Forbidden, InvalidSettings, Unauthenticated
+from restante.model.access import EVERYTHING, Grant, Role
+from restante.server.tokens import TokenFile
+from restante.settings import ServerSettings
+
+_BEARER = "bearer "
+
+
+class Gate:
+    """Lets in whom the tokens let in; without tokens, everybody."""
+
+    def __init__(self, tokens: TokenFile | None) -> None:
+        self._tokens = tokens
+
+    @property
+    def open(self) -> bool:
+        return self._tokens is None
+
+    def grant(self, authorization: str | None) -> Grant:
+        if self._tokens is None:
+            return EVERYTHING
+        if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
+            raise Unauthenticated("This hub asks for a token: send it in the header Authorization: Bearer <token>.")
+        found = self._tokens.grant_of(authorization[len(_BEARER) :].strip(), time.time())
+        if found is None:
+            raise Unauthenticated("The token is unknown, revoked or expired. Ask the operator for another one.")
+        return found
+
+
+def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None) -> None:
+    """Refuse whoever has none of these roles, or has them for other recipients."""
+    if Role.OPERATOR in grant.roles:
+        return
+    held = grant.roles & roles
+    if not held:
+        wanted = " or ".join(sorted(role.value for role in roles | {Role.OPERATOR}))
+        raise Forbidden(f"This takes the role {wanted}; the token {grant.name} does not have it.")
+    if recipient is not None and held == {Role.RECIPIENT} and not grant.may_collect(recipient):
+        raise Forbidden(f"The token {grant.name} is not for this recipient.")
+
+
+def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) -> Gate:
+    """The gate that the settings ask for; refused if it would leave a hub open to a network."""
+    tokens = None if folder is None else TokenFile(folder / "tokens.json")
+    if settings.access == "tokens" or (settings.access == "auto" and tokens is not None and tokens.any()):
+        if tokens is None:
+            raise InvalidSettings("server.access is tokens, but this hub has no data folder to keep them in.")
+        return Gate(tokens)
+    if not insecure and not is_loopback(settings.host):
+        raise InvalidSettings(
+            f"{settings.host} can be reached from other machines, and nobody would be asked for a token. Make one with "
+            "`restante tokens create`, serve on 127.0.0.1, or say --insecure if that is what you want."
+        )
+    return Gate(None)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,81 @@
+"""The headers of answers, described once."""
+
+from __future__ import annotations
+
+from restante.limits import CORRELATION_ID_CHARACTERS_MAX
+from restante.model.answers import Reason
+from restante.server.openapi.parts import Schema
+from restante.server.openapi.schemas import TEXT, UUID
+
+_HEADERS: dict[str, tuple[str, Schema, object]] = {
+    "Restante-Correlation-Id": (
+        "Names this request in the hub's log; the caller's own, if it sent one.",
+        {"type": "string", "pattern": f"^[!-~]{{1,{CORRELATION_ID_CHARACTERS_MAX}}}$"},
+        "night-run-7",
+    ),
+    "Restante-Bundle-Id": ("The bundle's id: dequeue it by this.", UUID, "0198c5a2-0000-7000-8000-00000000b001"),
+    "Restante-Origin": ("The origin of the bundle, percent-encoded.", TEXT, "billing"),
+    "Restante-Kind": ("The kind of the bundle, percent-encoded.", TEXT, "invoice"),
+    "Restante-Document-Types": ("The distinct document types, percent-encoded, with commas between.", TEXT, "invoice"),
+    "Restante-Message-Count": ("How many messages the bundle has.", {"type": "integer", "minimum": 1}, 2),
+    "Restante-Content": (
+        "Only on a claim-check bundle: the body is what the origin delivered, in its own media type.",
+        {"const": "claim-check"},
+        "claim-check",
+    ),
+    "Restante-Empty-Reason": (
+        "Why there is no bundle.",
+        {"enum": [reason.value for reason in Reason]},
+        Reason.NOTHING_WAITING.value,
+    ),
+    "Restante-Next": ("The `after` (or `before`) of the next page, if there is one.", {"type": "integer"}, 40),
+    "Restante-As-Of": (
+        "The moment that the list shows, at most 5 s ago.",
+        {"type": "string", "format": "date-time"},
+        "2030-01-31T12:00:00Z",
+    ),
+    "Retry-After": ("After so many seconds, try again.", {"type": "integer", "minimum": 1}, 1),
+    "Allow": ("The methods that this address has.", TEXT, "GET, POST"),
+    "WWW-Authenticate": ("How to say who you are.", TEXT, 'Bearer realm="restante"'),
+    "Connection": (
+        "The hub closes the connection, so as not to read the rest of the body.",
+        {"const": "close"},
+        "close",
+    ),
+    "Cache-Control": ("What is answered changes from call to call.", {"const": "no-store"}, "no-store"),
+    "Content-Disposition": ("What to call the file.", TEXT, 'attachment; filename="restante-backup.tar"'),
+    "Content-Security-Policy": ("The page loads nothing and runs nothing.", TEXT, "default-src 'none'"),
+    "X-Content-Type-Options": ("It is what its media type says.", {"const": "nosniff"}, "nosniff"),
+    "Content-Encoding": ("Set if the body is packed, as `Accept-Encoding` asked.", {"enum": ["gzip", "zstd"]}, "zstd"),
+    "Vary": ("Set together with `Content-Encoding`.", TEXT, "accept-encoding"),
+}
+PACKED = ("Content-Encoding?", "Vary?")
+"""On answers that are packed if the client asks for it."""
+
+_OF_PROBLEMS = {401: ("WWW-Authenticate",), 405: ("Allow",), 413: ("Connection",), 429: ("Retry-After",)}
+
+
+def components() -> dict[str, object]:
+    """Every header, once always there and once (with the name ending in `?`) only sometimes."""
+    return {
+        name.replace("?", ".optional"): {
+            "description": text,
+            "required": not name.endswith("?"),
+            "schema": schema,
+            "example": example,
+        }
+        for plain, (text, schema, example) in _HEADERS.items()
+        for name in (plain, f"{plain}?")
+    }
+
+
+def references(names: tuple[str, ...]) -> dict[str, object]:
+    """These headers of an answer, and the one that every answer has."""
+    every = ("Restante-Correlation-Id", *names)
+    return {
+        name.removesuffix("?"): {"$ref": f"#/components/headers/{name.replace('?', '.optional')}"} for name in every
+    }
+
+
+def of_problem(status: int) -> dict[str, object]:
+    return references(_OF_PROBLEMS.get(status, ()))

@@ -1,0 +1,72 @@
+"""Health and metrics, described."""
+
+from __future__ import annotations
+
+from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.schemas import TEXT
+from restante.wire import media
+
+_HEALTH = (Content(media_type=media.JSON, schema=of_schema("Health")),)
+
+
+def _probe(path: str, summary: str, text: str, checks: tuple[str, ...]) -> Operation:
+    passed = [{"name": name, "status": "pass", "duration_ms": 0.1} for name in checks]
+    return Operation(
+        method="GET",
+        path=path,
+        name=path.strip("/"),
+        summary=summary,
+        text=text,
+        answers=(
+            Answer(status=200, text="All is well.", contents=_HEALTH, headers=("Cache-Control",)),
+            Answer(
+                status=503,
+                text="It is not, and the checks that fail say why.",
+                contents=_HEALTH,
+                headers=("Cache-Control",),
+            ),
+        ),
+        problems=(),
+        examples=(
+            Example(
+                name=path.strip("/"),
+                text="All is well.",
+                target=path,
+                status=200,
+                answer={"status": "pass", "checks": passed},
+            ),
+        ),
+    )
+
+
+METRICS = Operation(
+    method="GET",
+    path="/metrics",
+    name="metrics",
+    summary="Metrics for Prometheus",
+    text="In the text format. Base units, and nothing that grows with recipients or messages.",
+    answers=(Answer(status=200, text="The metrics.", contents=(Content(media_type="text/plain", schema=TEXT),)),),
+    problems=("unavailable",),
+    examples=(Example(name="metrics", text="All of them.", target="/metrics", status=200),),
+)
+SUBJECT = Subject(
+    name="Health",
+    text="For whoever keeps the hub running. Health asks for no token.",
+    operations=(
+        _probe("/livez", "Is the hub alive?", "If it fails, start the hub again.", ("commits",)),
+        _probe(
+            "/readyz",
+            "Is the hub ready?",
+            "If it fails, send requests elsewhere, or wait: the hub is shutting down, or its disk is full or slow.",
+            ("accepting", "commits", "disk", "filing"),
+        ),
+        _probe("/startupz", "Has the hub started?", "It answers as soon as the data folder is open.", ("started",)),
+        _probe(
+            "/healthz",
+            "Everything together",
+            "All checks at once.",
+            ("started", "commits", "accepting", "disk", "filing"),
+        ),
+        METRICS,
+    ),
+)

@@ -1,0 +1,62 @@
+"""What operators do, described."""
+
+from __future__ import annotations
+
+from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.places import READING, WRITING
+from restante.server.openapi.schemas import BINARY
+from restante.wire import media
+
+
+def _maintenance(name: str, summary: str, text: str, *, count: int, after: tuple[str, ...] = ()) -> Operation:
+    path = f"/v1/maintenance/{name}"
+    return Operation(
+        method="POST",
+        path=path,
+        name=name,
+        summary=summary,
+        text=text,
+        answers=(
+            Answer(
+                status=200,
+                text="Done.",
+                contents=(Content(media_type=media.JSON, schema=of_schema("Done")),),
+            ),
+        ),
+        problems=WRITING,
+        examples=(Example(name=name, text="Now.", target=path, status=200, answer={"count": count}, after=after),),
+    )
+
+
+BACKUP = Operation(
+    method="GET",
+    path="/v1/backup",
+    name="backup",
+    summary="Back up everything",
+    text=(
+        "A tar stream of the whole data folder as of one moment, while the hub goes on. `restante restore` takes it. "
+        "An answer that is cut off is no backup: its end is missing, and restoring it is refused."
+    ),
+    answers=(
+        Answer(
+            status=200,
+            text="The archive.",
+            contents=(Content(media_type="application/x-tar", schema=BINARY),),
+            headers=("Content-Disposition", "Cache-Control"),
+        ),
+    ),
+    problems=READING,
+    examples=(Example(name="backup", text="Into a file.", target="/v1/backup", status=200, after=("publish",)),),
+)
+SUBJECT = Subject(
+    name="Operating",
+    text="The hub does all of this by itself; these calls do it now.",
+    operations=(
+        _maintenance(
+            "file", "File now", "Merges mailbags that were published. Gives how many runs were merged.", count=0
+        ),
+        _maintenance("expire", "Settle what has expired", "Gives how many messages have expired.", count=0),
+        _maintenance("retain", "Remove what is past its retention", "Gives how many messages left history.", count=0),
+        BACKUP,
+    ),
+)

@@ -1,0 +1,54 @@
+"""The pages that describe the hub, described."""
+
+from __future__ import annotations
+
+from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject
+from restante.server.openapi.schemas import TEXT
+from restante.wire import media
+
+_SAFE = ("Content-Security-Policy", "X-Content-Type-Options")
+
+
+def _page(path: str, name: str, summary: str, text: str) -> Operation:
+    return Operation(
+        method="GET",
+        path=path,
+        name=name,
+        summary=summary,
+        text=text,
+        answers=(
+            Answer(
+                status=200, text="The page.", contents=(Content(media_type="text/html", schema=TEXT),), headers=_SAFE
+            ),
+        ),
+        problems=(),
+        examples=(Example(name=name, text="To read.", target=path, status=200),),
+    )
+
+
+OPENAPI = Operation(
+    method="GET",
+    path="/openapi.json",
+    name="openapi",
+    summary="This description",
+    text="OpenAPI 3.1, for programs.",
+    answers=(
+        Answer(
+            status=200,
+            text="The document.",
+            contents=(Content(media_type=media.JSON, schema={"type": "object"}),),
+            headers=_SAFE,
+        ),
+    ),
+    problems=(),
+    examples=(Example(name="openapi", text="The document.", target="/openapi.json", status=200),),
+)
+SUBJECT = Subject(
+    name="Pages",
+    text="The contract as the hub tells it. It asks for no token.",
+    operations=(
+        OPENAPI,
+        _page("/docs", "docs", "Every route, to read", "Made from `/openapi.json`; loads nothing from elsewhere."),
+        _page("/docs/problems", "problems", "Every problem code, to read", "What each means and what to do about it."),
+    ),
+)

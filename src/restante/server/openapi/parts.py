@@ -1,0 +1,95 @@
+"""What the description of a route is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Schema = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What stands in the path, the query or a header. What stands in a path is always required."""
+
+    name: str
+    text: str
+    schema: Schema
+    example: object
+    where: Literal["path", "query", "header"] = "query"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A body of one media type, either way."""
+
+    media_type: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer that is no problem. A header whose name ends in `?` is not always there."""
+
+    status: int
+    text: str
+    contents: tuple[Content, ...] = ()
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A request as it is sent to a hub on which the examples named in `after` were done before, and its answer.
+
+    A test does all of them, on a hub whose clock stands still at `CLOCK`. `answer` is the body of the answer, to the
+    letter, less what a hub cannot know before (its address and how long things take). A problem has `code` instead.
+    """
+
+    name: str
+    text: str
+    target: str
+    status: int
+    headers: Mapping[str, str] | None = None
+    body: object = None
+    """A value sent as JSON, or bytes sent as they are."""
+    answer: object = None
+    answer_headers: Mapping[str, str] | None = None
+    code: str | None = None
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One route. Who may use it is not said here, but taken from the table of routes."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    text: str
+    answers: tuple[Answer, ...]
+    problems: tuple[str, ...]
+    """The codes that it may answer, besides those of every route."""
+    parameters: tuple[Parameter, ...] = ()
+    bodies: tuple[Content, ...] = ()
+    body_required: bool = True
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Routes that belong together."""
+
+    name: str
+    text: str
+    operations: tuple[Operation, ...]
+
+
+CLOCK = 1_896_091_200_000_000
+"""2030-01-31T12:00:00Z in microseconds since 1970: when all examples happen."""
+
+
+def of_schema(name: str) -> Schema:
+    """A reference to one of the named schemas."""
+    return {"$ref": f"#/components/schemas/{name}"}

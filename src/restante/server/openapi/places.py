@@ -1,0 +1,99 @@
+"""What stands in paths and queries, in headers of requests, and the codes that many routes share."""
+
+from __future__ import annotations
+
+from restante.limits import (
+    BUNDLE_WEIGHT_KIB_MAX,
+    CORRELATION_ID_CHARACTERS_MAX,
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    RECIPIENT_CHARACTERS_MAX,
+    WAIT_SECONDS_MAX,
+)
+from restante.server.openapi.parts import Parameter
+from restante.server.openapi.schemas import TEXT, UUID, text
+
+MESSAGE_ID = "0198c5a2-0000-7000-8000-000000000001"
+SECOND_ID = "0198c5a2-0000-7000-8000-000000000002"
+BUNDLE_ID = "0198c5a2-0000-7000-8000-00000000b001"
+OTHER_ID = "0198c5a2-0000-7000-8000-00000000ffff"
+NUMBER_MAX = 2**63 - 1
+
+RECIPIENT = Parameter(
+    name="recipient",
+    where="path",
+    text="The recipient, percent-encoded. There is none that is unknown: one without messages is empty.",
+    schema=text(RECIPIENT_CHARACTERS_MAX, "1 to 256 characters, not blank."),
+    example="alice",
+)
+MESSAGE = Parameter(name="id", where="path", text="The id of a message.", schema=UUID, example=MESSAGE_ID)
+BUNDLE = Parameter(name="bundle_id", where="path", text="The id of a bundle.", schema=UUID, example=BUNDLE_ID)
+PARTITION = Parameter(
+    name="partition",
+    where="path",
+    text="The number of a partition, from 0.",
+    schema={"type": "integer", "minimum": 0},
+    example=7,
+)
+CORRELATION = Parameter(
+    name="Restante-Correlation-Id",
+    where="header",
+    text=(
+        f"A name for this request in the hub's log and in the answer: 1 to {CORRELATION_ID_CHARACTERS_MAX} visible ASCII "
+        "characters. Anything else is replaced by a name that the hub makes."
+    ),
+    schema=TEXT,
+    example="night-run-7",
+)
+
+
+def number(name: str, description: str, *, least: int, example: int) -> Parameter:
+    schema = {"type": "integer", "format": "int64", "minimum": least, "maximum": NUMBER_MAX}
+    return Parameter(name=name, text=description, schema=schema, example=example)
+
+
+def texts(name: str, description: str, *, example: str) -> Parameter:
+    """A parameter that may be given several times."""
+    return Parameter(name=name, text=description, schema={"type": "array", "items": TEXT}, example=[example])
+
+
+LIMIT = number(
+    "limit", f"How many entries, {PAGE_DEFAULT} if left out; more than {PAGE_MAX:,} is clipped.", least=1, example=50
+)
+AFTER_TOKEN = Parameter(
+    name="after",
+    text="The `next` of the page before.",
+    schema={"type": "string", "pattern": "^[0-9]{1,18}$"},
+    example="100",
+)
+ORIGIN = texts("origin", "Only these origins. May be given several times.", example="billing")
+ORIGIN_GROUP = texts("origin_group", "Only the origins of these groups. May be given several times.", example="billing")
+MAX_MESSAGES = number(
+    "max_messages",
+    f"A new bundle has at most so many; more than {BUNDLE_WEIGHT_KIB_MAX:,} is clipped. An open one stays as it is.",
+    least=1,
+    example=100,
+)
+MAX_WEIGHT = number(
+    "max_weight",
+    "A new bundle weighs at most so many KiB, less a first message that is heavier; clipped likewise.",
+    least=1,
+    example=1_024,
+)
+WAIT = Parameter(
+    name="wait",
+    text=f"Seconds to wait until something is there; more than {WAIT_SECONDS_MAX:g} is clipped.",
+    schema={"type": "number", "minimum": 0},
+    example=20,
+)
+DRY_RUN = Parameter(
+    name="dry_run",
+    text="Only say how many messages it would be.",
+    schema={"type": "boolean", "default": False},
+    example=True,
+)
+
+READING = ("overloaded", "unavailable", "data_damaged")
+"""What may happen to whoever looks into a mailbox."""
+WRITING = (*READING, "storage_full", "store_conflict")
+"""What may happen to whoever changes one."""

@@ -1,0 +1,209 @@
+"""Problems as the document tells them: what each code means, what to do, and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from restante.limits import FAULTS_SHOWN_MAX
+from restante.server.openapi import headers
+from restante.server.openapi.parts import of_schema
+from restante.server.openapi.schemas import TEXT, UUID, record
+from restante.wire import media
+from restante.wire.problems import CODES, TYPE_PREFIX, error_of, problem_of, status_of, title_of
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a code means, what a caller does about it, and what its problem tells besides."""
+
+    meaning: str
+    remedy: str
+    members: tuple[str, ...] = ()
+
+
+_MEND = "Mend the request. Sending it again unchanged gives the same answer."
+_AGAIN = "Try again a little later, with the same ids."
+_OPERATOR = "Tell the operator of the hub, with the correlation id."
+_LATER = "This version of the hub never sends it: the name is kept for what is to come."
+
+ADVICE: dict[str, Advice] = {
+    "invalid_request": Advice(
+        "The call makes no sense; the detail says what is wrong with it.", _MEND, ("parameter", "field", "column")
+    ),
+    "invalid_message": Advice(
+        "Messages break a rule. Nothing of the body was stored.",
+        "Mend or leave out the messages in `errors`, and send the rest again.",
+        ("errors",),
+    ),
+    "partition_mismatch": Advice(
+        "A recipient does not belong to the partition in the path. Nothing was stored.",
+        "Use `POST /v1/messages`, or ask `GET /v1/recipients/{recipient}/partition`.",
+        ("errors",),
+    ),
+    "unauthenticated": Advice(
+        "The hub asks for a token, and there was none, or none that it knows.",
+        "Send `Authorization: Bearer <token>`. A token may have been revoked, or have expired: ask the operator.",
+    ),
+    "forbidden": Advice(
+        "The token has not the role that this takes, or has it for other recipients or origins.",
+        "Use another token, or ask the operator for one.",
+        ("origin",),
+    ),
+    "bundle_unknown": Advice(
+        "The recipient has no such bundle, or it was dequeued before; then the problem says when.",
+        "With `dequeued_at`: nothing, it is done. Else peek for the open bundle.",
+        ("dequeued_at", "messages"),
+    ),
+    "message_unknown": Advice(
+        "The recipient has no message with this id within its retention, or it is in another state than this takes.",
+        "Look at `GET /v1/recipients/{recipient}/messages`.",
+    ),
+    "partition_unknown": Advice("There is no such partition.", "`GET /v1/partitions` lists them, from 0."),
+    "not_found": Advice(
+        "There is nothing at this address.", "Look for a slip in the path; every route is listed at `/docs`."
+    ),
+    "method_not_allowed": Advice(
+        "The address is right, the method is not.", "Use one of those in the header `Allow`.", ("allow",)
+    ),
+    "not_acceptable": Advice(
+        "None of the media types in `Accept` can be answered here.",
+        "Accept one of those that the route lists, or `*/*`.",
+    ),
+    "message_conflict": Advice(
+        "A message with this id was stored for this recipient before, with other content. Nothing was stored.",
+        "Give new messages new ids. The same message again would have been skipped without an error.",
+        ("errors",),
+    ),
+    "message_erased": Advice(
+        "The message with this id was erased for good.", "It cannot come back; leave it out.", ("errors",)
+    ),
+    "message_collected": Advice("Too late: the recipient has the message.", "Nothing can be taken back."),
+    "bundle_open": Advice(
+        "Another bundle is open, with another id or format; or the message is in an open bundle.",
+        "Dequeue that bundle first, or peek without `bundle_id` and `format`.",
+        ("bundle_id",),
+    ),
+    "bundle_id_used": Advice("The recipient had a bundle of this id before.", "Propose another id, or none."),
+    "body_too_large": Advice(
+        "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
+    ),
+    "unsupported_media_type": Advice(
+        "The `Content-Type` or `Content-Encoding` of the body is not understood.",
+        "Send one of the types that the route lists, plain or packed with gzip or zstd.",
+    ),
+    "overloaded": Advice(
+        "More is under way than the hub has room for.",
+        "Wait for the seconds in `Retry-After`, then repeat.",
+        ("retry_after",),
+    ),
+    "unavailable": Advice(
+        "The hub is closing, or its store failed. Whether a publish was stored may be unknown.",
+        f"{_AGAIN} What was stored is skipped as a duplicate.",
+    ),
+    "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
+    "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
+    "storage_full": Advice("The disk is full. Nothing was changed.", f"{_AGAIN} The operator has to make room."),
+    "origin_did_not_deliver": Advice(
+        "Claim-check content did not come in time. A peek answers `204` with this reason instead.", "Peek again."
+    ),
+    "internal": Advice("A defect of the hub.", _OPERATOR),
+    "data_damaged": Advice(
+        "Stored bytes fail their checksum.", f"{_OPERATOR} `restante doctor` says what is damaged.", ("partition",)
+    ),
+    "format_unsupported": Advice("The data was written by another version of the hub.", _OPERATOR),
+    "extra_missing": Advice("A part of the hub is not installed.", _OPERATOR),
+    "invalid_settings": Advice("The settings of the hub are not valid.", _OPERATOR),
+}
+LATER = tuple(code for code in CODES if code not in ADVICE)
+"""Codes whose names are kept."""
+
+_MEMBERS: dict[str, object] = {
+    "parameter": {**TEXT, "description": "The query parameter that is wrong."},
+    "field": {**TEXT, "description": "The field of the body that is wrong."},
+    "column": {**TEXT, "description": "The Arrow column that is wrong."},
+    "errors": {"type": "array", "items": of_schema("Fault"), "maxItems": FAULTS_SHOWN_MAX},
+    "origin": {**TEXT, "description": "The origin that the token may not publish for."},
+    "bundle_id": {**UUID, "description": "The bundle that is open."},
+    "dequeued_at": {"type": "string", "format": "date-time"},
+    "messages": {"type": "integer", "description": "How many messages the dequeued bundle had."},
+    "allow": TEXT,
+    "limit": {"type": "integer", "description": "The largest body, in bytes."},
+    "retry_after": {"type": "integer", "description": "In seconds."},
+    "partition": {"type": "integer"},
+}
+_FAULT = record(
+    {
+        "index": {"type": "integer", "minimum": 0, "description": "Which message of the body, from 0."},
+        "code": TEXT,
+        "detail": TEXT,
+        "field": TEXT,
+        "id": UUID,
+    },
+    optional=("field", "id"),
+)
+
+
+def advice_of(code: str) -> Advice:
+    return ADVICE.get(code) or Advice(f"{title_of(code)}.", _LATER)
+
+
+def components() -> dict[str, object]:
+    problem = {
+        "type": "object",
+        "description": "Problem details (RFC 9457). The code never changes once released.",
+        "properties": {
+            "type": {"type": "string", "format": "uri-reference", "description": f"`{TYPE_PREFIX}` and the code."},
+            "title": TEXT,
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": {**TEXT, "description": "What was wrong, and what to do."},
+            "code": {"enum": list(CODES)},
+            "retriable": {"type": "boolean", "description": "Whether the same call may succeed later, unchanged."},
+            "correlation_id": TEXT,
+            **_MEMBERS,
+        },
+        "required": ["type", "title", "status", "detail", "code", "retriable", "correlation_id"],
+    }
+    return {"Problem": problem, "Fault": _FAULT}
+
+
+def answers(codes: Iterable[str]) -> dict[str, object]:
+    """An answer for each status that these codes have."""
+    by_status: dict[int, list[str]] = {}
+    for code in codes:
+        by_status.setdefault(status_of(code), []).append(code)
+    return {str(status): _answer(status, sorted(set(by_status[status]))) for status in sorted(by_status)}
+
+
+def _answer(status: int, codes: list[str]) -> dict[str, object]:
+    shape = {"properties": {"code": {"enum": codes}, "status": {"const": status}}}
+    content = {
+        "schema": {"allOf": [of_schema("Problem"), shape]},
+        "examples": {code: {"summary": title_of(code), "value": example(code)} for code in codes},
+    }
+    return {
+        "description": " ".join(f"`{code}`: {advice_of(code).meaning}" for code in codes),
+        "headers": headers.of_problem(status),
+        "content": {media.PROBLEM: content},
+    }
+
+
+def example(code: str) -> dict[str, object]:
+    """How the problem of a code looks."""
+    advice = advice_of(code)
+    members = {name: _VALUES[name] for name in advice.members if name in _VALUES}
+    if "errors" in advice.members:
+        members["errors"] = [{"index": 0, "code": code, "detail": advice.meaning, "id": _VALUES["message_id"]}]
+    shown = problem_of(error_of({"code": code, "detail": advice.meaning, **members}), correlation_id="night-run-7")
+    return {"type": shown["type"], **shown}
+
+
+_VALUES: dict[str, object] = {
+    "message_id": "0198c5a2-0000-7000-8000-000000000001",
+    "bundle_id": "0198c5a2-0000-7000-8000-00000000b001",
+    "dequeued_at": "2030-01-31T12:00:00Z",
+    "messages": 2,
+    "allow": "GET",
+    "limit": 67_108_864,
+    "retry_after": 1,
+}

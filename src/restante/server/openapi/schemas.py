@@ -1,0 +1,193 @@
+"""The schemas of bodies: messages by hand with the bounds of the hub, answers out of the values that it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from restante import limits
+from restante.model.answers import Dequeued, Explanation, PartitionReceipt, PartitionStatus, Receipt, RecipientSummary
+from restante.model.message import State
+from restante.server.openapi.parts import Schema, of_schema
+from restante.server.routes.messages import PurgeBody
+
+ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
+UUID: Schema = {
+    "type": "string",
+    "format": "uuid",
+    "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+}
+BINARY: Schema = {"type": "string", "format": "binary"}
+TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_MEDIA_TYPE = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
+_BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+def text(characters_max: int, description: str, **more: object) -> dict[str, object]:
+    """A text that may not be blank."""
+    bounds = {"minLength": 1, "maxLength": characters_max, "pattern": r"\S"}
+    return {"type": "string", **bounds, "description": description, **more}
+
+
+def time(description: str) -> dict[str, object]:
+    return {"type": "string", "format": "date-time", "description": description}
+
+
+def record(properties: Schema, *, optional: tuple[str, ...] = (), **more: object) -> dict[str, object]:
+    """An object with these fields and no others."""
+    required = [name for name in properties if name not in optional]
+    shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {**shape, **more}
+
+
+def page(name: str, entries: Schema, following: Schema) -> dict[str, object]:
+    """A list that is read page by page."""
+    return record({name: {"type": "array", "items": entries}, "next": following})
+
+
+_PROPERTIES = {
+    "type": "object",
+    "additionalProperties": {"type": "string"},
+    "maxProperties": limits.PROPERTIES_MAX,
+    "description": f"Text to text, at most {limits.PROPERTIES_BYTES_MAX:,} bytes in all.",
+}
+_DATA: Schema = {
+    "description": f"Any JSON value, null too; at most {limits.DATA_BYTES_MAX:,} bytes, stored without white space."
+}
+_DATA_BASE64 = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": _BASE64,
+    "description": f"Bytes instead of `data`; at most {limits.DATA_BYTES_MAX:,} of them.",
+}
+_WEIGHT = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": limits.WEIGHT_KIB_MAX,
+    "description": "In units of 1 KiB. If left out, and at least: the data rounded up, 1 or more.",
+}
+_FIELDS: dict[str, Schema] = {
+    "id": {**UUID, "description": "The hub makes one (UUIDv7) if it is left out."},
+    "recipient": text(limits.RECIPIENT_CHARACTERS_MAX, "Who gets it."),
+    "origin": text(limits.ORIGIN_CHARACTERS_MAX, "Which system it comes from.", default="default"),
+    "kind": text(limits.KIND_CHARACTERS_MAX, "What sort of message it is.", default="default"),
+    "document_type": text(limits.DOCUMENT_TYPE_CHARACTERS_MAX, "What the recipient is told; `kind` if left out."),
+    "weight": _WEIGHT,
+    "bundleable": {"type": "boolean", "default": True, "description": "Whether it may share a bundle with others."},
+    "data": _DATA,
+    "data_base64": _DATA_BASE64,
+    "media_type": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits.MEDIA_TYPE_CHARACTERS_MAX,
+        "pattern": _MEDIA_TYPE,
+        "description": "Of the data. `application/json` for `data`, else `application/octet-stream`, if left out.",
+    },
+    "properties": _PROPERTIES,
+    "expires_at": time("After it the message is no longer delivered, unless it is in an open bundle."),
+}
+MESSAGE = record(
+    _FIELDS,
+    optional=tuple(name for name in _FIELDS if name != "recipient"),
+    description=(
+        "A message as it is sent. Without `data` and `data_base64` it is a claim check: its origin, which must have a "
+        "`content_url`, delivers the content when it is peeked."
+    ),
+    **{"not": {"required": ["data", "data_base64"]}},
+)
+_NUMBER = {"type": "integer", "minimum": 1, "description": "Ascends within a partition, from 1."}
+_SHOWN: dict[str, Schema] = {
+    "sequence_number": _NUMBER,
+    **_FIELDS,
+    "published_at": time("When it was stored."),
+    "collected_at": time("When it was dequeued; not there before."),
+    "state": {"enum": [state.value for state in State], "description": "What has become of it."},
+}
+SHOWN = record(
+    _SHOWN,
+    optional=("data", "data_base64", "expires_at", "collected_at"),
+    description="A message as the hub shows it: `data` if its media type is JSON, else `data_base64`.",
+)
+BUNDLE = record(
+    {
+        "bundle_id": UUID,
+        "origin": TEXT,
+        "kind": TEXT,
+        "document_types": {"type": "array", "items": TEXT, "description": "The distinct ones."},
+        "messages": {"type": "array", "items": of_schema("ShownMessage"), "minItems": 1},
+    },
+    description="Messages of one recipient, origin and kind, in the order in which they were stored.",
+)
+_ATTRIBUTE: Schema = {"type": ["string", "number", "boolean", "null"]}
+
+
+def _unless_null(schema: Schema) -> dict[str, object]:
+    """An attribute of an event that is null is one that is not there."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+EVENT: Schema = {
+    "type": "object",
+    "properties": {
+        "specversion": {"const": "1.0"},
+        "id": {
+            "type": "string",
+            "minLength": 1,
+            "description": "If it is no UUID, the hub makes one of source and id.",
+        },
+        "source": text(limits.ORIGIN_CHARACTERS_MAX, "The `origin`."),
+        "type": text(limits.KIND_CHARACTERS_MAX, "The `kind`."),
+        "recipient": _FIELDS["recipient"],
+        "documenttype": _unless_null(
+            text(limits.DOCUMENT_TYPE_CHARACTERS_MAX, "The `document_type`; `type` if left out.")
+        ),
+        "weight": _unless_null(_WEIGHT),
+        "bundleable": _unless_null(_FIELDS["bundleable"]),
+        "datacontenttype": _unless_null({**_FIELDS["media_type"], "description": "The `media_type`."}),
+        "expirytime": _unless_null(time("The `expires_at`.")),
+        "time": _unless_null(time("When the event happened: a property.")),
+        "data": _DATA,
+        "data_base64": _unless_null(_DATA_BASE64),
+    },
+    "required": ["specversion", "id", "source", "type", "recipient"],
+    "propertyNames": {"pattern": "^([a-z0-9]+|data_base64)$"},
+    "additionalProperties": _ATTRIBUTE,
+    "not": {"anyOf": [{"required": ["data", "data_base64"]}, {"required": ["ceid"]}]},
+    "description": "A CloudEvent 1.0. Attributes that are not listed here become `properties`.",
+}
+_CHECK = record(
+    {"name": TEXT, "status": {"enum": ["pass", "fail"]}, "duration_ms": {"type": "number"}, "reason": TEXT},
+    optional=("reason",),
+)
+HEALTH = record({"status": {"enum": ["pass", "fail"]}, "checks": {"type": "array", "items": _CHECK}})
+
+
+def components() -> dict[str, Any]:
+    """All named schemas, less those of problems."""
+    answers = (Receipt, PartitionReceipt, Dequeued, Explanation, RecipientSummary, PartitionStatus, PurgeBody)
+    _, made = msgspec.json.schema_components(answers, ref_template="#/components/schemas/{name}")
+    owned = made["PartitionStatus"]
+    owned["properties"]["owner"] = ADDRESS
+    owned["required"] = [*owned["required"], "owner"]
+    return {
+        **made,
+        "Message": MESSAGE,
+        "Messages": record(
+            {"messages": {"type": "array", "items": of_schema("Message"), "maxItems": limits.SEND_MESSAGES_MAX}}
+        ),
+        "ShownMessage": SHOWN,
+        "CloudEvent": EVENT,
+        "CloudEvents": {"type": "array", "items": of_schema("CloudEvent"), "maxItems": limits.SEND_MESSAGES_MAX},
+        "Bundle": BUNDLE,
+        "HistoryPage": page("messages", of_schema("ShownMessage"), {"type": ["integer", "null"]}),
+        "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
+        "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
+        "Place": record({"partition": _COUNT, "owner": ADDRESS}),
+        "Removed": record(
+            {"messages": {**_COUNT, "description": "How many messages; with `dry_run`, how many it would be."}}
+        ),
+        "Done": record({"count": {**_COUNT, "description": "How many runs were merged, or messages settled."}}),
+        "Health": HEALTH,
+    }

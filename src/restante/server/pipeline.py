@@ -1,0 +1,163 @@
+"""The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
+
+Small frames go straight into the committer's queue, one behind the other. A large frame is prepared in a thread and
+may be planned after small ones of the same commit; so it is waited for before the next frame goes in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal, ParamSpec, TypeVar
+
+import pyarrow as pa
+from msgspec import UNSET
+
+from restante.errors import InvalidRequest, RestanteError
+from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
+from restante.model.access import Grant, Role
+from restante.model.message import Message
+from restante.server.desk import Desk
+from restante.server.exchange import CORRELATION_ID, ClientGone, Exchange, Receive, Scope, Send
+from restante.server.gate import check_role
+from restante.server.origin_access import check_origins
+from restante.server.routes.publishing import SMALL_BODY_BYTES, count
+from restante.wire.frames import FrameHeader, decode_frame, encode_problem, encode_receipt
+from restante.wire.problems import problem_of, status_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PATH = b"/v1/publish"
+_PUBLISHER = frozenset({Role.PUBLISHER})
+_GOING_AWAY = 1001
+
+
+async def serve_pipeline(desk: Desk, scope: Scope, receive: Receive, send: Send) -> None:
+    """One WebSocket from its handshake to its end."""
+    exchange = Exchange(scope, receive, send)
+    await receive()
+    if (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0] != PATH:
+        await _deny(send, exchange, 404)
+        return
+    try:
+        exchange.grant = desk.gate.grant(exchange.header(b"authorization"))
+        check_role(exchange.grant, _PUBLISHER, None)
+    except RestanteError as error:
+        await _deny(send, exchange, status_of(error.code))
+        return
+    await send({"type": "websocket.accept", "headers": [(CORRELATION_ID, exchange.correlation_id.encode())]})
+    await _Pipeline(desk, exchange, receive, send).run()
+
+
+async def _deny(send: Send, exchange: Exchange, status: int) -> None:
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": status,
+            "headers": [(CORRELATION_ID, exchange.correlation_id.encode())],
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
+class _Pipeline:
+    def __init__(self, desk: Desk, exchange: Exchange, receive: Receive, send: Send) -> None:
+        self._desk = desk
+        self._grant: Grant = exchange.grant
+        self._correlation_id = exchange.correlation_id
+        self._receive = receive
+        self._send = send
+        self._room = asyncio.Semaphore(PIPELINE_FRAMES_MAX)
+        self._answers: set[asyncio.Task[None]] = set()
+        self._barrier: asyncio.Task[None] | None = None
+        """A large publish that the next frame has to wait for."""
+
+    async def run(self) -> None:
+        drained = asyncio.ensure_future(self._desk.draining.wait())
+        try:
+            while not drained.done():
+                event = await self._next(drained)
+                if event is None:
+                    break
+                await self._take(event)
+            await self._finish()
+        except ClientGone:
+            pass
+        finally:
+            drained.cancel()
+            for task in self._answers:
+                task.cancel()
+
+    async def _next(self, drained: asyncio.Future[Literal[True]]) -> str | bytes | None:
+        """The next frame; None when the hub is closing."""
+        await self._room.acquire()
+        frame = asyncio.ensure_future(self._receive())
+        await asyncio.wait((frame, drained), return_when=asyncio.FIRST_COMPLETED)
+        if not frame.done():
+            frame.cancel()
+            return None
+        event = frame.result()
+        if event["type"] == "websocket.disconnect":
+            raise ClientGone
+        found = event.get("text")
+        return event["bytes"] if found is None else found  # type: ignore[no-any-return]
+
+    async def _finish(self) -> None:
+        if self._answers:
+            await asyncio.gather(*self._answers, return_exceptions=True)
+        await self._send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The hub is shutting down."})
+
+    async def _take(self, data: str | bytes) -> None:
+        """Put one frame into the queue; its answer is sent when it has been committed."""
+        number: int | None = None
+        try:
+            frame = await self._here_or_in_a_thread(data, decode_frame, data)
+            number = frame.header.number
+            _check_header(frame.header)
+            sent = await self._here_or_in_a_thread(data, frame.messages)
+            check_origins(self._grant, sent)
+        except RestanteError as error:
+            await self._refuse(number, error)
+            return
+        # The one before was read while this one was being prepared.
+        if self._barrier is not None:
+            await asyncio.wait((self._barrier,))
+        partition = None if frame.header.partition is UNSET else frame.header.partition
+        task = asyncio.ensure_future(self._publish(number, sent, partition))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        small = not isinstance(sent, pa.Table) and len(sent) <= SMALL_SEND_MESSAGES_MAX
+        self._barrier = None if small and not self._desk.hub.crowded else task
+        await asyncio.sleep(0)  # so that it is in the queue before the next one
+
+    async def _here_or_in_a_thread(
+        self, data: str | bytes, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if len(data) <= SMALL_BODY_BYTES:
+            return function(*args, **kwargs)
+        return await self._desk.link.thread(function, *args, **kwargs)
+
+    async def _publish(self, number: int, sent: Sequence[Message] | pa.Table, partition: int | None) -> None:
+        started = time.perf_counter()
+        try:
+            receipt = await self._desk.link.publish(sent, partition=partition)
+        except RestanteError as error:
+            await self._refuse(number, error)
+            return
+        count(self._desk, receipt, time.perf_counter() - started)
+        await self._put(encode_receipt(number, receipt))
+
+    async def _refuse(self, number: int | None, error: RestanteError) -> None:
+        await self._put(encode_problem(number, problem_of(error, correlation_id=self._correlation_id)))
+
+    async def _put(self, text: str) -> None:
+        self._room.release()
+        await self._send({"type": "websocket.send", "text": text})
+
+
+def _check_header(header: FrameHeader) -> None:
+    for name, value in (("producer", header.producer), ("batch", header.batch)):
+        if value is not UNSET:
+            raise InvalidRequest(f"{name} is not understood by this hub: leave it out.")

@@ -1,0 +1,74 @@
+"""How much may be under way at once: beyond it, callers are asked to come back, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from restante.errors import Overloaded
+from restante.settings import ServerSettings
+
+RETRY_AFTER_SECONDS = 1
+
+
+class Room:
+    """Counts what is under way; used from the event loop only."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self.publishes = 0
+        self.publish_bytes = 0
+        self.reads = 0
+        self.refused = 0
+
+    @contextmanager
+    def publish(self) -> Iterator[Parcel]:
+        """Room for one publish; its bytes are taken as they come."""
+        if self.publishes >= self._settings.publishes_waiting_max:
+            raise self._overloaded(f"{self.publishes} publishes are waiting already")
+        self.publishes += 1
+        parcel = Parcel(self)
+        try:
+            yield parcel
+        finally:
+            self.publishes -= 1
+            self.publish_bytes -= parcel.bytes
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """Room for one look into a mailbox."""
+        if self.reads >= self._settings.reads_waiting_max:
+            raise self._overloaded(f"{self.reads} requests are reading or waiting to read")
+        self.reads += 1
+        try:
+            yield
+        finally:
+            self.reads -= 1
+
+    def take(self, count: int) -> None:
+        bound = self._settings.publish_bytes_in_flight_max
+        # The first always fits, else a body larger than the bound could never be sent.
+        if self.publish_bytes and self.publish_bytes + count > bound:
+            raise self._overloaded(f"{self.publish_bytes} bytes of {bound} are being published")
+        self.publish_bytes += count
+
+    def _overloaded(self, why: str) -> Overloaded:
+        self.refused += 1
+        return Overloaded(
+            f"The hub is busy: {why}. Try again in {RETRY_AFTER_SECONDS} s.", retry_after=RETRY_AFTER_SECONDS
+        )
+
+
+class Parcel:
+    """The bytes that one publish takes."""
+
+    __slots__ = ("_room", "bytes")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.bytes = 0
+
+    def grow_to(self, count: int) -> None:
+        if count > self.bytes:
+            self._room.take(count - self.bytes)
+            self.bytes = count

@@ -1,0 +1,97 @@
+"""Health with reasons, and metrics."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from restante.limits import DISK_FREE_BYTES_MIN, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
+from restante.model.access import Role
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.routing import ANYBODY, Handler, Route
+
+Probe = Callable[[Desk], str | None]
+"""Gives the reason why something is not well, or None."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    status: str
+    duration_ms: float
+    reason: str | None = None
+
+
+def _commits(desk: Desk) -> str | None:
+    if not desk.hub.core.committer.alive:
+        return "The hub no longer commits. Its log says why; start it again."
+    recent = list(desk.metrics.publish_seconds)
+    if recent and statistics.median(recent) > PUBLISH_SECONDS_HEALTHY:
+        return f"Half of the latest publishes took more than {statistics.median(recent):.1f} s. Is the disk slow?"
+    return None
+
+
+def _disk(desk: Desk) -> str | None:
+    if desk.folder is None:
+        return None
+    free = shutil.disk_usage(desk.folder).free
+    if free >= DISK_FREE_BYTES_MIN:
+        return None
+    return f"Only {free:,} bytes are free for the data folder; at least {DISK_FREE_BYTES_MIN:,} are wanted."
+
+
+def _filing(desk: Desk) -> str | None:
+    most = max((status.unfiled, status.partition) for status in desk.hub.partitions())
+    if most[0] <= UNFILED_RUNS_MAX:
+        return None
+    return f"Partition {most[1]} has {most[0]} unfiled runs: publishers have to wait for the filing."
+
+
+def _accepting(desk: Desk) -> str | None:
+    return "The hub is shutting down." if desk.draining.is_set() else None
+
+
+def _started(desk: Desk) -> str | None:
+    return None if desk.hub.partitions() else "The hub has no partitions yet."
+
+
+_LIVE: dict[str, Probe] = {"commits": _commits}
+_READY: dict[str, Probe] = {"accepting": _accepting, "commits": _commits, "disk": _disk, "filing": _filing}
+_STARTED: dict[str, Probe] = {"started": _started}
+
+
+def examined(desk: Desk, probes: Iterable[tuple[str, Probe]]) -> tuple[int, dict[str, object]]:
+    checks = []
+    for name, probe in probes:
+        began = time.perf_counter()
+        reason = probe(desk)
+        spent = round((time.perf_counter() - began) * 1_000, 3)
+        checks.append(Check(name=name, status="fail" if reason else "pass", duration_ms=spent, reason=reason))
+    failed = any(check.reason for check in checks)
+    return 503 if failed else 200, {"status": "fail" if failed else "pass", "checks": checks}
+
+
+def _health(probes: dict[str, Probe]) -> Handler:
+    async def handle(desk: Desk, exchange: Exchange) -> None:
+        status, answer = examined(desk, probes.items())
+        await exchange.json(status, answer, headers=[(b"cache-control", b"no-store")])
+
+    return handle
+
+
+async def metrics(desk: Desk, exchange: Exchange) -> None:
+    text = await desk.link.thread(desk.metrics.text)
+    await exchange.answer(200, text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+ROUTES = (
+    Route("GET", "/livez", _health(_LIVE), ANYBODY),
+    Route("GET", "/readyz", _health(_READY), ANYBODY),
+    Route("GET", "/startupz", _health(_STARTED), ANYBODY),
+    Route("GET", "/healthz", _health(_STARTED | _LIVE | _READY), ANYBODY),
+    Route("GET", "/metrics", metrics, frozenset({Role.READER})),
+)

@@ -1,0 +1,114 @@
+"""A recipient's messages: history, one of them, and what an operator may do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from restante.errors import InvalidRequest
+from restante.hub.hub import Hub
+from restante.limits import REQUEST_BYTES_MAX
+from restante.model.access import Role
+from restante.model.changes import Buffer
+from restante.model.message import State
+from restante.server.bodies import read_body, send_pieces
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.routing import Handler, Route
+from restante.wire import media
+from restante.wire.outgoing import arrow_stream, message_json, page_json
+
+SMALL_PAGE_BYTES = 64 * 1024
+_OFFERED = (media.JSON, media.ARROW)
+
+
+class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to purge; everything that waits, if nothing is said."""
+
+    origin: str | None = None
+    kind: str | None = None
+    before: datetime | None = None
+    dry_run: bool = False
+
+
+async def history(desk: Desk, exchange: Exchange) -> None:
+    kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    table, following = await desk.read(
+        desk.hub.history_table,
+        exchange.place["recipient"],
+        after=exchange.integer("after"),
+        before=exchange.integer("before"),
+        state=_state(exchange.text("state")),
+        limit=exchange.integer("limit"),
+    )
+    headers = [] if following is None else [(b"restante-next", b"%d" % following)]
+    pieces = arrow_stream(table) if kind == media.ARROW else page_json(table, following)
+    small = table.nbytes <= SMALL_PAGE_BYTES
+    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
+
+
+def _state(text: str | None) -> State | None:
+    try:
+        return None if text is None else State(text)
+    except ValueError as error:
+        known = ", ".join(state.value for state in State)
+        raise InvalidRequest(f"state must be one of {known}, not {text!r}.", parameter="state") from error
+
+
+async def find(desk: Desk, exchange: Exchange) -> None:
+    kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    table = await desk.read(desk.hub.find_table, exchange.place["recipient"], exchange.place["id"])
+    pieces = arrow_stream(table) if kind == media.ARROW else iter([message_json(table)])
+    await send_pieces(desk, exchange, pieces, media_type=kind, small=table.nbytes <= SMALL_PAGE_BYTES)
+
+
+def _on_message(act: Callable[[Hub, str, str], None]) -> Handler:
+    async def handle(desk: Desk, exchange: Exchange) -> None:
+        await desk.read(act, desk.hub, exchange.place["recipient"], exchange.place["id"])
+        await exchange.answer(204)
+
+    return handle
+
+
+async def purge(desk: Desk, exchange: Exchange) -> None:
+    body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
+    asked = parsed(body, PurgeBody) if body else PurgeBody()
+    count = await desk.read(
+        desk.hub.purge,
+        exchange.place["recipient"],
+        origin=asked.origin,
+        kind=asked.kind,
+        before=asked.before,
+        dry_run=asked.dry_run,
+    )
+    await exchange.json(200, {"messages": count})
+
+
+async def erase(desk: Desk, exchange: Exchange) -> None:
+    count = await desk.read(desk.hub.erase, exchange.place["recipient"], dry_run=exchange.flag("dry_run"))
+    await exchange.json(200, {"messages": count})
+
+
+def parsed(body: Buffer, kind: type[PurgeBody]) -> PurgeBody:
+    """A JSON body; what is wrong with it is named."""
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"The body cannot be read: {error}.") from error
+
+
+_RECIPIENT = frozenset({Role.RECIPIENT})
+_OPERATOR = frozenset({Role.OPERATOR})
+_MESSAGES = "/v1/recipients/{recipient}/messages"
+
+ROUTES = (
+    Route("GET", _MESSAGES, history, _RECIPIENT, frozenset({"after", "before", "state", "limit"})),
+    Route("GET", _MESSAGES + "/{id}", find, _RECIPIENT),
+    Route("DELETE", _MESSAGES + "/{id}", _on_message(Hub.withdraw), _OPERATOR),
+    Route("POST", _MESSAGES + "/{id}/set-aside", _on_message(Hub.set_aside), _OPERATOR),
+    Route("POST", _MESSAGES + "/{id}/release", _on_message(Hub.release), _OPERATOR),
+    Route("POST", "/v1/recipients/{recipient}/purge", purge, _OPERATOR),
+    Route("DELETE", "/v1/recipients/{recipient}", erase, _OPERATOR, frozenset({"dry_run"})),
+)

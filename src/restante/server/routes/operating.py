@@ -1,0 +1,43 @@
+"""For operators: filing, expiry and retention now, and a backup of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from restante.hub.hub import Hub
+from restante.model.access import Role
+from restante.server.bodies import stream
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.routing import Handler, Route
+
+
+def _now(work: Callable[[Hub], int]) -> Handler:
+    async def handle(desk: Desk, exchange: Exchange) -> None:
+        await exchange.json(200, {"count": await desk.read(work, desk.hub)})
+
+    return handle
+
+
+async def backup(desk: Desk, exchange: Exchange) -> None:
+    """Everything as of one moment, as a tar archive; publishing goes on meanwhile."""
+    archive = await desk.read(desk.hub.backup)
+    headers = [
+        (b"content-length", b"%d" % archive.size_bytes),
+        (b"content-disposition", b'attachment; filename="restante-backup.tar"'),
+        (b"cache-control", b"no-store"),
+    ]
+    try:
+        await stream(desk, exchange, iter(archive), media_type="application/x-tar", headers=headers)
+    finally:
+        await desk.link.thread(archive.close)
+
+
+_OPERATOR = frozenset({Role.OPERATOR})
+
+ROUTES = (
+    Route("POST", "/v1/maintenance/file", _now(Hub.file), _OPERATOR),
+    Route("POST", "/v1/maintenance/expire", _now(Hub.expire), _OPERATOR),
+    Route("POST", "/v1/maintenance/retain", _now(Hub.retain), _OPERATOR),
+    Route("GET", "/v1/backup", backup, _OPERATOR),
+)

@@ -1,0 +1,54 @@
+"""Partitions: how far each has come, and where a recipient lives."""
+
+from __future__ import annotations
+
+import msgspec
+
+from restante.errors import InvalidRequest, PartitionUnknown
+from restante.limits import PAGE_DEFAULT, PAGE_MAX
+from restante.model.access import Role
+from restante.model.answers import PartitionStatus
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.routes.publishing import partition_number
+from restante.server.routing import Route
+
+
+async def partitions(desk: Desk, exchange: Exchange) -> None:
+    limit, after = exchange.integer("limit"), exchange.integer("after")
+    size = min(PAGE_DEFAULT if limit is None else limit, PAGE_MAX)
+    if size < 1:
+        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    start = 0 if after is None else after + 1
+    if start < 0:
+        raise InvalidRequest(f"after must be the next of an earlier page, not {after}.", parameter="after")
+    found = desk.hub.partitions()
+    page = found[start : start + size]
+    following = str(page[-1].partition) if page and start + size < len(found) else None
+    await exchange.json(200, {"partitions": [_shown(desk, status) for status in page], "next": following})
+
+
+async def partition(desk: Desk, exchange: Exchange) -> None:
+    number = partition_number(exchange.place["partition"])
+    found = desk.hub.partitions()
+    if number >= len(found):
+        raise PartitionUnknown(f"There is no partition {number}: they go from 0 to {len(found) - 1}.")
+    await exchange.json(200, _shown(desk, found[number]))
+
+
+async def partition_of(desk: Desk, exchange: Exchange) -> None:
+    number = desk.hub.partition_of(exchange.place["recipient"])
+    await exchange.json(200, {"partition": number, "owner": desk.url})
+
+
+def _shown(desk: Desk, status: PartitionStatus) -> dict[str, object]:
+    return msgspec.structs.asdict(status) | {"owner": desk.url}
+
+
+_LOOKING = frozenset({Role.PUBLISHER, Role.READER})
+
+ROUTES = (
+    Route("GET", "/v1/partitions", partitions, _LOOKING, frozenset({"limit", "after"})),
+    Route("GET", "/v1/partitions/{partition}", partition, _LOOKING),
+    Route("GET", "/v1/recipients/{recipient}/partition", partition_of, _LOOKING | {Role.RECIPIENT}),
+)

@@ -1,0 +1,83 @@
+"""Publishing: messages by any body type, routed or to one partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from restante.errors import InvalidRequest, PartitionUnknown
+from restante.model.access import Grant, Role
+from restante.model.answers import Receipt
+from restante.model.changes import Buffer
+from restante.server.bodies import read_body
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.origin_access import check_origins
+from restante.server.routing import Route
+from restante.wire.incoming import decode_messages
+
+SMALL_BODY_BYTES = 32 * 1024
+"""Bodies up to this size are read in the event loop; larger ones would hold up the others."""
+_LATER = (b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch")
+
+
+async def publish(desk: Desk, exchange: Exchange) -> None:
+    await _publish(desk, exchange, None)
+
+
+async def publish_parcel(desk: Desk, exchange: Exchange) -> None:
+    await _publish(desk, exchange, partition_number(exchange.place["partition"]))
+
+
+def partition_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise PartitionUnknown(f"A partition is a number, not {text!r}. GET /v1/partitions lists them.")
+    return int(text)
+
+
+async def _publish(desk: Desk, exchange: Exchange, partition: int | None) -> None:
+    for name in _LATER:
+        if exchange.header(name) is not None:
+            raise InvalidRequest(f"The header {name.decode()} is not understood by this hub: leave it out.")
+    started = time.perf_counter()
+    with desk.room.publish() as parcel:
+        body = await read_body(desk, exchange, parcel)
+        content_type = exchange.header(b"content-type")
+        headers = exchange.headers() if exchange.header(b"ce-specversion") is not None else {}
+        if len(body) <= SMALL_BODY_BYTES:
+            sent = decode_messages(body, content_type=content_type, headers=headers)
+            check_origins(exchange.grant, sent)
+            receipt = await desk.link.publish(sent, partition=partition)
+        else:
+            receipt = await desk.link.thread(
+                _publish_large, desk, exchange.grant, body, content_type, headers, partition
+            )
+    count(desk, receipt, time.perf_counter() - started)
+    await exchange.json(201, receipt)
+
+
+def _publish_large(
+    desk: Desk,
+    grant: Grant,
+    body: Buffer,
+    content_type: str | None,
+    headers: Mapping[str, str],
+    partition: int | None,
+) -> Receipt:
+    sent = decode_messages(body, content_type=content_type, headers=headers)
+    check_origins(grant, sent)
+    return desk.hub.publish(sent, partition=partition)
+
+
+def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
+    desk.metrics.accepted.inc(receipt.accepted)
+    desk.metrics.duplicates.inc(receipt.duplicates)
+    desk.metrics.publish_seconds.append(seconds)
+
+
+_PUBLISHER = frozenset({Role.PUBLISHER})
+
+ROUTES = (
+    Route("POST", "/v1/messages", publish, _PUBLISHER),
+    Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER),
+)

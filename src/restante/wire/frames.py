@@ -1,0 +1,139 @@
+"""The frames of a pipelined link: sends with numbers one way, answers with the same numbers the other.
+
+A text frame is JSON with its messages inside. A binary frame is the length of such JSON in four bytes, the JSON
+without messages, and an Arrow stream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET, Raw, UnsetType
+
+from restante.errors import InvalidRequest, RestanteError
+from restante.limits import FRAME_HEADER_BYTES_MAX
+from restante.model.answers import PartitionReceipt, Receipt
+from restante.model.message import Message
+from restante.wire.incoming_arrow import decode_arrow
+from restante.wire.incoming_json import messages_of_json
+from restante.wire.json_values import Body, read_json, utf8_body
+from restante.wire.media import ARROW, JSON
+from restante.wire.problems import error_of
+
+_LENGTH = struct.Struct(">I")
+
+
+class ProducerNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The numbers of a producer that sends a parcel."""
+
+    group: str
+    owner_level: int
+    published_sequence: int
+
+
+class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a frame says beside its messages. The number is the client's own, and comes back with the answer."""
+
+    number: int
+    partition: int | UnsetType = UNSET
+    producer: ProducerNumbers | UnsetType = UNSET
+    batch: str | UnsetType = UNSET
+
+
+class SendFrame(msgspec.Struct, frozen=True):
+    """A frame whose header was read; its messages are read apart, for their faults are answered by its number."""
+
+    header: FrameHeader
+    content: Raw | memoryview
+    """The messages: a JSON array, or an Arrow stream."""
+
+    def messages(self) -> Sequence[Message] | pa.Table:
+        if isinstance(self.content, Raw):
+            return messages_of_json(self.content)
+        return decode_arrow(self.content)
+
+
+class _TextFrame(FrameHeader, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    messages: Raw
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """As a client reads it: what a later hub adds is passed over."""
+
+    number: int
+    accepted: int = 0
+    duplicates: int = 0
+    partitions: tuple[PartitionReceipt, ...] | UnsetType = UNSET
+    problem: dict[str, object] | UnsetType = UNSET
+
+
+_header_decoder = msgspec.json.Decoder(FrameHeader)
+_text_decoder = msgspec.json.Decoder(_TextFrame)
+_answer_decoder = msgspec.json.Decoder(_Answer)
+_encoder = msgspec.json.Encoder()
+
+
+def decode_frame(frame: str | Body) -> SendFrame:
+    """What a client sent: text as `str`, binary as bytes."""
+    if isinstance(frame, str):
+        return _decode_text(frame)
+    content = memoryview(frame)
+    if len(content) < _LENGTH.size:
+        raise InvalidRequest("the frame is cut off: a binary frame begins with a length of four bytes")
+    (length,) = _LENGTH.unpack_from(content)
+    start = _LENGTH.size + length
+    if length > FRAME_HEADER_BYTES_MAX:
+        raise InvalidRequest(f"the frame's JSON has {length} bytes: at most {FRAME_HEADER_BYTES_MAX} are allowed")
+    if start > len(content):
+        raise InvalidRequest("the frame is cut off: it is shorter than the length at its beginning")
+    header = read_json(_header_decoder, utf8_body(content[_LENGTH.size : start]), what="the frame's JSON")
+    return SendFrame(header, content[start:])
+
+
+def encode_frame(header: FrameHeader, *, content_type: str, body: bytes) -> str | bytes:
+    """A frame out of what `encode_publish` made."""
+    head = _encoder.encode(header)
+    if content_type == JSON:
+        # The body is an object with the messages, so the header's fields go in front of its own.
+        return (head[:-1] + b"," + body[1:]).decode()
+    assert content_type == ARROW, content_type
+    return b"".join((_LENGTH.pack(len(head)), head, body))
+
+
+def encode_receipt(number: int, receipt: Receipt) -> str:
+    """The answer to a frame that was stored."""
+    return _encoder.encode({"number": number, **msgspec.structs.asdict(receipt)}).decode()
+
+
+def encode_problem(number: int | None, problem: Mapping[str, object]) -> str:
+    """The answer to a frame that was refused; without a number if the frame had none that could be read."""
+    numbered = {} if number is None else {"number": number}
+    return _encoder.encode({**numbered, "problem": problem}).decode()
+
+
+def decode_answer(frame: str | bytes) -> tuple[int, Receipt | RestanteError]:
+    """The number of a frame, and what became of it."""
+    content = _encoded(frame) if isinstance(frame, str) else frame
+    answer = read_json(_answer_decoder, content, what="the hub's answer")
+    if answer.problem is not UNSET:
+        return answer.number, error_of(answer.problem)
+    if answer.partitions is UNSET:
+        raise InvalidRequest("the hub's answer has not the right shape: it tells neither a receipt nor a problem")
+    receipt = Receipt(accepted=answer.accepted, duplicates=answer.duplicates, partitions=answer.partitions)
+    return answer.number, receipt
+
+
+def _decode_text(frame: str) -> SendFrame:
+    found = read_json(_text_decoder, _encoded(frame), what="the frame")
+    header = FrameHeader(number=found.number, partition=found.partition, producer=found.producer, batch=found.batch)
+    return SendFrame(header, found.messages)
+
+
+def _encoded(frame: str) -> bytes:
+    try:
+        return frame.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("the frame is not valid Unicode text") from error

@@ -1,0 +1,176 @@
+"""Messages as JSON, made from columns with Arrow's string functions: no value becomes a Python object on its way.
+
+For each field there is a function that gives the text of some rows, like `,"kind":"letter"`: one text if all rows say
+the same, else a column. The texts of a row, one after another, are the message. The functions look at the distinct
+values of a column once; what needs escaping is escaped there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.limits import ANSWER_BYTES_TARGET, ANSWER_ROWS_MAX
+from restante.model import media_types
+from restante.model.arrow import (
+    Column,
+    bytes_of,
+    column_of,
+    content_of,
+    nulls_of,
+    offsets_of,
+    strings,
+    strings_of,
+    words_of,
+)
+from restante.model.properties import encode_properties, joined, json_texts
+from restante.model.texts import Texts
+from restante.model.uuids import uuid_column
+from restante.model.validation import Faults
+from restante.wire.base64_columns import base64_texts
+
+Text = str | Column
+"""One text for all rows, or one for each."""
+Writer = Callable[[slice], Sequence[Text]]
+"""The texts of one field for some rows, to be put one after another."""
+
+
+def column(table: pa.Table, name: str) -> Column:
+    found: Column = table.column(name)
+    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
+    """The rows as JSON objects with commas between them, some thousand at a time."""
+    first = True
+    for rows in _slices(column(table, "data")):
+        content = bytes_of(_lines(rows, writers))
+        yield content[1:].tobytes() if first else content.tobytes()
+        first = False
+
+
+def _slices(data: Column) -> Iterator[slice]:
+    """Rows that are made at a time: not too many, nor too much data."""
+    ends = offsets_of(data)
+    start, n = 0, len(data)
+    while start < n:
+        reach = int(np.searchsorted(ends, ends[start] + ANSWER_BYTES_TARGET, side="right")) - 1
+        stop = min(n, start + ANSWER_ROWS_MAX, max(reach, start + 1))
+        yield slice(start, stop)
+        start = stop
+
+
+def _lines(rows: slice, writers: Sequence[Writer]) -> Column:
+    """Each row with a comma before it. Texts that are the same for all rows are put together first."""
+    parts: list[Text] = [",{"]
+    for writer in writers:
+        for text in writer(rows):
+            if isinstance(text, str) and isinstance(parts[-1], str):
+                parts[-1] += text
+            else:
+                parts.append(text)
+    return joined(*parts, "}", "")
+
+
+def same(text: str) -> Writer:
+    return lambda _rows: (text,)
+
+
+def id_writer(table: pa.Table) -> Writer:
+    """The first field of each message."""
+    words = words_of(column(table, "id"))
+    return lambda rows: ('"id":"', uuid_column(words[rows]), '"')
+
+
+def text_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+    texts = Texts.encode(column(table, name))
+    values = joined(f',"{key}":', json_texts(texts.values), "") if len(texts) else texts.values
+    if len(values) == 1:
+        return same(values[0].as_py())
+    return lambda rows: (values.take(column_of(texts.codes[rows])),)
+
+
+def number_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+    values = column(table, name)
+    least, most = pc.min(values).as_py(), pc.max(values).as_py()
+    if least == most:
+        return same(f',"{key}":{msgspec.json.encode(least).decode()}')
+    return lambda rows: (f',"{key}":', values[rows].cast(pa.string()))
+
+
+def time_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+    """RFC 3339 in UTC with microseconds; nothing where there is no time."""
+    times = column(table, name)
+    if times.null_count == len(times):
+        return same("")
+    # Often all were published together.
+    distinct = times.null_count or pc.min(times) != pc.max(times)
+    if not distinct:
+        return same(_time_texts(times[:1], key)[0].as_py())
+    return lambda rows: (_time_texts(times[rows], key),)
+
+
+def _time_texts(times: Column, key: str) -> Column:
+    # Without its zone a time is written as it is: in UTC, and without asking for the rules of zones.
+    texts = pc.utf8_replace_slice(times.view(pa.timestamp("us")).cast(pa.string()), 10, 11, "T")
+    return joined(f',"{key}":"', texts, 'Z"', "").fill_null("")
+
+
+def properties_writer(table: pa.Table) -> Writer:
+    maps = column(table, "properties")
+    if maps.null_count == len(maps):
+        return same(',"properties":{}')
+
+    def write(rows: slice) -> Sequence[Text]:
+        some = maps[rows]
+        objects: Column = encode_properties(some, len(some), Faults()).view(pa.string())
+        empty = column_of(np.diff(offsets_of(objects)) == 0)
+        return ',"properties":', pc.if_else(empty, pa.scalar("{}"), objects)
+
+    return write
+
+
+def data_writer(table: pa.Table) -> Writer:
+    """JSON as it is, other data in base64, nothing for a claim check."""
+    data = column(table, "data")
+    types = Texts.encode(column(table, "media_type"))
+    json_types = np.array([media_types.is_json(text) for text in strings_of(types.values)], np.bool_)
+    inline = ~nulls_of(data)
+    is_json = inline & json_types[types.codes]
+    return lambda rows: _data_texts(data[rows], inline[rows], is_json[rows])
+
+
+def _data_texts(data: Column, inline: NDArray[np.bool_], is_json: NDArray[np.bool_]) -> Sequence[Text]:
+    if is_json.all():
+        return _json_data(data)
+    if not inline.any():
+        return ()
+    if inline.all() and not is_json.any():
+        return _base64_data(data)
+    is_bytes = inline & ~is_json
+    nothing = pa.array([""], pa.string())
+    kinds = [joined(*_json_data(_only(data, is_json)), ""), joined(*_base64_data(_only(data, is_bytes)), ""), nothing]
+    place = np.full(len(inline), len(data) - int((~inline).sum()), np.int64)
+    place[is_json] = np.arange(is_json.sum())
+    place[is_bytes] = is_json.sum() + np.arange(is_bytes.sum())
+    return (pa.concat_arrays(kinds).take(column_of(place)),)
+
+
+def _only(data: Column, wanted: NDArray[np.bool_]) -> Column:
+    return data.filter(column_of(wanted))
+
+
+def _json_data(data: Column) -> Sequence[Text]:
+    """The bytes of a few megabytes of rows as texts, for which smaller offsets are enough."""
+    ends = offsets_of(data)
+    start, stop = int(ends[0]), int(ends[-1])
+    return ',"data":', strings((ends - start).astype(np.int32), content_of(data)[start:stop])
+
+
+def _base64_data(data: Column) -> Sequence[Text]:
+    return ',"data_base64":"', base64_texts(data), '"'

@@ -1,0 +1,83 @@
+"""The media types of bodies, what a Content-Type says, and the choice of an answer's type by Accept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from restante.errors import NotAcceptable, UnsupportedMediaType
+from restante.model import media_types
+
+JSON = media_types.JSON
+CLOUDEVENT = "application/cloudevents+json"
+CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
+ARROW = "application/vnd.apache.arrow.stream"
+PROBLEM = "application/problem+json"
+
+BODIES = (JSON, CLOUDEVENT, CLOUDEVENTS_BATCH, ARROW)
+"""What messages may be published in."""
+
+_charset = re.compile(r';\s*charset\s*=\s*"?([^";\s]*)', re.IGNORECASE)
+_quality = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+
+
+def essence(content_type: str) -> str:
+    """The type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def body_type(content_type: str | None) -> str:
+    """Which of `BODIES` a Content-Type names. Texts are UTF-8, so another charset is refused."""
+    allowed = f"send one of {', '.join(BODIES)}"
+    if content_type is None or not content_type.strip():
+        raise UnsupportedMediaType(f"the Content-Type is missing: {allowed}")
+    found = essence(content_type)
+    if found not in BODIES:
+        raise UnsupportedMediaType(f"a body of type {found!r} is not understood: {allowed}")
+    charset = _charset.search(content_type)
+    if charset is not None and charset[1].lower() not in {"utf-8", "utf8", "us-ascii"}:
+        raise UnsupportedMediaType(f"the charset {charset[1]!r} is not understood: send UTF-8")
+    return found
+
+
+def negotiate(accept: str | None, offered: Sequence[str]) -> str:
+    """The offered type that the caller likes best, the first of equals; without wishes the first of all."""
+    if accept is None or not accept.strip():
+        return offered[0]
+    ranges = dict(_weighted(accept))
+    qualities = [_quality_of(kind, ranges) for kind in offered]
+    best = max(qualities)
+    if best <= 0:
+        raise NotAcceptable(f"no answer of type {accept.strip()!r} can be given: accept one of {', '.join(offered)}")
+    return offered[qualities.index(best)]
+
+
+def _quality_of(kind: str, ranges: dict[str, float]) -> float:
+    """How much a type is wished for: the most specific range that covers it counts."""
+    main = kind.partition("/")[0]
+    for candidate in (kind, f"{main}/*", "*/*"):
+        if candidate in ranges:
+            return ranges[candidate]
+    return 0.0
+
+
+def _weighted(header: str) -> Iterator[tuple[str, float]]:
+    """The names of an Accept header or one like it, in lower case, each with its quality."""
+    for part in header.split(","):
+        name, *parameters = part.split(";")
+        if name.strip():
+            yield name.strip().lower(), _stated_quality(parameters)
+
+
+def _stated_quality(parameters: Sequence[str]) -> float:
+    """What `q` says; 1 if it is not there, 0 if it makes no sense."""
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            return float(value.strip()) if _quality.fullmatch(value.strip()) else 0.0
+    return 1.0
+
+
+def weighted_names(header: str) -> dict[str, float]:
+    """The names of a header such as Accept-Encoding, in lower case, with their quality."""
+    return dict(_weighted(header))

@@ -1,0 +1,123 @@
+"""What the hub gives out, as bytes, piece by piece: bundles, lists of messages, Arrow streams.
+
+Tables follow `restante.model.outtake.MESSAGE_SCHEMA`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
+import pyarrow as pa
+from pyarrow import ipc
+
+from restante.limits import ANSWER_BYTES_TARGET
+from restante.model.answers import BundleAnswer
+from restante.wire.json_columns import (
+    Writer,
+    data_writer,
+    id_writer,
+    number_writer,
+    properties_writer,
+    rows_json,
+    text_writer,
+    time_writer,
+)
+from restante.wire.outgoing_cloudevents import event_writers
+from restante.wire.sink import Sink
+
+
+def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
+    head = msgspec.json.encode(
+        {
+            "bundle_id": answer.bundle_id,
+            "origin": answer.origin,
+            "kind": answer.kind,
+            "document_types": answer.document_types,
+        }
+    )
+    return _framed(head[:-1] + b',"messages":[', _messages(answer.table), b"]}")
+
+
+def bundle_cloudevents(answer: BundleAnswer) -> Iterator[bytes]:
+    """The messages of a bundle as a batch of CloudEvents."""
+    rows = rows_json(answer.table, event_writers(answer.table)) if answer.table.num_rows else iter(())
+    return _framed(b"[", rows, b"]")
+
+
+def messages_json(table: pa.Table) -> Iterator[bytes]:
+    """A JSON array."""
+    return _framed(b"[", _messages(table), b"]")
+
+
+def page_json(table: pa.Table, next: int | None) -> Iterator[bytes]:
+    """A page of history, and where the next one begins."""
+    return _framed(b'{"messages":[', _messages(table), b'],"next":' + msgspec.json.encode(next) + b"}")
+
+
+def message_json(table: pa.Table) -> bytes:
+    """The first row."""
+    return b"".join(_messages(table.slice(0, 1)))
+
+
+def arrow_stream(table: pa.Table) -> Iterator[bytes]:
+    """An Arrow IPC stream, some megabytes of batches at a time."""
+    sink = Sink()
+    # The writer sees the sink as any Python file.
+    with ipc.new_stream(cast("pa.NativeFile", sink), table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=_rows_at_a_time(table)):
+            writer.write_batch(batch)
+            yield from sink.taken()
+    yield from sink.taken()
+
+
+def _rows_at_a_time(table: pa.Table) -> int:
+    pieces = -(-table.nbytes // (4 * ANSWER_BYTES_TARGET))
+    return max(1, table.num_rows // max(1, pieces))
+
+
+def _messages(table: pa.Table) -> Iterator[bytes]:
+    return rows_json(table, _message_writers(table)) if table.num_rows else iter(())
+
+
+def _message_writers(table: pa.Table) -> list[Writer]:
+    return [
+        id_writer(table),
+        text_writer(table, "recipient", key="recipient"),
+        text_writer(table, "origin", key="origin"),
+        text_writer(table, "kind", key="kind"),
+        text_writer(table, "document_type", key="document_type"),
+        number_writer(table, "weight", key="weight"),
+        number_writer(table, "bundleable", key="bundleable"),
+        text_writer(table, "media_type", key="media_type"),
+        properties_writer(table),
+        time_writer(table, "expires_at", key="expires_at"),
+        number_writer(table, "sequence_number", key="sequence_number"),
+        time_writer(table, "published_at", key="published_at"),
+        time_writer(table, "collected_at", key="collected_at"),
+        text_writer(table, "state", key="state"),
+        data_writer(table),
+    ]
+
+
+def _framed(head: bytes, rows: Iterator[bytes], tail: bytes) -> Iterator[bytes]:
+    """The rows between head and tail, which go with the first and the last of them: a small answer is one piece."""
+    held = head
+    for piece in rows:
+        if held is not head:
+            yield held
+            held = piece
+        else:
+            held = head + piece
+    yield held + tail
+
+
+__all__ = [
+    "arrow_stream",
+    "bundle_cloudevents",
+    "bundle_json",
+    "message_json",
+    "messages_json",
+    "page_json",
+]

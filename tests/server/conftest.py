@@ -1,0 +1,38 @@
+"""A hub served on a free port, for each test or shared by a module, and wires to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from restante.server.serving import Running, start
+from tests.server.wire import Wire
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with start(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def wire(running: Running) -> Iterator[Wire]:
+    wire = Wire(running.url)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def new_wire(running: Running) -> Iterator[Callable[..., Wire]]:
+    """Makes further connections, closed at the end."""
+    wires: list[Wire] = []
+
+    def make(token: str | None = None) -> Wire:
+        wires.append(Wire(running.url, token=token))
+        return wires[-1]
+
+    yield make
+    for wire in wires:
+        wire.close()

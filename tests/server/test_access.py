@@ -1,0 +1,191 @@
+"""Who may do what: every route for every role, tokens that are wrong, and addresses that need them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from restante.errors import InvalidSettings
+from restante.model.access import Role
+from restante.server.app import ROUTES
+from restante.server.serving import Running, Service, start
+from restante.server.tokens import TokenFile
+from restante.settings import ServerSettings, Settings
+from tests.server.wire import Wire
+
+ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
+
+NOBODY, EVERYBODY = "", "porx"
+"""Letters: p publisher, o operator, r reader, x recipient."""
+ALLOWED = {
+    "POST /v1/messages": "po",
+    "POST /v1/partitions/{partition}/parcels": "po",
+    "GET /v1/recipients/{recipient}/peek": "xo",
+    "DELETE /v1/recipients/{recipient}/bundles/{bundle_id}": "xo",
+    "GET /v1/recipients/{recipient}/explain": "xo",
+    "GET /v1/recipients": "o",
+    "GET /v1/recipients/{recipient}/messages": "xo",
+    "GET /v1/recipients/{recipient}/messages/{id}": "xo",
+    "DELETE /v1/recipients/{recipient}/messages/{id}": "o",
+    "POST /v1/recipients/{recipient}/messages/{id}/set-aside": "o",
+    "POST /v1/recipients/{recipient}/messages/{id}/release": "o",
+    "POST /v1/recipients/{recipient}/purge": "o",
+    "DELETE /v1/recipients/{recipient}": "o",
+    "GET /v1/partitions": "pro",
+    "GET /v1/partitions/{partition}": "pro",
+    "GET /v1/recipients/{recipient}/partition": "prxo",
+    "POST /v1/maintenance/file": "o",
+    "POST /v1/maintenance/expire": "o",
+    "POST /v1/maintenance/retain": "o",
+    "GET /v1/backup": "o",
+    "GET /metrics": "ro",
+}
+OPEN = {"GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /openapi.json", "GET /docs"}
+LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
+PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID}
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenFile:
+    return TokenFile(tmp_path_factory.mktemp("guarded") / "data" / "tokens.json")
+
+
+@pytest.fixture(scope="module")
+def secrets(tokens: TokenFile) -> dict[str, str]:
+    """A token for each role: of the origin `default` and of the recipient ada."""
+    tokens.path.parent.mkdir()
+    made = {}
+    for letter, role in LETTERS.items():
+        made[letter] = tokens.create(
+            roles=[role],
+            origins=["default"] if role is Role.PUBLISHER else None,
+            recipients=["ada"] if role is Role.RECIPIENT else None,
+        )
+    return made
+
+
+@pytest.fixture(scope="module")
+def guarded(tokens: TokenFile, secrets: dict[str, str]) -> Iterator[Running]:
+    with start(tokens.path.parent) as running:
+        yield running
+
+
+@pytest.fixture
+def call(guarded: Running) -> Iterator[Callable[[str | None], Wire]]:
+    made: list[Wire] = []
+
+    def wire(token: str | None) -> Wire:
+        made.append(Wire(guarded.url, token=token))
+        return made[-1]
+
+    yield wire
+    for one in made:
+        one.close()
+
+
+def routes() -> list[str]:
+    return [f"{route.method} {route.path}" for route in ROUTES]
+
+
+def test_the_table_of_access_has_every_route() -> None:
+    named = ALLOWED.keys() | OPEN
+    assert named - set(routes()) == set()
+    assert {route for route in set(routes()) - named if not route.startswith("GET /docs")} == set()
+
+
+@pytest.mark.parametrize("letter", EVERYBODY)
+@pytest.mark.parametrize("route", sorted(ALLOWED))
+def test_a_route_is_for_its_roles_alone(
+    call: Callable[[str | None], Wire], secrets: dict[str, str], route: str, letter: str
+) -> None:
+    method, path = route.split(" ")
+    for name, value in PLACES.items():
+        path = path.replace(name, value)
+    body: object = {"messages": []} if path.endswith(("messages", "parcels")) and method == "POST" else None
+    answer = call(secrets[letter])(method, path, body)
+    if letter in ALLOWED[route]:
+        assert answer.status not in (401, 403)
+    else:
+        assert (answer.status, answer.problem["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("route", sorted(ALLOWED))
+def test_without_a_token_every_route_but_the_open_ones_is_shut(call: Callable[[str | None], Wire], route: str) -> None:
+    method, path = route.split(" ")
+    answer = call(None)(method, path.replace("{", "").replace("}", ""))
+    assert (answer.status, answer.problem["code"]) == (401, "unauthenticated")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("route", sorted(OPEN))
+def test_health_and_documentation_are_open(call: Callable[[str | None], Wire], route: str) -> None:
+    assert call(None).get(route.split(" ")[1]).status == 200
+
+
+def test_a_publisher_sends_for_its_origins_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:
+    wire = call(secrets["p"])
+    assert wire.publish({"recipient": "ada", "data": 1}).status == 201
+    answer = wire.publish({"recipient": "ada", "data": 1}, {"recipient": "ada", "data": 1, "origin": "other"})
+    assert (answer.status, answer.problem["origin"]) == (403, "other")
+
+
+def test_a_recipient_collects_its_own_mail_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:
+    wire = call(secrets["x"])
+    assert wire.get("/v1/recipients/ada/peek").status in (200, 204)
+    for path in ("peek", "messages", "explain", f"messages/{ID}", "partition"):
+        assert wire.get(f"/v1/recipients/bob/{path}").status == 403
+
+
+def test_wrong_expired_and_revoked_tokens_are_worth_nothing(
+    call: Callable[[str | None], Wire], tokens: TokenFile, secrets: dict[str, str]
+) -> None:
+    past = datetime.now(UTC) - timedelta(days=2)
+    expired = tokens.create(roles=[Role.OPERATOR], now=past, expires_at=past + timedelta(days=1))
+    for secret in (expired, secrets["o"][:-1] + "~", "nonsense", ""):
+        answer = call(secret).get("/v1/partitions")
+        assert (answer.status, answer.problem["code"]) == (401, "unauthenticated")
+        assert secret == "" or secret not in json.dumps(answer.json())
+
+
+def test_a_revoked_token_stops_working_while_the_hub_runs(guarded: Running, tokens: TokenFile) -> None:
+    secret = tokens.create(roles=[Role.OPERATOR])
+    known = guarded.desk.gate._tokens
+    assert known is not None
+    known.listed()  # looks at the file now, not up to a second later
+    wire = Wire(guarded.url, token=secret)
+    assert wire.get("/v1/partitions").status == 200
+    tokens.revoke(secret.split("_")[1])
+    known.listed()
+    assert wire.get("/v1/partitions").status == 401
+    wire.close()
+
+
+def settings(**server: object) -> Settings:
+    return Settings(server=msgspec.convert(server, ServerSettings))
+
+
+def test_without_tokens_a_hub_is_not_served_to_other_machines(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings, match="--insecure"):
+        Service(tmp_path / "data", settings(host="0.0.0.0", port=0))
+    assert not (tmp_path / "data" / "restante.db").exists()
+
+
+def test_whoever_says_insecure_gets_it(tmp_path: Path) -> None:
+    with start(tmp_path / "data", host="0.0.0.0", insecure=True) as running:
+        port = running.url.rsplit(":", 1)[1]
+        assert Wire(f"http://127.0.0.1:{port}").get("/v1/partitions").status == 200
+
+
+def test_settings_may_ask_for_tokens_on_loopback_too(tmp_path: Path) -> None:
+    with start(tmp_path / "data", settings(access="tokens")) as running:
+        assert Wire(running.url).get("/v1/partitions").status == 401
+
+
+def test_open_access_on_a_network_needs_insecure_too(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings):
+        Service(tmp_path / "data", settings(host="0.0.0.0", port=0, access="open"))

@@ -1,0 +1,188 @@
+"""The OpenAPI document tells of every route and of nothing else, and the pages are made from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from restante.model.access import Role
+from restante.model.validation import FIELDS, READ_ONLY
+from restante.server.app import ROUTES
+from restante.server.openapi import problems
+from restante.server.openapi.document import SUBJECTS
+from restante.server.routing import Route
+from restante.server.serving import Running, start
+from restante.wire.problems import CODES, TYPE_PREFIX, status_of
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with start(tmp_path_factory.mktemp("hub")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def description(hub: Running) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{hub.url}/openapi.json", timeout=30) as answer:
+        assert answer.headers["content-type"] == "application/json"
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def _page(hub: Running, path: str) -> str:
+    with urllib.request.urlopen(hub.url + path, timeout=30) as answer:
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        return str(answer.read().decode())
+
+
+def _operation(description: dict[str, Any], route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = description["paths"][route.path][route.method.lower()]
+    return found
+
+
+def test_the_document_has_every_route_and_nothing_else(description: dict[str, Any]) -> None:
+    told = {(method.upper(), path) for path, methods in description["paths"].items() for method in methods}
+    assert told == {(route.method, route.path) for route in ROUTES}
+
+
+def test_nothing_is_described_that_is_not_served() -> None:
+    described = {(operation.method, operation.path) for subject in SUBJECTS for operation in subject.operations}
+    assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_the_document_is_openapi_3_1(description: dict[str, Any]) -> None:
+    assert description["openapi"] == "3.1.0"
+    for name, schema in description["components"]["schemas"].items():
+        assert jsonschema_rs.meta.is_valid({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}), name
+
+
+def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
+    references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(description)))
+    assert len(references) > 20
+    for reference in references:
+        found = description
+        for name in reference.split("/"):
+            found = found[name]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_roles_are_those_of_the_table(description: dict[str, Any], route: Route) -> None:
+    operation = _operation(description, route)
+    if route.roles is None:
+        assert operation["security"] == []
+        assert "401" not in operation["responses"]
+    else:
+        assert operation["security"] == [{"bearer": []}]
+        assert operation["x-roles"] == sorted(role.value for role in route.roles | {Role.OPERATOR})
+        assert {"401", "403"} <= operation["responses"].keys()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_parameters_are_those_of_the_path_and_the_table(description: dict[str, Any], route: Route) -> None:
+    parameters = _operation(description, route)["parameters"]
+    assert {one["name"] for one in parameters if one["in"] == "query"} == route.query
+    assert {one["name"] for one in parameters if one["in"] == "path"} == set(re.findall(r"{(\w+)}", route.path))
+
+
+def test_every_code_is_in_the_schema_of_problems(description: dict[str, Any]) -> None:
+    assert description["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] == list(CODES)
+
+
+def test_every_code_that_the_hub_sends_over_http_is_an_answer_of_a_route(description: dict[str, Any]) -> None:
+    told = set()
+    for answers in (
+        description["components"]["responses"],
+        *(operation["responses"] for methods in description["paths"].values() for operation in methods.values()),
+    ):
+        for status, answer in answers.items():
+            for code in answer.get("content", {}).get("application/problem+json", {}).get("examples", {}):
+                assert status_of(code) == int(status)
+                told.add(code)
+    # These stop a hub from starting, or are told otherwise: a peek answers 204 for an origin that did not deliver.
+    elsewhere = {"data_locked", "extra_missing", "format_unsupported", "invalid_settings", "origin_did_not_deliver"}
+    assert told == set(problems.ADVICE) - elsewhere
+
+
+def test_a_message_has_the_fields_of_the_model(description: dict[str, Any]) -> None:
+    schemas = description["components"]["schemas"]
+    sent = {*FIELDS, "data_base64"}
+    assert schemas["Message"]["properties"].keys() == sent
+    assert schemas["ShownMessage"]["properties"].keys() == sent | set(READ_ONLY)
+
+
+def test_every_answer_has_the_correlation_id(description: dict[str, Any]) -> None:
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            for answer in operation["responses"].values():
+                assert "Restante-Correlation-Id" in answer["headers"]
+
+
+class _Page(HTMLParser):
+    """The anchors, links and loaded things of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: set[str] = set()
+        self.tags: set[str] = set()
+        self.open: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.add(tag)
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+        assert "src" not in given
+        if anchor := given.get("id"):
+            assert anchor not in self.anchors, f"{anchor} is there twice"
+            self.anchors.add(anchor)
+        if link := given.get("href"):
+            self.links.add(link)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_pages_load_nothing_from_elsewhere_and_all_their_links_lead_somewhere(hub: Running) -> None:
+    pages = {path: _Page(_page(hub, path)) for path in ("/docs", "/docs/problems")}
+    for path, page in pages.items():
+        assert not page.tags & {"script", "link", "img", "iframe"}
+        for link in page.links:
+            target, _, anchor = link.partition("#")
+            if target != "/openapi.json":
+                assert anchor == "" or anchor in pages[target or path].anchors, link
+
+
+def test_every_route_is_on_the_page_with_a_command_to_copy(hub: Running, description: dict[str, Any]) -> None:
+    page = _page(hub, "/docs")
+    for route in ROUTES:
+        assert f"<code>{route.path}</code>" in page
+        assert (
+            f"curl -X {route.method} 'http://127.0.0.1:8470{_operation(description, route)['x-examples'][0]['request']['target']}".replace(
+                "&", "&amp;"
+            )
+            in page
+        )
+    assert "/v1/publish" in page
+
+
+def test_the_type_of_every_problem_leads_to_its_place_on_a_page(hub: Running) -> None:
+    path, _, _ = TYPE_PREFIX.partition("#")
+    assert set(CODES) <= _Page(_page(hub, path)).anchors
+
+
+def test_the_type_in_a_problem_is_that_link(hub: Running) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{hub.url}/nowhere", timeout=30)
+    with caught.value as answer:
+        assert json.load(answer)["type"] == "/docs/problems#not_found"

@@ -1,0 +1,262 @@
+"""What protects a hub on a network: bounds, slow and hostile clients cut off, overload answered, an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from restante.limits import HEADER_BYTES_MAX
+from restante.server.serving import Running, start
+from restante.settings import ServerSettings, Settings
+from tests.server.wire import Wire
+
+
+def opened(running: Running, sent: bytes = b"") -> socket.socket:
+    host, port = Wire(running.url).address
+    connection = socket.create_connection((host, port), timeout=30)
+    if sent:
+        connection.sendall(sent)
+    return connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Everything until the hub closes the connection."""
+    found = b""
+    try:
+        while piece := connection.recv(65_536):
+            found += piece
+    except ConnectionError:
+        pass
+    connection.close()
+    return found
+
+
+def serving(folder: Path, **server: object) -> Running:
+    return start(folder, Settings(server=msgspec.convert(server, ServerSettings)))
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Running]:
+    """A hub that waits for nobody longer than a second or so."""
+    with serving(tmp_path / "data", header_seconds=1, body_idle_seconds=1, answer_idle_seconds=1) as running:
+        yield running
+
+
+def test_a_client_that_does_not_finish_its_headers_is_cut_off(impatient: Running) -> None:
+    connection = opened(impatient, b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n")
+    assert rest(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_trickles_its_headers_is_cut_off(impatient: Running) -> None:
+    connection = opened(impatient, b"GET /livez HTTP/1.1\r\n")
+    started = time.monotonic()
+    with contextlib.suppress(OSError):
+        while time.monotonic() - started < 20:
+            connection.sendall(b"x: y\r\n")
+            connection.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                connection.recv(1)
+                break
+    assert time.monotonic() - started < 10
+    connection.close()
+
+
+def test_a_client_that_says_nothing_at_all_is_cut_off(impatient: Running) -> None:
+    assert b"408" in rest(opened(impatient))
+
+
+def test_a_client_that_does_not_finish_its_body_is_cut_off(impatient: Running) -> None:
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+    started = time.monotonic()
+    rest(opened(impatient, head))
+    assert time.monotonic() - started < 10
+    assert impatient.desk.room.publishes == 0
+    assert impatient.desk.room.publish_bytes == 0
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: Running) -> None:
+    wire = Wire(impatient.url)
+    for _ in range(12):
+        wire.publish(*({"recipient": "ada", "data": "x" * 1_000_000} for _ in range(4)))
+    connection = opened(impatient)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.sendall(b"GET /v1/recipients/ada/peek HTTP/1.1\r\nhost: x\r\n\r\n")
+    deadline = time.monotonic() + 20
+    counted = impatient.desk.metrics.cut_off._value
+    while not counted.get() and time.monotonic() < deadline:
+        wire.get("/livez")
+    assert counted.get() == 1
+    connection.close()
+    assert wire.get("/v1/recipients/ada/peek").status == 200
+
+
+def test_headers_that_are_too_large_are_refused(running: Running) -> None:
+    connection = opened(running, b"GET /livez HTTP/1.1\r\nhost: x\r\n")
+    with contextlib.suppress(OSError):
+        for _ in range(HEADER_BYTES_MAX // 1_000 + 80):
+            connection.sendall(b"x-more: " + b"y" * 990 + b"\r\n")
+    assert rest(connection)[:12] in (b"HTTP/1.1 431", b"")
+    assert Wire(running.url).get("/livez").status == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /livez HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_with_a_problem(running: Running, sent: bytes) -> None:
+    answer = rest(opened(running, sent))
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["code"] == "invalid_request"
+    assert Wire(running.url).get("/livez").status == 200
+
+
+def test_half_open_connections_do_not_hinder_the_others(impatient: Running) -> None:
+    idle = [opened(impatient, b"GET / HTTP/1.1\r\n") for _ in range(500)]
+    assert Wire(impatient.url).publish({"recipient": "ada", "data": 1}).status == 201
+    for connection in idle:
+        assert b"408" in rest(connection)
+
+
+def test_more_connections_than_allowed_are_turned_away(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", connections_max=3) as running:
+        kept = [Wire(running.url) for _ in range(3)]
+        assert [wire.get("/livez").status for wire in kept] == [200] * 3
+        assert rest(opened(running)).startswith(b"HTTP/1.1 503")
+        kept.pop().close()
+        deadline = time.monotonic() + 10
+        while len(running._service._server.server_state.connections) > 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert Wire(running.url).get("/livez").status == 200
+
+
+def test_more_publishes_than_there_is_room_for_are_told_to_come_back(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", publishes_waiting_max=1) as running:
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n"
+        first = opened(running, head + b'{"messages":')
+        deadline = time.monotonic() + 10
+        while running.desk.room.publishes < 1 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        wire = Wire(running.url)
+        refused = wire.publish({"recipient": "ada", "data": 1})
+        assert (refused.status, refused.problem["code"]) == (429, "overloaded")
+        assert (refused.headers["retry-after"], refused.problem["retriable"]) == ("1", True)
+        first.sendall(b"[]}")
+        assert first.recv(100).startswith(b"HTTP/1.1 201")
+        first.close()
+        assert wire.publish({"recipient": "ada", "data": 1}).status == 201
+
+
+def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", publish_bytes_in_flight_max=64 * 2**20) as running:
+        size = 60 * 2**20
+        head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+        first = opened(running, head.format(size).encode())
+        deadline = time.monotonic() + 10
+        while not running.desk.room.publish_bytes and time.monotonic() < deadline:
+            time.sleep(0.001)
+        second = opened(running, head.format(size).encode())
+        assert second.recv(100).startswith(b"HTTP/1.1 429")
+        second.close()
+        first.close()
+        while running.desk.room.publish_bytes and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert running.desk.room.publish_bytes == 0
+        assert Wire(running.url).publish({"recipient": "ada", "data": 1}).status == 201
+
+
+def test_random_bytes_never_bring_the_hub_down(running: Running) -> None:
+    count = 20_000 if os.environ.get("RESTANTE_LONG") else 300
+    source = random.Random(7)
+    good = b'POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"messages":[]}'
+    for _ in range(count):
+        sent = bytearray(good)
+        for _ in range(source.randint(1, 8)):
+            sent[source.randrange(len(sent))] = source.randrange(256)
+        connection = opened(running, bytes(sent))
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(5)
+        with contextlib.suppress(OSError):
+            assert not connection.recv(12).startswith(b"HTTP/1.1 5")
+        connection.close()
+    assert Wire(running.url).publish({"recipient": "ada", "data": 1}).status == 201
+
+
+class TestDraining:
+    def child(self, folder: Path) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "restante", "serve", "--port", "0", "--data", str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, process.stdout.readline().split()[-1]
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_the_hub_ends_with_0_and_those_who_wait_are_answered(self, tmp_path: Path, number: signal.Signals) -> None:
+        process, url = self.child(tmp_path / "data")
+        assert Wire(url).publish({"recipient": "bob", "data": 1}).status == 201
+        statuses: list[int] = []
+        waiting = threading.Thread(
+            target=lambda: statuses.append(Wire(url).get("/v1/recipients/ada/peek?wait=25").status)
+        )
+        waiting.start()
+        watch = Wire(url)
+        deadline = time.monotonic() + 10
+        while b'restante_requests_total{method="GET"' not in watch.get("/metrics").body and time.monotonic() < deadline:
+            pass
+        started = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(timeout=15) == 0
+        assert time.monotonic() - started < 10
+        waiting.join()
+        assert statuses == [204]
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+        process.stderr.close()
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def test_a_hub_that_cannot_start_says_why_in_one_line(self, tmp_path: Path) -> None:
+        with start(tmp_path / "data") as running:
+            port = running.url.rsplit(":", 1)[1]
+            done = subprocess.run(
+                [sys.executable, "-m", "restante", "serve", "--port", port, "--data", str(tmp_path / "other")],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 1
+            assert done.stderr.startswith("error invalid_request: ")
+            assert done.stderr.count("\n") == 1
+            locked = subprocess.run(
+                [sys.executable, "-m", "restante", "serve", "--port", "0", "--data", str(tmp_path / "data")],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert (locked.returncode, "data_locked" in locked.stderr) == (1, True)
