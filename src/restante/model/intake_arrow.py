@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import InvalidRequest
@@ -118,11 +119,34 @@ def _checked_bytes(array: Column) -> Column:
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         views = array.view(pa.binary_view())
         views.validate(full=True)
-        return views.cast(pa.large_binary())
+        check_bytes(_viewed(views))
+        return _harmless(views).cast(pa.large_binary())
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     plain = array.view(pa.large_binary() if large else pa.binary())
     plain.validate(full=True)
     return plain
+
+
+def _viewed(views: Column) -> int:
+    """How many bytes the rows of a view have: many may share the same ones, and are spelt out."""
+    lengths = _views_of(views)[views.offset :, 0]
+    return int(lengths[~nulls_of(views)].sum(dtype=np.int64))
+
+
+def _views_of(views: Column) -> NDArray[np.int32]:
+    """For each row its length, and where it lies."""
+    return np.frombuffer(views.buffers()[1], np.int32, 4 * (views.offset + len(views))).reshape(-1, 4)
+
+
+def _harmless(views: Column) -> Column:
+    """The same, where null rows point nowhere: their validation passes them over, but the cast follows them."""
+    if not views.null_count:
+        return views
+    places = _views_of(views).copy()
+    places[views.offset :][nulls_of(views)] = 0
+    valid, _, *content = views.buffers()
+    buffers = [valid, pa.py_buffer(places.tobytes()), *content]
+    return pa.Array.from_buffers(views.type, len(views), buffers, views.null_count, views.offset)
 
 
 def _all_bytes(column: pa.ChunkedArray[Any]) -> Column:
@@ -146,13 +170,25 @@ def _texts(table: pa.Table, name: str) -> Column | None:
 
 
 def _dictionary(column: Column) -> Column:
-    """A dictionary of bytes, whose indices lie inside; chunks may have different ones, and are then spelt out."""
+    """A dictionary of bytes, whose indices lie inside; the different ones of several chunks become one."""
     chunks = [
         pa.DictionaryArray.from_arrays(chunk.indices, _checked_bytes(chunk.dictionary)) for chunk in column.chunks
     ]
     if len(chunks) == 1:
         return chunks[0]
-    return _all_bytes(pa.chunked_array([chunk.cast(chunk.type.value_type) for chunk in chunks], pa.binary()))
+    if not chunks or any(chunk.dictionary.null_count for chunk in chunks):
+        # Arrow cannot unite dictionaries that hold a null.
+        return _spelt_out(chunks)
+    wide = [pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), chunk.dictionary) for chunk in chunks]
+    return pa.concat_arrays(wide)
+
+
+def _spelt_out(chunks: list[Column]) -> Column:
+    """The texts of dictionaries, one a row, unless that takes too much."""
+    lengths = [pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in chunks]
+    check_bytes(sum(pc.sum(part, min_count=0).as_py() for part in lengths))
+    texts = [chunk.cast(chunk.type.value_type).cast(pa.large_binary()) for chunk in chunks]
+    return pa.concat_arrays(texts) if texts else pa.array([], pa.large_binary())
 
 
 def _ids(table: pa.Table) -> Column | None:
@@ -167,7 +203,7 @@ def _ids(table: pa.Table) -> Column | None:
     if not _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
         raise _wrong_type("id", kind, f"fixed_size_binary[16], {_TEXTS}")
     texts = _texts(table, "id")
-    return texts.cast(texts.type.value_type) if isinstance(texts, pa.DictionaryArray) else texts
+    return _spelt_out([texts]) if isinstance(texts, pa.DictionaryArray) else texts
 
 
 def _data(table: pa.Table) -> pa.LargeBinaryArray | None:

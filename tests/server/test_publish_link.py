@@ -1,0 +1,174 @@
+"""The pipelined link over a real WebSocket: frames, their order, their answers, and its end."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from restante.model.access import Role
+from restante.server.serving import Running, start
+from restante.server.tokens import TokenFile
+from restante.settings import ServerSettings, Settings
+from tests.server.test_publishing import arrow_body
+from tests.server.wire import Wire
+
+ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
+
+
+def address(running: Running, path: str = "/v1/publish") -> str:
+    return running.url.replace("http", "ws") + path
+
+
+@pytest.fixture
+def link(running: Running) -> Iterator[ClientConnection]:
+    with connect(address(running)) as link:
+        yield link
+
+
+def text(number: int, *messages: dict[str, object], **more: object) -> str:
+    return json.dumps({"number": number, **more, "messages": messages})
+
+
+def binary(number: int, table: pa.Table, **more: object) -> bytes:
+    head = json.dumps({"number": number, **more}).encode()
+    return struct.pack(">I", len(head)) + head + arrow_body(table)
+
+
+def answers(link: ClientConnection, count: int) -> list[dict[str, Any]]:
+    return [json.loads(link.recv(timeout=30)) for _ in range(count)]
+
+
+def test_each_frame_is_answered_by_its_number_as_a_publish_is(link: ClientConnection, wire: Wire) -> None:
+    link.send(text(7, {"recipient": "ada", "id": ID, "data": 1}))
+    (first,) = answers(link, 1)
+    assert (first["number"], first["accepted"], first["duplicates"]) == (7, 1, 0)
+    assert first["partitions"][0]["first_sequence_number"] == 1
+    link.send(text(8, {"recipient": "ada", "id": ID, "data": 1}))
+    assert answers(link, 1) == [{"number": 8, "accepted": 0, "duplicates": 1, "partitions": []}]
+    assert [message["data"] for message in wire.get("/v1/recipients/ada/messages").json()["messages"]] == [1]
+
+
+def test_frames_are_stored_in_the_order_sent_large_and_small_alike(link: ClientConnection, wire: Wire) -> None:
+    expected: list[int] = []
+    for number in range(60):
+        if number % 3 == 1:
+            data = [number * 1_000 + place for place in range(300)]
+            table = pa.table(
+                {
+                    "recipient": ["ada"] * len(data),
+                    "data": [str(value).encode() for value in data],
+                    "media_type": ["application/json"] * len(data),
+                }
+            )
+            link.send(binary(number, table))
+        else:
+            data = [number * 1_000]
+            link.send(text(number, {"recipient": "ada", "data": data[0]}))
+        expected += data
+    assert sorted(answer["number"] for answer in answers(link, 60)) == list(range(60))
+    body = wire.get("/v1/recipients/ada/peek").json()
+    assert [message["data"] for message in body["messages"]] == expected
+
+
+def test_a_refused_frame_has_its_problem_and_the_others_go_on(link: ClientConnection) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}))
+    link.send(text(2, {"recipient": "ada", "data": 1}, {"recipient": "", "data": 1}))
+    link.send(text(3, {"recipient": "ada", "data": 1}))
+    found = {answer["number"]: answer for answer in answers(link, 3)}
+    assert found[2]["problem"]["code"] == "invalid_message"
+    assert [error["index"] for error in found[2]["problem"]["errors"]] == [1]
+    assert (found[1]["accepted"], found[3]["accepted"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "{",
+        "[]",
+        '{"messages": []}',
+        '{"number": 1, "messages": [], "colour": 1}',
+        '{"number": "1", "messages": []}',
+        b"",
+        b"\x00\x00",
+        b"\xff\xff\xff\xff{}",
+        struct.pack(">I", 2) + b"{}",
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_answered_and_the_link_lives(link: ClientConnection, frame: str | bytes) -> None:
+    link.send(frame)
+    assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
+    link.send(text(9, {"recipient": "ada", "data": 1}))
+    assert answers(link, 1)[0]["accepted"] == 1
+
+
+def test_a_frame_whose_arrow_is_damaged_is_answered_by_its_number(link: ClientConnection) -> None:
+    table = pa.table({"recipient": ["ada"], "data": [b"1"]})
+    link.send(binary(5, table)[:-40])
+    (answer,) = answers(link, 1)
+    assert (answer["number"], answer["problem"]["code"]) == (5, "invalid_request")
+
+
+def test_a_frame_may_name_its_partition(link: ClientConnection, wire: Wire) -> None:
+    home = wire.get("/v1/recipients/ada/partition").json()["partition"]
+    link.send(text(1, {"recipient": "ada", "data": 1}, partition=home))
+    link.send(text(2, {"recipient": "ada", "data": 1}, partition=(home + 1) % 16))
+    link.send(text(3, {"recipient": "ada", "data": 1}, partition=99))
+    found = {answer["number"]: answer for answer in answers(link, 3)}
+    assert found[1]["accepted"] == 1
+    assert found[2]["problem"]["code"] == "partition_mismatch"
+    assert found[3]["problem"]["code"] == "partition_unknown"
+
+
+@pytest.mark.parametrize(
+    "more", [{"batch": "b"}, {"producer": {"group": "g", "owner_level": 0, "published_sequence": 0}}]
+)
+def test_what_is_not_understood_yet_is_refused(link: ClientConnection, more: dict[str, object]) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}, **more))
+    assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
+
+
+def test_the_link_asks_for_a_token_where_the_hub_does(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    tokens = TokenFile(tmp_path / "data" / "tokens.json")
+    publisher = tokens.create(roles=[Role.PUBLISHER], origins=["mine"])
+    recipient = tokens.create(roles=[Role.RECIPIENT], recipients=["ada"])
+    with start(tmp_path / "data") as running:
+        for headers, status in (({}, 401), ({"authorization": f"Bearer {recipient}"}, 403)):
+            with pytest.raises(InvalidStatus) as refused:
+                connect(address(running), additional_headers=headers)
+            assert refused.value.response.status_code == status
+        with connect(address(running), additional_headers={"authorization": f"Bearer {publisher}"}) as link:
+            link.send(text(1, {"recipient": "ada", "data": 1, "origin": "mine"}))
+            link.send(text(2, {"recipient": "ada", "data": 1, "origin": "other"}))
+            found = {answer["number"]: answer for answer in answers(link, 2)}
+        assert found[1]["accepted"] == 1
+        assert found[2]["problem"]["code"] == "forbidden"
+
+
+def test_there_is_no_other_link(running: Running) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        connect(address(running, "/v1/elsewhere"))
+    assert refused.value.response.status_code == 404
+
+
+def test_a_hub_that_ends_answers_what_it_has_and_says_goodbye(tmp_path: Path) -> None:
+    settings = Settings(server=msgspec.convert({"drain_seconds": 5}, ServerSettings))
+    running = start(tmp_path / "data", settings)
+    with connect(address(running)) as link:
+        link.send(text(1, {"recipient": "ada", "data": 1}))
+        assert answers(link, 1)[0]["accepted"] == 1
+        running.stop()
+        with pytest.raises(ConnectionClosed) as closed:
+            link.recv(timeout=10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code in (1001, 1012)
