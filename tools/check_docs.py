@@ -11,6 +11,7 @@ import sys
 import tomllib
 import typing
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,8 @@ WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 LINK = re.compile(
     r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s+(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE
 )
+CODE_ROW = re.compile(r"^\| `([a-z_]+)` \| (\d{3}) \|", re.MULTILINE)
+ROUTE = re.compile(r"^\| `([A-Z]+ /[^`]*)` \| ([a-z, ]+) \|", re.MULTILINE)
 UPPER_CASE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 UNITS = {"KIB", "MIB", "GIB"}  # In limits.py, yet no limits.
 
@@ -50,7 +53,7 @@ def missing(what: str, names: Iterable[str], page: str) -> Iterator[str]:
     return (f"docs/{page}: {what} `{name}` is missing" for name in sorted(set(names) - written))
 
 
-# Errors, settings, limits, commands, dependencies
+# Errors, settings, limits, commands, routes, metrics, dependencies
 
 
 def subclasses(parent: type[object]) -> Iterator[type[object]]:
@@ -62,7 +65,14 @@ def subclasses(parent: type[object]) -> Iterator[type[object]]:
 def check_errors() -> Iterator[str]:
     errors = importlib.import_module("restante.errors")
     codes = {str(vars(error)["code"]) for error in subclasses(errors.RestanteError) if "code" in vars(error)}
-    yield from missing("error code", codes, "reference/errors.md")
+    page = "reference/errors.md"
+    yield from missing("error code", codes, page)
+    status_of = importlib.import_module("restante.wire.problems").status_of
+    for code, status in CODE_ROW.findall((DOCS / page).read_text(encoding="utf-8")):
+        if code not in codes:
+            yield f"docs/{page}: `{code}` is no error code"
+        elif status_of(code) != int(status):
+            yield f"docs/{page}: the status of `{code}` is {status_of(code)}, not {status}"
 
 
 def structs_in(kind: object) -> Iterator[type[msgspec.Struct]]:
@@ -115,6 +125,49 @@ def check_commands() -> Iterator[str]:
     for command in commands_of(app, "restante"):
         if not re.search(rf"{re.escape(command)}(?![\w-])", code):
             yield f"docs/{page}: command `{command}` is missing"
+
+
+def check_routes() -> Iterator[str]:
+    """Every route is in a table of the page with its method, the roles that it takes, and nothing is there besides."""
+    page = "reference/http.md"
+    routes = importlib.import_module("restante.server.app").ROUTES
+    link = importlib.import_module("restante.server.pipeline").PATH.decode()
+    wanted = {f"{route.method} {route.path}": roles_of(route.roles) for route in routes}
+    wanted[f"WS {link}"] = "publisher"
+    path = DOCS / page
+    found = dict(ROUTE.findall(path.read_text(encoding="utf-8") if path.exists() else ""))
+    for name, roles in wanted.items():
+        if name not in found:
+            yield f"docs/{page}: route `{name}` is missing"
+        elif set(found[name].split(", ")) != set(roles.split(", ")):
+            yield f"docs/{page}: route `{name}` takes {roles}, not {found[name]}"
+    yield from missing("query parameter", {name for route in routes for name in route.query}, page)
+    yield from (f"docs/{page}: `{name}` is no route" for name in sorted(found.keys() - wanted.keys()))
+
+
+def roles_of(roles: frozenset[Enum] | None) -> str:
+    """What the page says of who may use a route; that an operator may use every one is said once."""
+    if roles is None:
+        return "none"
+    return ", ".join(str(role.value) for role in roles) or "operator"
+
+
+def metrics_of_a_hub() -> Iterator[str]:
+    """The names of the metrics as a scraper sees them, of a hub that is opened for it in memory."""
+    serving = importlib.import_module("restante.server.serving")
+    store = importlib.import_module("restante.stores.memory").MemoryStore()
+    with serving.start(None, store=store) as running:
+        for family in running.desk.metrics.registry.collect():
+            yield f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def check_metrics() -> Iterator[str]:
+    page = "reference/metrics.md"
+    metrics = set(metrics_of_a_hub())
+    yield from missing("metric", metrics, page)
+    stale = {word for word in words_on(page) if word.startswith("restante_")} - metrics
+    stale -= {f"{name}_bucket" for name in metrics}
+    yield from (f"docs/{page}: `{name}` is no metric" for name in sorted(stale))
 
 
 def check_dependencies() -> Iterator[str]:
@@ -187,6 +240,8 @@ CHECKS = (
     check_settings,
     check_limits,
     check_commands,
+    check_routes,
+    check_metrics,
     check_dependencies,
     check_links,
     check_navigation,

@@ -111,7 +111,11 @@ def test_answers_are_packed_where_the_client_asks(wire: Wire, count: int, encodi
     packed = peek(wire, accept_encoding=encoding)
     assert packed.headers["content-encoding"] == encoding
     assert len(packed.body) < len(plain.body) / 2
-    codec = gzip.decompress if encoding == "gzip" else lambda body: pa.input_stream(pa.BufferReader(body), compression="zstd").read()
+    codec = (
+        gzip.decompress
+        if encoding == "gzip"
+        else lambda body: pa.input_stream(pa.BufferReader(body), compression="zstd").read()
+    )
     assert codec(packed.body) == plain.body
 
 

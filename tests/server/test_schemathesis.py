@@ -81,8 +81,6 @@ def test_no_request_gets_a_5xx_or_an_answer_that_is_not_documented(token: tuple[
     )
     assert done.returncode == 0, done.stdout[-60_000:] + done.stderr[-4_000:]
     assert f"Tested: {len(ROUTES)}\n" in done.stdout
-    generated = re.search(
-        r"(\d+) generated, \1 passed", done.stdout.replace(",", "").replace("generated ", "generated, ")
-    )
+    generated = re.search(r"(\d+) generated, \1 passed", done.stdout)
     assert generated is not None, done.stdout
     assert int(generated[1]) > 1_000

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from restante import limits
@@ -105,9 +106,12 @@ class Core:
     closing: threading.Event = field(default_factory=threading.Event)
     content_seconds: float = limits.CONTENT_SECONDS_MAX
     committer: Committer = field(init=False)
+    locate: Callable[[str], Address] = field(init=False)
+    """Where a recipient lives; those asked for last are remembered."""
 
     def __post_init__(self) -> None:
         self.filing_locks = [threading.Lock() for _ in self.partitions]
+        self.locate = lru_cache(limits.ADDRESSES_REMEMBERED_MAX)(self._locate)
 
     def start(self, plan_jointly: JointPlan) -> None:
         """Begin to commit."""
@@ -136,6 +140,13 @@ class Core:
     def address(self, recipient: str) -> Address:
         if not is_text(recipient) or not recipient.strip():
             raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
+        if len(recipient) > limits.RECIPIENT_CHARACTERS_MAX:
+            raise InvalidRequest(
+                f"A recipient's name has at most {limits.RECIPIENT_CHARACTERS_MAX} characters, not {len(recipient)}."
+            )
+        return self.locate(recipient)
+
+    def _locate(self, recipient: str) -> Address:
         return Address(
             recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
         )
@@ -175,9 +186,10 @@ def is_text(value: object) -> bool:
 
 def parse_uuid(text: str, what: str) -> bytes:
     try:
-        if len(text) != 36:
+        parsed = uuid.UUID(text)
+        if str(parsed) != text.lower():  # UUID takes braces, and dashes anywhere
             raise ValueError(text)
-        return uuid.UUID(text).bytes
+        return parsed.bytes
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRequest(f"{what} must be a UUID of 36 characters, not {text!r}.") from error
 

@@ -86,7 +86,7 @@ class Listings:
 def _parse_token(after: str | None) -> int:
     if after is None:
         return 0
-    if not after.isdecimal():
+    if not (after.isascii() and after.isdecimal() and len(after) <= 18):
         raise InvalidRequest(f"after must be the next of an earlier page, not {after!r}.")
     return int(after)
 
@@ -149,7 +149,7 @@ def _count_exactly(
     core: Core, recipient: str, index: int, waiting: NDArray[np.int64], oldest: NDArray[np.int64], now: int
 ) -> None:
     """The whole mailbox, cabinet by cabinet."""
-    opened = look(core, core.address(recipient))
+    opened = look(core, core.locate(recipient))
     found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
     waiting[index] = sum(entry.messages for entry in found)
     oldest[index] = min((entry.oldest for entry in found if entry.messages), default=2**63 - 1)

@@ -21,7 +21,7 @@ from restante.server.openapi.places import (
     WAIT,
     WRITING,
 )
-from restante.server.openapi.schemas import BINARY, TEXT, UUID
+from restante.server.openapi.schemas import ARROW, TEXT, UUID
 from restante.wire import media
 
 TIME = "2030-01-31T12:00:00Z"
@@ -121,7 +121,7 @@ origin does not deliver, the answer is `204` with that reason, and the next peek
             contents=(
                 Content(media_type=media.JSON, schema=of_schema("Bundle")),
                 Content(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
-                Content(media_type=media.ARROW, schema=BINARY),
+                Content(media_type=media.ARROW, schema=ARROW),
                 Content(
                     media_type="*/*",
                     schema={

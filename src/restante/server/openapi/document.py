@@ -54,7 +54,8 @@ Every answer has the header `Restante-Correlation-Id`: the caller's own if it se
 {CORRELATION_ID_CHARACTERS_MAX} visible ASCII characters. Every error is `application/problem+json`. Another address is
 `404 not_found`, another method `405 method_not_allowed` with the header `Allow`.
 
-A hub on a loopback address is open unless it has tokens; any other asks for one. An operator may use every route.
+A hub on a loopback address is open unless it has tokens; any other asks for one: send it as
+`Authorization: Bearer <token>`. An operator may use every route.
 """
 
 

@@ -17,7 +17,7 @@ from restante.server.openapi.places import (
     WRITING,
     number,
 )
-from restante.server.openapi.schemas import BINARY
+from restante.server.openapi.schemas import ARROW
 from restante.wire import media
 
 _MESSAGES = "/v1/recipients/{recipient}/messages"
@@ -70,7 +70,7 @@ Looking has no effect.
             text="A page.",
             contents=(
                 Content(media_type=media.JSON, schema=of_schema("HistoryPage")),
-                Content(media_type=media.ARROW, schema=BINARY),
+                Content(media_type=media.ARROW, schema=ARROW),
             ),
             headers=("Restante-Next?", *PACKED),
         ),
@@ -132,7 +132,7 @@ FIND = Operation(
             text="The message.",
             contents=(
                 Content(media_type=media.JSON, schema=of_schema("ShownMessage")),
-                Content(media_type=media.ARROW, schema=BINARY),
+                Content(media_type=media.ARROW, schema=ARROW),
             ),
             headers=PACKED,
         ),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import MESSAGE_ID, PARTITION, SECOND_ID, WRITING
-from restante.server.openapi.schemas import BINARY, TEXT
+from restante.server.openapi.schemas import ARROW, TEXT
 from restante.wire import media
 
 _JSON = {"Content-Type": media.JSON}
@@ -84,7 +84,7 @@ _BODIES = (
     Content(media_type=media.JSON, schema=of_schema("Messages")),
     Content(media_type=media.CLOUDEVENT, schema=of_schema("CloudEvent")),
     Content(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
-    Content(media_type=media.ARROW, schema=BINARY),
+    Content(media_type=media.ARROW, schema=ARROW),
     Content(
         media_type="*/*", schema={"description": "The data of one CloudEvent whose attributes are `ce-…` headers."}
     ),

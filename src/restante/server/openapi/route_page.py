@@ -95,9 +95,11 @@ def _type_of(schema: Described) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return f"{_type_of(schema['items'])}, several"
+    if "anyOf" in schema:
+        return " or ".join(_type_of(part) for part in schema["anyOf"])
     kind = schema.get("format") or schema.get("type") or "any"
     bounds = [f"{word} {schema[key]:,}" for key, word in _BOUNDS.items() if key in schema]
-    return ", ".join([str(kind), *bounds])
+    return ", ".join([kind if isinstance(kind, str) else " or ".join(kind), *bounds])
 
 
 _BOUNDS = {"minimum": "from", "maxLength": "characters at most"}
@@ -147,7 +149,8 @@ def _answer_types(answer: Described) -> str:
 
 
 def _answer_headers(answer: Described) -> str:
-    return "<br>".join(f"<code>{name}</code>" for name in answer["headers"])
+    """Those besides the one that every answer has."""
+    return "<br>".join(f"<code>{name}</code>" for name in answer["headers"] if name != "Restante-Correlation-Id")
 
 
 def _examples(examples: list[Described]) -> str:

@@ -19,6 +19,7 @@ UUID: Schema = {
     "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
 }
 BINARY: Schema = {"type": "string", "format": "binary"}
+ARROW: Schema = {**BINARY, "description": "An Arrow stream (IPC), with the fields of messages as columns."}
 TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _MEDIA_TYPE = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
