@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RECENT = 256
+_RECENT_SECONDS = 60.0
 
 
 class Metrics:
@@ -39,8 +42,7 @@ class Metrics:
         self.received = self._counter("restante_received_bytes", "Bytes of request bodies, as they came.")
         self.sent = self._counter("restante_sent_bytes", "Bytes of answers, as they went.")
         self.cut_off = self._counter("restante_clients_cut_off", "Connections closed because the client was too slow.")
-        self.publish_seconds: deque[float] = deque(maxlen=_RECENT)
-        """How long the latest publishes took."""
+        self._publishes: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, text: str) -> Counter:
@@ -54,6 +56,15 @@ class Metrics:
             self._known[key] = known
         known[0].inc()
         known[1].observe(seconds)
+
+    def publish(self, seconds: float) -> None:
+        """A publish took so long."""
+        self._publishes.append((time.monotonic(), seconds))
+
+    def typical_publish_seconds(self) -> float:
+        """Half of the publishes of the last minute took no longer; 0 if there were none."""
+        since = time.monotonic() - _RECENT_SECONDS
+        return statistics.median([seconds for at, seconds in self._publishes if at >= since] or [0.0])
 
     def watch(self, desk: Desk) -> None:
         """Show what the hub itself can tell."""

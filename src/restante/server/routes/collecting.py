@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -100,10 +100,14 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
     await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
 
 
-_ENCODINGS = {
+def _arrow(answer: BundleAnswer) -> Iterator[bytes]:
+    return arrow_stream(answer.table)
+
+
+_ENCODINGS: dict[str, Callable[[BundleAnswer], Iterator[bytes]]] = {
     media.JSON: bundle_json,
     media.CLOUDEVENTS_BATCH: bundle_cloudevents,
-    media.ARROW: lambda answer: arrow_stream(answer.table),
+    media.ARROW: _arrow,
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Iterable
 
@@ -29,9 +28,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def _commits(desk: Desk) -> str | None:
     if not desk.hub.core.committer.alive:
         return "The hub no longer commits. Its log says why; start it again."
-    recent = list(desk.metrics.publish_seconds)
-    if recent and statistics.median(recent) > PUBLISH_SECONDS_HEALTHY:
-        return f"Half of the latest publishes took more than {statistics.median(recent):.1f} s. Is the disk slow?"
+    typical = desk.metrics.typical_publish_seconds()
+    if typical > PUBLISH_SECONDS_HEALTHY:
+        return f"Half of the publishes of the last minute took more than {typical:.1f} s. Is the disk slow?"
     return None
 
 

@@ -72,7 +72,7 @@ def _publish_large(
 def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
     desk.metrics.accepted.inc(receipt.accepted)
     desk.metrics.duplicates.inc(receipt.duplicates)
-    desk.metrics.publish_seconds.append(seconds)
+    desk.metrics.publish(seconds)
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
