@@ -66,7 +66,7 @@ class Application:
     def _count(self, exchange: Exchange, route: Route | None, seconds: float) -> None:
         path = "none" if route is None else route.path
         self._desk.metrics.request(exchange.method if route else "none", path, exchange.status, seconds)
-        self._desk.metrics.sent.inc(exchange.sent_bytes)
+        self._desk.metrics.sent.add(exchange.sent_bytes)
         level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
         if _log.isEnabledFor(level):
             fields = {

@@ -41,7 +41,7 @@ async def read_body(
     body: Buffer = piece
     if more:
         body = await _collected(exchange, piece, declared, parcel, limit)
-    desk.metrics.received.inc(len(body))
+    desk.metrics.received.add(len(body))
     encoding = exchange.header(_ENCODING)
     if encoding is None or encoding.lower() == "identity":
         return body

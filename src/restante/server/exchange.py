@@ -69,11 +69,18 @@ class Exchange:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
+    def has_header(self, names: frozenset[bytes]) -> str | None:
+        """One of these headers that was sent."""
+        found = names & self._headers.keys()
+        return min(found).decode() if found else None
+
     def headers(self) -> dict[str, str]:
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers.items()}
 
     def allow(self, names: frozenset[str]) -> None:
         """Refuse query parameters that the route does not have."""
+        if not self.scope["query_string"]:
+            return
         unknown = self.given.keys() - names
         if unknown:
             known = f"it has {', '.join(sorted(names))}" if names else "it has none"

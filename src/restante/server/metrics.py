@@ -1,16 +1,23 @@
-"""What is counted, for Prometheus: base units, few labels, nothing that grows with recipients or messages."""
+"""What is counted, for Prometheus: base units, few labels, nothing that grows with recipients or messages.
+
+Counting happens in the event loop alone, for every request; so it is plain additions, and becomes metrics only when
+somebody asks.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
     from restante.server.desk import Desk
@@ -20,42 +27,64 @@ _RECENT = 256
 _RECENT_SECONDS = 60.0
 
 
+class Tally:
+    """A number that only grows."""
+
+    __slots__ = ("name", "text", "value")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text, self.value = name, text, 0
+
+    def add(self, count: int = 1) -> None:
+        self.value += count
+
+
+class Durations:
+    """How long requests to one route took."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_SECONDS) + 1)
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(_SECONDS, seconds)] += 1
+        self.seconds += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        bounds = [*map(floatToGoString, _SECONDS), "+Inf"]
+        return list(zip(bounds, accumulate(self.counts), strict=True))
+
+
 class Metrics:
     """The counters of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "restante_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
-        )
-        self._seconds = Histogram(
-            "restante_request_duration_seconds",
-            "From the first byte asked to the last byte answered.",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.accepted = self._counter("restante_messages_accepted", "Messages stored.")
-        self.duplicates = self._counter("restante_messages_duplicate", "Messages sent again and skipped.")
-        self.collected = self._counter("restante_messages_collected", "Messages dequeued.")
-        self.bundles = self._counter("restante_bundles_answered", "Bundles answered to a peek.")
-        self.received = self._counter("restante_received_bytes", "Bytes of request bodies, as they came.")
-        self.sent = self._counter("restante_sent_bytes", "Bytes of answers, as they went.")
-        self.cut_off = self._counter("restante_clients_cut_off", "Connections closed because the client was too slow.")
+        self.requests: dict[tuple[str, str, int], int] = {}
+        self.durations: dict[tuple[str, str], Durations] = {}
+        self.tallies: list[Tally] = []
+        self.accepted = self._tally("restante_messages_accepted", "Messages stored.")
+        self.duplicates = self._tally("restante_messages_duplicate", "Messages sent again and skipped.")
+        self.collected = self._tally("restante_messages_collected", "Messages dequeued.")
+        self.bundles = self._tally("restante_bundles_answered", "Bundles answered to a peek.")
+        self.received = self._tally("restante_received_bytes", "Bytes of request bodies, as they came.")
+        self.sent = self._tally("restante_sent_bytes", "Bytes of answers, as they went.")
+        self.cut_off = self._tally("restante_clients_cut_off", "Connections closed because the client was too slow.")
         self._publishes: deque[tuple[float, float]] = deque(maxlen=_RECENT)
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(name, text, registry=self.registry)
+    def _tally(self, name: str, text: str) -> Tally:
+        self.tallies.append(Tally(name, text))
+        return self.tallies[-1]
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         key = (method, route, status)
-        known = self._known.get(key)
-        if known is None:
-            known = self._requests.labels(method, route, str(status)), self._seconds.labels(method, route)
-            self._known[key] = known
-        known[0].inc()
-        known[1].observe(seconds)
+        self.requests[key] = self.requests.get(key, 0) + 1
+        durations = self.durations.get((method, route))
+        if durations is None:
+            durations = self.durations[method, route] = Durations()
+        durations.add(seconds)
 
     def publish(self, seconds: float) -> None:
         """A publish took so long."""
@@ -82,23 +111,42 @@ class _HubState(Collector):
         return ()  # else registering it would already collect
 
     def collect(self) -> Iterator[Metric]:
-        desk = self._desk
-        partitions = desk.hub.partitions()
-        size = desk.hub.core.store.size()
-        gauges = {
-            "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-            "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
-            "restante_partitions": ("Partitions.", len(partitions)),
-            "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
-            "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
-            "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
-            "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
-        }
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(name, text, value=value)
-        yield CounterMetricFamily(
-            "restante_store_written_bytes", "Bytes written to the store.", value=size.written_bytes
-        )
-        yield CounterMetricFamily(
-            "restante_overloaded_requests", "Requests refused as overloaded.", value=desk.room.refused
-        )
+        yield from _requests(self._desk.metrics)
+        for tally in self._desk.metrics.tallies:
+            yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
+        yield from _state(self._desk)
+
+
+def _requests(metrics: Metrics) -> Iterator[Metric]:
+    requests = CounterMetricFamily("restante_requests", "Requests answered.", labels=("method", "route", "status"))
+    for (method, route, status), count in tuple(metrics.requests.items()):
+        requests.add_metric((method, route, str(status)), count)
+    yield requests
+    took = HistogramMetricFamily(
+        "restante_request_duration_seconds",
+        "From the first byte asked to the last byte answered.",
+        labels=("method", "route"),
+    )
+    for labels, durations in tuple(metrics.durations.items()):
+        took.add_metric(labels, durations.buckets(), durations.seconds)
+    yield took
+
+
+def _state(desk: Desk) -> Iterator[Metric]:
+    partitions = desk.hub.partitions()
+    size = desk.hub.core.store.size()
+    gauges = {
+        "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
+        "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
+        "restante_partitions": ("Partitions.", len(partitions)),
+        "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
+        "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
+        "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
+        "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
+    }
+    for name, (text, value) in gauges.items():
+        yield GaugeMetricFamily(name, text, value=value)
+    yield CounterMetricFamily("restante_store_written_bytes", "Bytes written to the store.", value=size.written_bytes)
+    yield CounterMetricFamily(
+        "restante_overloaded_requests", "Requests refused as overloaded.", value=desk.room.refused
+    )

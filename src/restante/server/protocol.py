@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
             self._cut("body")
 
     def _cut(self, waited_for: str) -> None:
-        self.metrics.cut_off.inc()
+        self.metrics.cut_off.add()
         if waited_for == "headers":
             self._refuse(408, "invalid_request", "The request did not come in time.")
         self.transport.abort()

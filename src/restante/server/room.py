@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from restante.errors import Overloaded
 from restante.settings import ServerSettings
@@ -21,18 +23,11 @@ class Room:
         self.reads = 0
         self.refused = 0
 
-    @contextmanager
-    def publish(self) -> Iterator[Parcel]:
-        """Room for one publish; its bytes are taken as they come."""
+    def publish(self) -> Parcel:
+        """Room for one publish, while inside; its bytes are taken as they come."""
         if self.publishes >= self._settings.publishes_waiting_max:
             raise self._overloaded(f"{self.publishes} publishes are waiting already")
-        self.publishes += 1
-        parcel = Parcel(self)
-        try:
-            yield parcel
-        finally:
-            self.publishes -= 1
-            self.publish_bytes -= parcel.bytes
+        return Parcel(self)
 
     @contextmanager
     def read(self) -> Iterator[None]:
@@ -60,13 +55,23 @@ class Room:
 
 
 class Parcel:
-    """The bytes that one publish takes."""
+    """What one publish takes of the room."""
 
     __slots__ = ("_room", "bytes")
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._room.publishes += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._room.publishes -= 1
+        self._room.publish_bytes -= self.bytes
 
     def grow_to(self, count: int) -> None:
         if count > self.bytes:

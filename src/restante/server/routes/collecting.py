@@ -80,7 +80,7 @@ async def _answer_empty(exchange: Exchange, reason: Reason) -> None:
 
 
 async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -> None:
-    desk.metrics.bundles.inc()
+    desk.metrics.bundles.add()
     headers = [
         (b"restante-bundle-id", answer.bundle_id.encode()),
         (b"restante-origin", quote(answer.origin, safe="").encode()),
@@ -113,7 +113,7 @@ _ENCODINGS: dict[str, Callable[[BundleAnswer], Iterator[bytes]]] = {
 
 async def dequeue(desk: Desk, exchange: Exchange) -> None:
     done = await desk.link.dequeue(exchange.place["recipient"], exchange.place["bundle_id"])
-    desk.metrics.collected.inc(done.messages)
+    desk.metrics.collected.add(done.messages)
     await exchange.json(200, done)
 
 

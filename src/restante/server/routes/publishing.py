@@ -18,7 +18,9 @@ from restante.wire.incoming import decode_messages
 
 SMALL_BODY_BYTES = 32 * 1024
 """Bodies up to this size are read in the event loop; larger ones would hold up the others."""
-_LATER = (b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch")
+_LATER = frozenset(
+    {b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch"}
+)
 
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
@@ -36,9 +38,9 @@ def partition_number(text: str) -> int:
 
 
 async def _publish(desk: Desk, exchange: Exchange, partition: int | None) -> None:
-    for name in _LATER:
-        if exchange.header(name) is not None:
-            raise InvalidRequest(f"The header {name.decode()} is not understood by this hub: leave it out.")
+    later = exchange.has_header(_LATER)
+    if later is not None:
+        raise InvalidRequest(f"The header {later} is not understood by this hub: leave it out.")
     started = time.perf_counter()
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
@@ -70,8 +72,8 @@ def _publish_large(
 
 
 def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
-    desk.metrics.accepted.inc(receipt.accepted)
-    desk.metrics.duplicates.inc(receipt.duplicates)
+    desk.metrics.accepted.add(receipt.accepted)
+    desk.metrics.duplicates.add(receipt.duplicates)
     desk.metrics.publish(seconds)
 
 
