@@ -9,6 +9,9 @@ with restante.open("./data") as hub:
         print([message.data for message in bundle.messages])
         bundle.dequeue()
 ```
+
+`restante.connect("http://127.0.0.1:8470")` gives the same over the network; `restante.aio` has both for asynchronous
+programs.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restante.assembly import open  # the public name
+    from restante.client.connecting import connect
+    from restante.client.options import Retrying
     from restante.model.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import OriginGroupSettings, OriginSettings, Settings
@@ -32,13 +37,17 @@ __all__ = [
     "OriginGroupSettings",
     "OriginPort",
     "OriginSettings",
+    "Retrying",
     "Settings",
     "State",
+    "connect",
     "open",
 ]
 
 _HOMES = {
     "assembly": ("open",),
+    "client.connecting": ("connect",),
+    "client.options": ("Retrying",),
     "model.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),

@@ -1,7 +1,22 @@
-"""The asynchronous door: `restante.aio.open`."""
+"""The asynchronous doors: `restante.aio.open` and `restante.aio.connect`."""
 
 from __future__ import annotations
 
-from restante.assembly import open_async as open  # the public name
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["open"]
+if TYPE_CHECKING:
+    from restante.assembly import open_async as open  # the public name
+    from restante.client.connecting import connect_async as connect
+
+__all__ = ["connect", "open"]
+
+_HOMES = {"open": ("restante.assembly", "open_async"), "connect": ("restante.client.connecting", "connect_async")}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for: a client needs no store."""
+    if name in _HOMES:
+        home, own_name = _HOMES[name]
+        return getattr(import_module(home), own_name)
+    raise AttributeError(f"module 'restante.aio' has no attribute {name!r}")

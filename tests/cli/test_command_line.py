@@ -6,13 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from restante import __version__
+from restante import open as open_hub
 from restante.cli import app
+from restante.model.message import Message, State
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 CONSOLE_SCRIPT = Path(sys.executable).parent / "restante"
@@ -29,12 +33,32 @@ def restante(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=PLAIN, check=False)
 
 
-@pytest.mark.parametrize("command", [[], ["tour"], ["doctor"]])
-def test_help_teaches_by_example_and_tells_the_exit_codes(runner: CliRunner, command: list[str]) -> None:
+def commands_of(group: typer.Typer, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every command and group of commands, as it is called."""
+    yield path
+    for command in group.registered_commands:
+        yield (*path, str(command.name))
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from commands_of(below.typer_instance, (*path, str(below.name)))
+
+
+@pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
+def test_help_teaches_by_example_and_tells_the_exit_codes(runner: CliRunner, command: tuple[str, ...]) -> None:
     result = runner.invoke(app, [*command, "--help"])
     assert result.exit_code == 0
-    assert "restante tour" in result.output or "restante doctor ./data" in result.output
+    usage, _, rest = result.output.partition("Usage:")[2].partition("\n")
+    assert "restante" in usage
+    assert " ".join(("restante", *command)) in " ".join(rest.split())
     assert "Exit codes: 0 all is well" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_offered(shell: str) -> None:
+    environment = PLAIN | {"_RESTANTE_COMPLETE": f"source_{shell}"}
+    result = subprocess.run([CONSOLE_SCRIPT], capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert "restante" in result.stdout
+    assert "complet" in result.stdout
 
 
 def test_the_version_is_told(runner: CliRunner) -> None:
@@ -57,8 +81,36 @@ def test_an_error_is_one_line_with_its_code(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_an_error_of_the_system_is_one_line_too(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = restante("send", "--recipient", "ada", "--text", "hello", "--data", str(tmp_path / "data"))
+    assert made.returncode == 0, made.stderr
+    result = restante("collect", "ada", "--data", str(tmp_path / "data"), "--to", str(tmp_path / "file" / "below"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("error unavailable: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_what_nobody_reads_is_not_confirmed(tmp_path: Path, options: list[str], unbuffered: str) -> None:
+    with open_hub(tmp_path / "data") as hub:
+        hub.producer.send([Message(recipient="ada", data=b"x" * 1_000) for _ in range(2_000)])
+    command = [sys.executable, "-m", "restante.cli", "collect", "ada", "--data", str(tmp_path / "data"), *options]
+    environment = PLAIN | {"PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait(timeout=60) == 1
+    with open_hub(tmp_path / "data") as hub:
+        assert len(hub.recipient("ada").history(state=State.WAITING, limit=1_000).messages) == 1_000
+
+
 def test_the_tour_runs_as_a_program_without_control_characters(tmp_path: Path) -> None:
-    result = restante("tour", "--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
+    result = restante("tour", "--once", "--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
     assert result.returncode == 0, result.stderr
     assert "Every message arrived exactly once and in order" in result.stdout
     assert not CONTROL.search(result.stdout)

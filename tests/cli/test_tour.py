@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +19,17 @@ from typer.testing import CliRunner
 
 import restante
 from restante.cli import app, sample_night
+from restante.cli import tour as tour_command
 from restante.cli.sample_night import Advance, Post, play
 from restante.cli.showing import counted, duration, size
 from restante.settings import Settings
+from tests.cli.test_command_line import PLAIN
 
 STEPS = ["publish", "publish a parcel again", "file", "collect and confirm"]
 
 
 def tour(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["tour", *arguments])
+    return CliRunner().invoke(app, ["tour", "--once", *arguments])
 
 
 def test_the_table_has_each_step_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,21 +54,67 @@ def test_the_night_as_json(tmp_path: Path) -> None:
     assert night["duplicates"] == 300
     assert night["bundles"] == 300
     assert night["wrong"] == []
+    assert night["hub"].startswith("http://127.0.0.1:")
     assert night["stored_bytes"] > 300 * sample_night.DATA_BYTES
 
 
-def test_data_is_kept_where_it_was_asked_for_and_is_sound(tmp_path: Path) -> None:
+def test_night_after_night_is_kept_in_the_same_folder_and_is_sound(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    assert tour("--messages", "500", "--recipients", "5", "--data", str(folder)).exit_code == 0
+    for _ in range(2):
+        result = tour("--messages", "500", "--recipients", "5", "--data", str(folder))
+        assert result.exit_code == 0, result.output
     assert CliRunner().invoke(app, ["doctor", str(folder)]).exit_code == 0
     with restante.open(folder) as hub:
-        assert hub.recipient("recipient-000000").history(limit=1).messages
+        assert sum(status.visible_sequence for status in hub.partitions()) >= 1_000
 
 
-def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
+def test_what_an_interrupted_night_left_is_not_in_the_way(tmp_path: Path) -> None:
+    post = Post(messages=50, recipients=3)
+    with restante.open(tmp_path) as hub:
+        hub.producer.send(post.parcel(0))
+        hub.producer.send(restante.Message(recipient="alice", data=b"somebody else's"))
+    assert tour("--messages", "60", "--recipients", "3", "--data", str(tmp_path)).exit_code == 0
+    with restante.open(tmp_path) as hub:
+        assert sum(status.waiting for status in hub.partitions()) == 51
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("mine")
     assert tour("--data", str(tmp_path)).exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["something"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_hub_stays_up_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
+    options = ["--messages", "300", "--recipients", "5", "--data", str(tmp_path / "data"), "--port", "0"]
+    command = [sys.executable, "-m", "restante.cli", "tour", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=PLAIN) as process:
+        assert process.stdout is not None
+        shown = ""
+        while "Ctrl-C ends it" not in shown:
+            line = process.stdout.readline()
+            assert line, f"it ended by itself: {shown}"
+            shown += line
+        metrics = next(line.split()[1] for line in shown.splitlines() if line.startswith("metrics "))
+        with urllib.request.urlopen(metrics, timeout=30) as answer:
+            assert b"restante_" in answer.read()
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 0
+    assert "/docs" in shown
+    assert CliRunner().invoke(app, ["doctor", str(tmp_path / "data")]).exit_code == 0
+
+
+def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = tour("--messages", "10", "--recipients", "2", "--port", str(port))
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error invalid_request: ")
+        monkeypatch.setattr(tour_command, "_PORT", port)
+        with tour_command._hub_on(tmp_path / "data", port=None) as running:
+            assert not running.url.endswith(f":{port}")
 
 
 @contextmanager
@@ -91,7 +144,8 @@ def test_mail_out_of_order_is_noticed(tmp_path: Path) -> None:
         hub.producer.send(post.parcel(0).slice(0, 20))
         one = sample_night._Round(hub, post.names, lambda done: None)
         one.walk()
-    assert sorted(one.wrong) == [f"recipient-000000 got its {kind}s out of order." for kind in ("invoice", "letter")]
+    name = post.names[0]
+    assert sorted(one.wrong) == [f"{name} got its {kind}s out of order." for kind in ("invoice", "letter")]
 
 
 def test_the_same_parcel_is_the_same_each_time() -> None:

@@ -1,13 +1,23 @@
-"""The examples of README and docs: each Python block marked `<!-- run -->` runs, and prints what is shown below it.
+"""The examples of README and docs: each block marked `<!-- run -->` runs, and prints what is shown.
 
-The marked blocks of a page are one program, run in a folder of its own. The `text` block that follows one directly shows
-its output; a block without one prints nothing.
+The marked blocks of a page are one program and one shell session, run in a folder of their own.
+
+- A Python block prints what the `text` block directly below it shows; without one, nothing.
+- A console block has commands, each on a line that begins with `$ `, and below each what it prints. A command that ends
+  with `&` goes on in the background until the page is done. What differs each time (ids, times, durations) may differ.
+
+A page that says 8470 is run on a free port instead.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +27,21 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 MARK = "<!-- run -->"
+PORT = "8470"
 MARKED = re.compile(
-    rf"^{re.escape(MARK)}\n```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL
+    rf"^{re.escape(MARK)}\n```(?P<kind>python|console)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+CHANGING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|in [\d.,]+ m?s \([\d,]+ a second\)"
+    r'|"duration_ms":[\d.]+'
 )
 
 
 class Example(NamedTuple):
     line: int
+    kind: str
     code: str
     shown: str
 
@@ -31,32 +49,106 @@ class Example(NamedTuple):
 def examples_of(page: Path) -> list[Example]:
     text = page.read_text(encoding="utf-8")
     return [
-        Example(text.count("\n", 0, match.start("code")), match["code"], match["shown"] or "")
+        Example(text.count("\n", 0, match.start("code")), match["kind"], match["code"], match["shown"] or "")
         for match in MARKED.finditer(text)
     ]
 
 
-def run(page: Path, example: Example, namespace: dict[str, object]) -> str:
-    """What it prints. Line numbers in a traceback are those of the page."""
-    code = compile("\n" * example.line + example.code, page, "exec")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        exec(code, namespace)
-    return printed.getvalue()
+class Session:
+    """One page being run."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self._page = page
+        self._folder = folder
+        self._namespace: dict[str, object] = {"__name__": "__main__"}
+        self._background: list[subprocess.Popen[str]] = []
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = str(free.getsockname()[1])
+        scripts = Path(sys.executable).parent
+        self._environment = os.environ | {
+            "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+            "RESTANTE_HUB": f"http://127.0.0.1:{self._port}",
+            "RESTANTE_SERVER__PORT": self._port,
+        }
+
+    def python(self, example: Example) -> str:
+        """What it prints. Line numbers in a traceback are those of the page."""
+        code = compile("\n" * example.line + self._placed(example.code), self._page, "exec")
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(code, self._namespace)
+        return printed.getvalue()
+
+    def console(self, command: str) -> str:
+        command = self._placed(command)
+        if not command.endswith("&"):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=self._folder,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            return done.stdout + done.stderr
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command.removesuffix('&')}"],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._background.append(process)
+        assert process.stdout is not None
+        return process.stdout.readline()
+
+    def shown(self, text: str) -> str:
+        """As it is compared: on our port, and without what changes."""
+        return CHANGING.sub("…", self._placed(text)).rstrip("\n")
+
+    def _placed(self, text: str) -> str:
+        return text.replace(PORT, self._port)
+
+    def close(self) -> None:
+        for process in self._background:
+            process.terminate()
+            assert process.wait(timeout=30) == 0
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def commands_of(code: str) -> Iterator[tuple[str, str]]:
+    """Each command with what it prints."""
+    for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if MARK in page.read_text(encoding="utf-8")], ids=lambda p: p.stem
 )
-def test_the_examples_of_a_page_print_what_it_shows(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_of_a_page_print_what_it_shows(page: Path, folder: Path) -> None:
     examples = examples_of(page)
-    assert len(examples) == page.read_text(encoding="utf-8").count(MARK), "a mark stands directly before a Python block"
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for example in examples:
-        assert run(page, example, namespace) == example.shown, f"{page.name}, line {example.line + 1}"
+    assert len(examples) == page.read_text(encoding="utf-8").count(MARK), "a mark stands directly before its block"
+    session = Session(page, folder)
+    try:
+        for example in examples:
+            where = f"{page.name}, line {example.line + 1}"
+            if example.kind == "python":
+                assert session.shown(session.python(example)) == session.shown(example.shown), where
+                continue
+            for command, printed in commands_of(example.code):
+                assert session.shown(session.console(command)) == session.shown(printed), f"{where}: {command}"
+    finally:
+        session.close()
 
 
 def test_the_readme_has_an_example() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import restante
+from restante.client import connecting, sync
+from restante.client.http_sync import HttpLink
+from restante.client.socket_sync import SocketCarrier
 from restante.client.surface import Hub
 from restante.ports.content import OriginPort
+from restante.server.serving import Running, start
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.reference.hub import ReferenceHub
@@ -64,8 +69,32 @@ class ReferenceEngine:
         return ReferenceHub(Office(self.store, settings, origins, clock))
 
 
+class WireHub(sync.Hub):
+    """A client that takes its hub with it when it closes."""
+
+    def __init__(self, running: Running) -> None:
+        terms = connecting.terms_of(running.url)
+        super().__init__(HttpLink(terms), partial(SocketCarrier, terms))
+        self.running = running
+
+    def close(self) -> None:
+        super().close()
+        self.running.stop()
+
+
+class WireEngine:
+    """The hub behind a real socket, and the client in front of it: what is true in process is true over the network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return WireHub(start(self.folder, settings, origins=origins, clock=clock))
+
+
 ENGINES: dict[str, Callable[[Path], Engine]] = {
     "memory": MemoryEngine,
     "sqlite": SqliteEngine,
+    "wire": WireEngine,
     "reference": ReferenceEngine,
 }

@@ -56,7 +56,8 @@ def _in_line(field: str, value: int) -> Callable[[Any, Any], None]:
 
 
 def _swap_places(lines: Any, records: Any) -> None:
-    records["place"][[0, 1]] = records["place"][[1, 0]]
+    row = int(lines["row"][lines["count"] > 1][0])
+    records["place"][[row, row + 1]] = records["place"][[row + 1, row]]
 
 
 def _lengthen_drawer(lines: Any, _: Any) -> None:

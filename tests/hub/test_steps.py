@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import restante
+from restante import limits
 from restante.client.surface import Hub
 from restante.errors import RestanteError, StorageFull, Unavailable
 from restante.hub.committer import Request
@@ -278,11 +279,15 @@ def collected(hub: Hub) -> dict[str, list[bytes]]:
     return found
 
 
-def test_filing_stopped_at_any_step_hides_and_changes_nothing() -> None:
+@pytest.mark.parametrize(("few", "least"), [(limits.FILING_FEW_MESSAGES_MAX, 1), (0, 2)], ids=["few", "columns"])
+def test_filing_stopped_at_any_step_hides_and_changes_nothing(
+    few: int, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
     _, _, writes = outcome_of(ACTS["file"])
     with world() as there:
         expected = collected(there.hub)
-    assert len(writes) >= 2 * PARTITIONS
+    assert len(writes) >= least * PARTITIONS
     for write, steps in enumerate(writes):
         for step in range(steps + 1):
             with world() as there:
@@ -301,7 +306,11 @@ def test_filing_stopped_at_any_step_hides_and_changes_nothing() -> None:
                 hub.close()
 
 
-def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names() -> None:
+@pytest.mark.parametrize("few", [limits.FILING_FEW_MESSAGES_MAX, 0], ids=["few", "columns"])
+def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
     _, _, writes = outcome_of(ACTS["file"])
     for write, steps in enumerate(writes):
         for step in range(steps + 1):
@@ -320,7 +329,12 @@ def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names()
                 hub.close()
 
 
-def test_peeks_dequeues_and_publishes_between_the_steps_of_filing_see_no_difference() -> None:
+def test_peeks_dequeues_and_publishes_between_the_steps_of_filing_see_no_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The filing of few is a single step.
+    monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", 0)
+
     def act_between(hub: Hub, turn: int) -> None:
         name = NAMES[turn % len(NAMES)]
         take(hub, name, bundle=50 + turn, most=4) if name != "cleo" else take(hub, name, bundle=2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.hashing import combine, fingerprints, mix, text_hash, text_hashes
+from restante.model.hashing import combine, combine_one, fingerprint, fingerprints, mix, text_hash, text_hashes
 from tests.model.strategies import unhurried
 
 KEY = 0x0123_4567_89AB_CDEF
@@ -77,3 +77,11 @@ def test_a_fingerprint_minds_recipient_and_both_halves_of_the_id(recipient: int,
     low, high = halves
     ids = np.array([[low, high], [low, high], [low ^ 1, high], [low, high ^ 1]], np.uint64)
     assert len(set(fingerprints(hashes, ids).tolist())) == 4
+
+
+@given(st.lists(st.tuples(words, words, words), min_size=1, max_size=20))
+@unhurried
+def test_one_row_is_combined_and_identified_as_a_column_is(rows: list[tuple[int, int, int]]) -> None:
+    columns = np.array(rows, np.uint64)
+    assert combine(columns[:, 0], columns[:, 1]).tolist() == [combine_one(one, other) for one, other, _ in rows]
+    assert fingerprints(columns[:, 0], columns[:, 1:]).tolist() == [fingerprint(*row) for row in rows]

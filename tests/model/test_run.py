@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante import limits
-from restante.limits import FILING_FAN_IN, FILING_FAN_IN_MAX, KIB, MIB
+from restante.limits import FILING_FAN_IN, FILING_FAN_IN_MAX, FILING_HANDFUL, KIB, MIB
 from restante.model.run import RunRow, RunState, SegmentRow, choose_merge, decode_run, encode_run, tier_of
 from tests.model.strategies import unhurried
 
@@ -56,9 +56,10 @@ def test_a_tier_is_eight_times_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("tier", BY_TIER)
-def test_eight_neighbours_of_a_tier_are_merged_and_seven_are_not(tier: int) -> None:
-    assert list(choose_merge(runs_of([BY_TIER[tier]] * (FILING_FAN_IN - 1)))) == []
-    runs = runs_of([BY_TIER[tier]] * FILING_FAN_IN)
+def test_eight_neighbours_of_a_tier_are_merged_and_seven_are_not_but_thirty_two_of_the_smallest(tier: int) -> None:
+    least = FILING_FAN_IN if tier else FILING_HANDFUL
+    assert list(choose_merge(runs_of([BY_TIER[tier]] * (least - 1)))) == []
+    runs = runs_of([BY_TIER[tier]] * least)
     assert list(choose_merge(runs)) == runs
 
 
@@ -73,12 +74,12 @@ def test_small_runs_between_large_ones_go_along() -> None:
 
 
 def test_a_large_run_is_left_alone_until_there_are_others_like_it() -> None:
-    runs = runs_of([BY_TIER[3], *[BY_TIER[0]] * FILING_FAN_IN])
+    runs = runs_of([BY_TIER[3], *[BY_TIER[0]] * FILING_HANDFUL])
     assert list(choose_merge(runs)) == runs[1:]
 
 
 def test_a_merge_whose_numbers_do_not_fit_a_place_is_not_chosen() -> None:
-    runs = runs_of([100] * FILING_FAN_IN)
+    runs = runs_of([100] * FILING_HANDFUL)
     far = [*runs[:-1], run(limits.RUN_MESSAGES_MAX + 2, 100)]
     assert list(choose_merge(far)) == []
 

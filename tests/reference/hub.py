@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from restante import errors
 from restante.client import surface
+from restante.client.pipeline_sync import CallCarrier, Pipeline
 from restante.errors import Fault
 from restante.model.message import Message
 
@@ -43,6 +44,9 @@ class ReferenceHub:
             receipt = self._store(new, duplicates=len(sent) - len(new))
             self.store.changed.notify_all()
             return receipt
+
+    def pipeline(self) -> surface.Pipeline:
+        return Pipeline(CallCarrier(self.send))
 
     def _misplaced(self, messages: list[Message], partition: int | None) -> list[Fault]:
         return [

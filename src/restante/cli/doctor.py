@@ -35,16 +35,16 @@ def doctor(
     from rich.console import Console
 
     started = time.monotonic()
-    report = _examined(folder)
+    report = examined(folder)
     seconds = time.monotonic() - started
     if as_json:
         print(_json(folder, report, seconds))
     else:
-        _print(Console(highlight=False), folder, report, seconds)
+        print_report(Console(highlight=False), folder, report, seconds)
     raise typer.Exit(0 if report.sound else 1)
 
 
-def _examined(folder: Path) -> Report:
+def examined(folder: Path) -> Report:
     from restante.assembly import open_store
     from restante.cli.showing import progress_bar
     from restante.hub.doctor import examine
@@ -52,7 +52,7 @@ def _examined(folder: Path) -> Report:
     store = open_store(folder)
     try:
         with progress_bar() as bar:
-            task = bar.add_task(f"examining {folder}", total=None)
+            task = bar.add_task(f"examining {folder}", total=None, note="")
             return examine(store, progress=lambda done, total: bar.update(task, completed=done, total=total))
     finally:
         store.close()
@@ -73,7 +73,7 @@ def _json(folder: Path, report: Report, seconds: float) -> str:
     return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
 
 
-def _print(console: Console, folder: Path, report: Report, seconds: float) -> None:
+def print_report(console: Console, folder: Path, report: Report, seconds: float | None = None) -> None:
     from rich.text import Text
 
     from restante.cli.showing import counted, size
@@ -84,10 +84,11 @@ def _print(console: Console, folder: Path, report: Report, seconds: float) -> No
         if left_out:
             console.print(f"and {left_out:,} more like these")
     checked = report.checked
+    took = "" if seconds is None else f" in {seconds:.2f} s"
     console.print(
         f"Examined {counted(checked.messages, 'message')} in {counted(checked.blobs, 'blob')} ({size(checked.blob_bytes)}), "
         f"{counted(checked.runs, 'run')}, {counted(checked.heads, 'head')}, {counted(checked.bundles, 'bundle')} and "
-        f"{counted(checked.changes, 'change')} of {counted(checked.partitions, 'partition')} in {seconds:.2f} s.",
+        f"{counted(checked.changes, 'change')} of {counted(checked.partitions, 'partition')}{took}.",
         soft_wrap=True,
     )
     verdict = Text("sound", "bold green") if report.sound else Text(counted(report.problems, "problem"), "bold red")

@@ -1,6 +1,6 @@
-"""A sample night in one process: a producer publishes, the hub files, every recipient collects and confirms.
+"""A sample night: a producer publishes, the hub files, every recipient collects and confirms.
 
-Each message carries its own place in the night, so that the recipients can tell whether everything arrived, exactly
+It is played on any hub, in this process or far away, and each night has recipients of its own. Each message carries its own place in the night, so that the recipients can tell whether everything arrived, exactly
 once and in order. Nothing here prints: `tour` shows what happened.
 """
 
@@ -68,7 +68,9 @@ class Post:
 
     @property
     def names(self) -> list[str]:
-        return [f"recipient-{number:06d}" for number in range(self.recipients)]
+        """Of this night only: what an earlier one left is not in its way."""
+        night = np.base_repr(self.seed, 36).lower()
+        return [f"night-{night}-recipient-{number:06d}" for number in range(self.recipients)]
 
     def parcels(self) -> Iterator[pa.Table]:
         for first in range(0, self.messages, PARCEL_MESSAGES):
@@ -213,6 +215,6 @@ def _explain(hub: Hub, post: Post, night: Night) -> None:
     name = post.names[0]
     explanation = hub.recipient(name).explain()
     night.explained = f"{name}: {explanation.reason.value}. {explanation.text}"
-    waiting = sum(status.waiting for status in hub.partitions())
-    if waiting or explanation.waiting:
-        night.wrong.append(f"{waiting:,} messages still wait.")
+    if explanation.waiting:
+        waiting = sum(cabinet.messages for cabinet in explanation.waiting)
+        night.wrong.append(f"{waiting:,} messages of {name} still wait.")

@@ -1,35 +1,93 @@
-"""How the commands show numbers and progress."""
+"""How the commands show numbers, tables, progress and answers."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
 
+_PIPE_WIDTH = 240
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def progress_bar() -> Progress:
-    """Bars on standard error, gone when they are done; nothing at all where there is no terminal."""
+    """Bars on standard error, gone when they are done; nothing at all where there is no terminal.
+
+    A task may have a `note`, which stands at the end of its line.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
 
 
+def output() -> Console:
+    """Standard output, with colours only on a terminal; elsewhere there is room for whole lines."""
+    from rich.console import Console
+
+    wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, markup=False, width=_PIPE_WIDTH if wide else None)
+
+
+def table_of(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
+) -> Table:
+    """A plain table; the columns named `right` hold numbers, those named `whole` are not broken into lines."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        if heading in right:
+            table.add_column(heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(heading, overflow="fold", no_wrap=heading in whole)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def print_json(answer: object) -> None:
+    """A whole answer, for programs and for people who look."""
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(answer, enc_hook=str), indent=2).decode())
+
+
+def write_output(content: bytes) -> None:
+    """All of it, or an error. `print` does not see it when an unbuffered pipe takes only a part."""
+    sys.stdout.flush()
+    rest = memoryview(content)
+    while rest:
+        rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+    sys.stdout.buffer.flush()
+
+
 def counted(number: int, what: str) -> str:
     """`1 message`, `12,000 messages`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def rate(number: int, seconds: float) -> str:
+    return f"{number / max(seconds, 1e-9):,.0f} a second"
 
 
 def size(count: float) -> str:
@@ -43,3 +101,8 @@ def size(count: float) -> str:
 
 def duration(seconds: float) -> str:
     return f"{seconds * 1_000:,.0f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def clock_time(moment: datetime) -> str:
+    """A time in UTC, to the second."""
+    return moment.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,8 +1,11 @@
-"""`restante tour`: the hub at work, shown on this machine."""
+"""`restante tour`: a hub started here, and a sample night played against it over HTTP."""
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,132 +13,125 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+from restante.cli.exits import WRONG
 
+if TYPE_CHECKING:
     from restante.cli.sample_night import Advance, Night
+    from restante.server.serving import Running
 
 _MESSAGES_MAX = 100_000_000
 _RECIPIENTS_MAX = 1_000_000
-_SUBJECT_WIDTH = 25
-_FAULTS_SHOWN_MAX = 20
+_PORT = 8470
+_MOMENT_SECONDS = 0.5
 
 
 def tour(
     messages: Annotated[int, typer.Option(min=1, max=_MESSAGES_MAX, help="How many messages.")] = 100_000,
     recipients: Annotated[int, typer.Option(min=1, max=_RECIPIENTS_MAX, help="For how many recipients.")] = 1_000,
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A new folder to store it in, and to keep.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="The data folder. Default: ./data; with --once, a temporary folder that is removed at the end.",
+        ),
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Where the hub listens. Default: 8470, or a free one if that is taken."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End after the night.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
-    """Play a sample night in this process: messages are published, filed, collected and confirmed.
+    """Start a hub and play a sample night against it: messages are published, filed, collected and confirmed.
 
-    Everything is durable, as in earnest; the times are those of this machine. Without --data it happens in a
-    temporary folder that is removed at the end.
+    Everything goes over HTTP and is durable, as in earnest; the times are those of this machine. Afterwards the hub
+    stays up, so that you can look around, until Ctrl-C.
 
     \b
-    restante tour                                         the sample night
-    restante tour --messages 1000000 --recipients 50000   a busier one
-    restante tour --data ./data                           keep the data, then look after it:
-    restante doctor ./data
+    restante tour                                  on ./data, until Ctrl-C
+    restante tour --once                           in a temporary folder, and ends by itself
+    restante tour --messages 1000000 --recipients 50000
     """
-    from rich.console import Console
-
-    with _folder(data) as folder:
-        night = _played(folder, messages, recipients)
-        stored_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if as_json:
-            print(_json(night, stored_bytes, data))
-        else:
-            _print(Console(highlight=False), night, stored_bytes, data)
-    raise typer.Exit(1 if night.wrong else 0)
+    with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:
+        night = _played(running.url, messages, recipients)
+        up = not once and not night.wrong
+        with _until_interrupted():
+            _show(night, running.url, folder, kept=not once or data is not None, up=up, as_json=as_json)
+            while up:
+                # Not for long: a signal that comes just before a sleep is heard only after it.
+                time.sleep(_MOMENT_SECONDS)
+    raise typer.Exit(WRONG if night.wrong else 0)
 
 
 @contextmanager
-def _folder(data: Path | None) -> Iterator[Path]:
-    if data is None:
-        with tempfile.TemporaryDirectory(prefix="restante-tour-") as folder:
-            yield Path(folder)
+def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
+    if data is None and once:
+        with tempfile.TemporaryDirectory(prefix="restante-tour-") as temporary:
+            yield Path(temporary)
         return
-    if data.exists() and (not data.is_dir() or any(data.iterdir())):
-        raise typer.BadParameter(f"{data} is not empty. Name a folder that is new.", param_hint="--data")
-    yield data
+    folder = data or Path("data")
+    if folder.exists() and any(folder.iterdir()) and not (folder / "restante.db").exists():
+        raise typer.BadParameter(f"{folder} holds something else. Name another folder.", param_hint="--data")
+    yield folder
 
 
-def _played(folder: Path, messages: int, recipients: int) -> Night:
-    from restante.assembly import open  # the public name
+@contextmanager
+def _hub_on(folder: Path, *, port: int | None) -> Iterator[Running]:
+    from restante.cli.connecting import settings_here
+    from restante.errors import ExtraMissing, InvalidRequest
+
+    try:
+        from restante.server.serving import start
+    except ImportError as error:
+        raise ExtraMissing(f"The tour needs the server ({error}): pip install 'restante[server]'.") from error
+    settings = settings_here()
+    try:
+        running = start(folder, settings, port=_PORT if port is None else port)
+    except InvalidRequest:
+        if port is not None:
+            raise
+        running = start(folder, settings, port=0)
+    with running:
+        yield running
+
+
+def _played(url: str, messages: int, recipients: int) -> Night:
+    import restante
     from restante.cli.sample_night import Post, play
     from restante.cli.showing import progress_bar
-    from restante.settings import Settings
 
-    with progress_bar() as bar, open(folder, settings=Settings(filing=False)) as hub:
+    with progress_bar() as bar, restante.connect(url, token=os.environ.get("RESTANTE_TOKEN")) as hub:
 
         @contextmanager
         def watch(name: str, total: int) -> Iterator[Advance]:
-            task = bar.add_task(f"{name:<24}", total=total)
+            task = bar.add_task(f"{name:<24}", total=total, note="")
             yield lambda done: bar.advance(task, done)
 
         return play(hub, Post(messages, recipients), watch)
 
 
-def _json(night: Night, stored_bytes: int, data: Path | None) -> str:
-    import msgspec
+def _show(night: Night, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
+    from restante.cli import tour_summary
+    from restante.cli.showing import output
 
-    answer = msgspec.to_builtins(night) | {
-        "steps": [msgspec.to_builtins(step) | {"messages_per_second": round(step.rate)} for step in night.steps],
-        "stored_bytes": stored_bytes,
-        "data": None if data is None else str(data),
-        "arrived": "exactly once and in order" if not night.wrong else "not as it should",
-    }
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
-
-
-def _print(console: Console, night: Night, stored_bytes: int, data: Path | None) -> None:
-    from restante.cli.showing import counted, size
-
-    title = f"A sample night: {counted(night.messages, 'message')} for {counted(night.recipients, 'recipient')}"
-    console.print(f"\n{title}\n", style="bold")
-    console.print(_table(night))
-    for step in night.steps:
-        console.print(_line(step.step, step.detail), soft_wrap=True)
-    console.print(_line("explain", night.explained), soft_wrap=True)
-    kept = "a temporary folder, gone now" if data is None else f"{data}; examine it with: restante doctor {data}"
-    console.print(_line("stored", f"{size(stored_bytes)} in {kept}"), soft_wrap=True)
-    console.print()
-    console.print(_verdict(night), soft_wrap=True)
+    stored_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if as_json:
+        tour_summary.print_as_json(night, url, stored_bytes, folder if kept else None)
+    else:
+        console = output()
+        tour_summary.print_night(console, night, stored_bytes, folder if kept else None)
+        if up:
+            tour_summary.print_addresses(console, url, folder)
 
 
-def _line(subject: str, text: str) -> Text:
-    from rich.text import Text
-
-    return Text.assemble((f"{subject:<{_SUBJECT_WIDTH}}", "cyan"), text)
-
-
-def _verdict(night: Night) -> Text:
-    from rich.text import Text
-
-    from restante.cli.showing import duration
-
-    if night.wrong:
-        faults = "\n".join(night.wrong[:_FAULTS_SHOWN_MAX])
-        return Text.assemble(("Not as it should be:", "bold red"), f"\n{faults}")
-    total = sum(step.seconds for step in night.steps)
-    return Text.assemble(("Every message arrived exactly once and in order", "bold green"), f", in {duration(total)}.")
-
-
-def _table(night: Night) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    from restante.cli.showing import duration
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("step")
-    for heading in ("messages", "time", "rate"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for step in night.steps:
-        table.add_row(step.step, f"{step.messages:,}", duration(step.seconds), f"{step.rate:,.0f} a second")
-    return table
+@contextmanager
+def _until_interrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end what is inside, and nothing else."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)

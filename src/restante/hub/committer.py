@@ -70,7 +70,8 @@ class Committer:
         self._plan_jointly = plan_jointly
         self._committed = committed
         self._queue: deque[Request[object]] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._closing = False
         self._broken = False
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
@@ -94,6 +95,11 @@ class Committer:
     def full(self) -> bool:
         return len(self._queue) >= limits.QUEUE_REQUESTS_MAX
 
+    @property
+    def alive(self) -> bool:
+        """Whether it can still commit."""
+        return self._thread.is_alive() and not self._broken
+
     def close(self) -> None:
         """Commit what is waiting, then stop."""
         with self._changed:
@@ -102,7 +108,7 @@ class Committer:
         self._thread.join()
 
     def _enqueue(self, request: Request[T], *, wait: bool) -> None:
-        with self._changed:
+        with self._lock:
             while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
                 self._changed.wait()
             if self._closing:
@@ -118,15 +124,16 @@ class Committer:
 
     def _take(self) -> list[Request[object]]:
         """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
-        with self._changed:
+        with self._lock:
             while not self._queue and not self._closing:
                 self._changed.wait()
             batch: list[Request[object]] = []
             room = limits.COMMIT_BYTES_MAX
             while self._queue and len(batch) < limits.COMMIT_REQUESTS_MAX:
-                if batch and self._queue[0].size > room:
+                size = self._queue[0].size
+                if batch and size > room:
                     break
-                room -= self._queue[0].size
+                room -= size
                 batch.append(self._queue.popleft())
             self._changed.notify_all()
             return batch

@@ -76,9 +76,7 @@ def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) ->
 
 def is_damaged(partition: Partition, run: Run) -> bool:
     """Whether a run is known to be damaged, by its directories or because somebody met it."""
-    return run.row.identity in partition.damaged_runs or any(
-        stored.segment.damaged is not None for stored in run.segments
-    )
+    return run.row.identity in partition.damaged_runs or any(stored.damaged for stored in run.segments)
 
 
 def tell_once(partition: Partition, what: str, error: DataDamaged) -> None:

@@ -53,7 +53,7 @@ def _cabinets(stored: Stored, drawers: list[int]) -> Iterator[Cabinet]:
 
 
 def _address(core: Core, cabinet: Cabinet) -> Address:
-    return core.address(cabinet.recipient)
+    return core.locate(cabinet.recipient)
 
 
 def _note_next(core: Core, partition: Partition, stored: Stored, drawers: list[int], now: int) -> None:

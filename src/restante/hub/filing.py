@@ -15,25 +15,28 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.errors import DataDamaged
+from restante import limits
+from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.core import Core, Stale
 from restante.hub.damage import is_damaged, tell_once
 from restante.hub.partitions import Partition, run_key
 from restante.hub.planning import Draft
 from restante.hub.reading import read_piece
 from restante.model.changes import BlobKey, Space
+from restante.model.handful import Handful, NameTable
 from restante.model.head import Head, decode_head, stored_mask
 from restante.model.keys import Cabinet, key_cabinet, number_key
 from restante.model.merge import Keep, Stretch, merged, slices
 from restante.model.piece import Piece
 from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge
-from restante.model.segment import Segment, decode
+from restante.model.segment import Encoded, Segment, decode
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
     """One merge, if there is one worth it; gives how many runs went into it."""
     with core.filing_locks[partition.number]:
         partition.compact_fingerprints()
+        partition.fresh_runs = 0
         # Each failure makes one more run a border, so this ends.
         while runs := _chosen(partition, everything=everything):
             if rewrite(core, partition, runs):
@@ -67,6 +70,11 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
 
     False, and all is as it was, if one of them turns out to be damaged: filing will leave that one alone.
     """
+    with core.pins.reading():
+        handful = _handful(core, partition, runs)
+    if handful is not None:
+        _file_handful(core, partition, runs, handful)
+        return True
     written: list[tuple[SegmentRow, Segment]] = []
     try:
         with core.pins.reading():
@@ -82,6 +90,47 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
         return False
     drop_unreachable(core)
     return True
+
+
+def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> Encoded | None:
+    """The shelf of a few small runs; None if they are not few, or something is special about one of them."""
+    rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
+    if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
+        return None
+    if runs[0].row.first <= partition.counters.forgotten:
+        # Some of it may be past its retention.
+        return None
+    names = NameTable(core.deed.key)
+    handful = Handful(names)
+    try:
+        for run in runs:
+            for stored, place in zip(run.segments, run.row.segments, strict=True):
+                content = bytes(core.store.read_blob(stored.blob, 0, place.length))
+                handful.add_segment(content, stored.base - runs[0].row.first)
+    except (DataDamaged, FormatUnsupported):
+        # The long way finds out what is harmed.
+        return None
+    return handful.encoded(partition.number, names.encoded())
+
+
+def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: Encoded) -> None:
+    """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
+    blob, free = partition.take_blob(), core.pins.unreachable()
+    place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
+    row = RunRow(
+        blob.number, runs[0].row.first, runs[-1].row.last, (place,), RunState.VISIBLE, core.clock(), mailbag=False
+    )
+
+    def plan(draft: Draft) -> None:
+        draft.blobs.append((blob, shelf.parts))
+        draft.dropped.extend(free)
+        _swap(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
+
+    try:
+        core.commit(plan)
+    except BaseException:
+        core.pins.bury(free)
+        raise
 
 
 class _MetDamage(Exception):  # no error: a signal inside this module

@@ -7,8 +7,8 @@ import numpy as np
 from restante.hub.contents import message_columns
 from restante.hub.core import Address, Core
 from restante.hub.history import Located
+from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft
-from restante.hub.publish import put_mailbag
 from restante.hub.reading import with_data
 from restante.model.arrival import arrive, mailbags
 

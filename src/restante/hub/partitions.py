@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.reading import read_front
 from restante.model.changes import BlobKey, Changes, Space
@@ -23,6 +24,8 @@ from restante.ports.store import Store
 FORMAT_VERSION = 1
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
+_RECENT_MAX = 1_024
+"""So many fingerprints are looked up one by one before they are sorted into the arrays."""
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -50,15 +53,17 @@ class Partition:
     """The memory of one partition. Only the committer's thread changes it; readers see whole values."""
 
     __slots__ = (
+        "_fingerprints",
         "_lock",
+        "_recent",
         "counters",
         "damage_told",
         "damaged_runs",
         "erased",
         "expiries",
         "feed_runs",
-        "fingerprints",
         "forgotten_rows",
+        "fresh_runs",
         "next_blob",
         "number",
         "runs",
@@ -71,12 +76,16 @@ class Partition:
         """The visible runs in number order."""
         self.feed_runs: tuple[RunRow, ...] = ()
         """Runs merged into shelves that stay for the feed."""
-        self.fingerprints = Fingerprints()
+        self._fingerprints = Fingerprints()
+        self._recent: dict[int, int] = {}
+        """Fingerprint to number of the latest few, which are not in the arrays yet."""
         self.erased = Erased()
         self.expiries: dict[int, NDArray[np.int64]] = {}
         """By blob, when the next message of each drawer expires; only of blobs looked at."""
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
+        self.fresh_runs = limits.FILING_FAN_IN
+        """How many have come since filing last looked; a large one counts for several, and whoever was just opened too."""
         self.damaged_runs: set[int] = set()
         """Runs found damaged when they were to be merged: filing leaves them alone."""
         self.damage_told: set[str] = set()
@@ -90,17 +99,56 @@ class Partition:
             self.next_blob += 1
             return BlobKey(self.number, self.next_blob - 1)
 
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """Those of all messages."""
+        if self._recent:
+            with self._lock:
+                self._gather()
+        return self._fingerprints
+
+    @fingerprints.setter
+    def fingerprints(self, known: Fingerprints) -> None:
+        self._fingerprints = known
+
+    def knows_any(self, fingerprints: Sequence[int]) -> bool:
+        """Whether one of these may be stored already, or be erased."""
+        # First the recent ones, for they only ever go from here to there.
+        if not self._recent.keys().isdisjoint(fingerprints):
+            return True
+        asked = np.array(fingerprints, np.uint64)
+        return self._fingerprints.has_any(asked) or (
+            len(self.erased) > 0 and bool(self.erased.may_contain(asked).any())
+        )
+
     def remember(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
         """Add the fingerprints of new messages."""
         with self._lock:
-            self.fingerprints = self.fingerprints.with_more(fingerprints, numbers)
+            self._gather()
+            self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
+
+    def remember_few(self, fingerprints: Sequence[int], first: int) -> None:
+        """Add those of a few new messages that nobody knew, numbered from `first` on."""
+        with self._lock:
+            self._recent.update(zip(fingerprints, range(first, first + len(fingerprints)), strict=True))
+            if len(self._recent) >= _RECENT_MAX:
+                self._gather()
+
+    def _gather(self) -> None:
+        """Put the recent fingerprints into the arrays; under the lock."""
+        if self._recent:
+            count = len(self._recent)
+            fingerprints = np.fromiter(self._recent, np.uint64, count)
+            numbers = np.fromiter(self._recent.values(), np.int64, count)
+            self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
+            self._recent = {}
 
     def compact_fingerprints(self) -> None:
         """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""
-        while (pair := self.fingerprints.mergeable()) is not None:
+        while (pair := self._fingerprints.mergeable()) is not None:
             merged = merge(*pair)
             with self._lock:
-                self.fingerprints = self.fingerprints.with_merged(pair, merged)
+                self._fingerprints = self._fingerprints.with_merged(pair, merged)
 
     @property
     def unfiled(self) -> int:

@@ -115,6 +115,14 @@ class Draft:
         row = self.count(partition)
         self.counters[partition] = msgspec.structs.replace(row, waiting=row.waiting + messages)
 
+    def add_messages(self, partition: int, count: int) -> int:
+        """Take the numbers of so many new messages, which wait; gives the first."""
+        row = self.count(partition)
+        self.counters[partition] = msgspec.structs.replace(
+            row, visible=row.visible + count, waiting=row.waiting + count
+        )
+        return row.visible + 1
+
     def add_forgotten(self, partition: int, number: int) -> None:
         row = self.count(partition)
         self.counters[partition] = msgspec.structs.replace(row, forgotten=max(row.forgotten, number))

@@ -21,6 +21,7 @@ from restante.errors import (
     Fault,
     FaultyMessages,
     InvalidMessage,
+    InvalidRequest,
     MessageConflict,
     MessageErased,
     PartitionMismatch,
@@ -29,13 +30,14 @@ from restante.errors import (
 from restante.hub.committer import Request
 from restante.hub.core import Core
 from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
+from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft, Plan
+from restante.hub.publish_few import plan_few
 from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
-from restante.model.run import Run, RunRow, RunState, SegmentRow
-from restante.model.segment import Encoded, decode
+from restante.model.segment import Encoded
 from restante.model.uuids import uuid_texts
 
 _ROW_BYTES = 512
@@ -80,7 +82,7 @@ class Publish(Request[Receipt]):
     __slots__ = ("messages", "partition", "unit")
 
     def __init__(self, messages: Sequence[Message], *, partition: int | None = None, size: int = 0) -> None:
-        super().__init__(len(messages) * _ROW_BYTES + size)
+        super().__init__(size + sum([_size(message) for message in messages]))
         self.messages = messages
         self.partition = partition
         self.unit: Unit | None = None
@@ -88,6 +90,12 @@ class Publish(Request[Receipt]):
 
     def count(self) -> int:
         return len(self.messages) if self.unit is None else len(self.unit.arrivals)
+
+
+def _size(message: Message) -> int:
+    """About what it takes; the size of a value is known only when it is encoded."""
+    data = message.data
+    return _ROW_BYTES + len(data) if type(data) is bytes else _ROW_BYTES
 
 
 def large_publish(core: Core, columns: MessageColumns, partition: int | None) -> Publish:
@@ -124,21 +132,41 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
     publishes = [request for request in requests if isinstance(request, Publish)]
     if publishes:
         draft = plan.draft()
-        for unit in _units(core, publishes):
+        small = [request for request in publishes if request.unit is None]
+        large = [request for request in publishes if request.unit is not None]
+        beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
+        planned = bool(small) and plan_few(core, draft, small, beside)
+        for unit in _units(core, large if planned else publishes):
             _plan(core, draft, unit)
         plan.accept(draft)
+    if len(publishes) == len(requests):
+        return []
     return [request for request in requests if not isinstance(request, Publish)]
 
 
 def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
     """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
     small = [request for request in publishes if request.unit is None]
-    units = [_small_unit(core, small)] if small else []
+    units = _small_units(core, small)
     large = [request.unit for request in publishes if request.unit is not None]
     units += [unit if holds(core, unit.judged) else _judged_again(core, [unit]) for unit in large]
     if len(units) > 1 and not disjoint([unit.judged for unit in units]):
         return [_judged_again(core, units)]
     return units
+
+
+def _small_units(core: Core, small: list[Publish]) -> list[Unit]:
+    """One unit, or as many as the bounds of a send ask for; whoever is beyond them alone is refused."""
+    if not small:
+        return []
+    try:
+        return [_small_unit(core, small)]
+    except InvalidRequest as error:
+        if len(small) == 1:
+            small[0].error = error
+            return []
+    half = len(small) // 2
+    return [*_small_units(core, small[:half]), *_small_units(core, small[half:])]
 
 
 def _small_unit(core: Core, small: list[Publish]) -> Unit:
@@ -282,8 +310,7 @@ def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
     """Number the messages and put their mailbags into the draft; gives the number of each."""
     first = np.zeros(core.deed.partition_count, np.int64)
     for partition in np.flatnonzero(parcel.counts).tolist():
-        first[partition] = draft.take_numbers(partition, int(parcel.counts[partition]))
-        draft.add_waiting(partition, int(parcel.counts[partition]))
+        first[partition] = draft.add_messages(partition, int(parcel.counts[partition]))
     by_partition: dict[int, list[Encoded]] = {}
     for encoded in parcel.segments:
         by_partition.setdefault(encoded.group, []).append(encoded)
@@ -295,26 +322,6 @@ def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
     return number
 
 
-def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: int, count: int) -> None:
-    """A mailbag into the draft; it is in the catalog after the commit."""
-    partition = core.partitions[segments[0].group]
-    laid = []
-    for segment in segments:
-        blob = draft.take_blob(partition.number)
-        draft.blobs.append((blob, segment.parts))
-        laid.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
-    row = RunRow(laid[0].blob, first, first + count - 1, tuple(laid), RunState.VISIBLE, core.clock(), mailbag=True)
-    draft.put_run(partition.number, row)
-    run = Run.of(row, partition.number, [decode(segment.front, trusted=True) for segment in segments])
-
-    def apply() -> None:
-        partition.runs = (*partition.runs, run)
-        core.note_runs(partition)
-        core.filing_wanted.set()
-
-    draft.applies.append(apply)
-
-
 def _remember(core: Core, parcel: Parcel, number: NDArray[np.int64]) -> None:
     """Add the fingerprints of what was stored, partition by partition."""
     for partition, rows in parcel.grouped.parts():
@@ -323,19 +330,20 @@ def _remember(core: Core, parcel: Parcel, number: NDArray[np.int64]) -> None:
 
 def _receipts(unit: Unit, stored: NDArray[np.int64], number: NDArray[np.int64]) -> None:
     """Answer every request that was not refused."""
-    borders = np.searchsorted(stored, unit.start).tolist()
+    borders, starts = np.searchsorted(stored, unit.start).tolist(), unit.start.tolist()
     partition = unit.arrivals.partition[stored]
     partitions, numbers = (partition.tolist(), number.tolist()) if len(unit.requests) > 1 else ([], [])
     for index, request in enumerate(unit.requests):
         if request.error is not None:
             continue
         first, last = borders[index], borders[index + 1]
-        if last - first == 1 and partitions:
+        accepted = last - first
+        if accepted == 1 and partitions:
             receipts: tuple[PartitionReceipt, ...] = (_receipt(partitions[first], numbers[first], numbers[first]),)
         else:
             receipts = _receipts_of(partition[first:last], number[first:last])
-        duplicates = request.count() - (last - first)
-        request.result = Receipt(accepted=last - first, duplicates=duplicates, partitions=receipts)
+        duplicates = starts[index + 1] - starts[index] - accepted
+        request.result = Receipt(accepted=accepted, duplicates=duplicates, partitions=receipts)
 
 
 def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:

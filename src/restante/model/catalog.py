@@ -37,6 +37,8 @@ def mailbox(runs: Sequence[Run], recipient: str, recipient_hash: int) -> Mailbox
     found: Mailbox = {}
     key = np.uint64(recipient_hash)
     for run in runs:
+        if run.recipients is not None and recipient_hash not in run.recipients:
+            continue
         for stored in _candidates(run, key):
             _collect(found, stored, recipient, key)
     return found

@@ -17,6 +17,7 @@ Hashes = NDArray[np.uint64]
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_INT, _SECOND_INT, _STEP_INT = int(_FIRST), int(_SECOND), int(_STEP)
 _BITS = 2**64 - 1
 _ROWS_AT_ONCE = 16_384
 """Texts are laid out as a padded matrix: at most this many rows, so that long texts cannot exhaust memory."""
@@ -61,6 +62,16 @@ def text_hash(text: str, key: int) -> int:
     return _hash_of_words(text.encode(), key)
 
 
+def fingerprint(recipient_hash: int, first: int, second: int) -> int:
+    """The fingerprint of one identity, of whose id these are the two words."""
+    return combine_one(combine_one(recipient_hash, first), second)
+
+
+def combine_one(first: int, second: int) -> int:
+    """What `combine` makes of a row."""
+    return _mix_one((first * _STEP_INT) & _BITS ^ second)
+
+
 def fingerprints(recipient_hashes: Hashes, ids: NDArray[np.uint64]) -> Hashes:
     """64 bits of each identity (recipient, id); keyed through the recipients' hashes."""
     return combine(combine(recipient_hashes, ids[:, 0]), ids[:, 1])
@@ -87,16 +98,16 @@ def text_lengths(texts: pa.StringArray) -> NDArray[np.int64]:
 
 
 def _hash_of_words(content: bytes, key: int) -> int:
-    value = _mix_one(key ^ (len(content) * int(_STEP)) & _BITS)
+    value = _mix_one(key ^ (len(content) * _STEP_INT) & _BITS)
     for start in range(0, len(content), 8):
         word = int.from_bytes(content[start : start + 8], "little")
-        value = _mix_one((value * int(_STEP)) & _BITS ^ word)
+        value = _mix_one((value * _STEP_INT) & _BITS ^ word)
     return value
 
 
 def _mix_one(value: int) -> int:
-    value = (value ^ (value >> 30)) * int(_FIRST) & _BITS
-    value = (value ^ (value >> 27)) * int(_SECOND) & _BITS
+    value = (value ^ (value >> 30)) * _FIRST_INT & _BITS
+    value = (value ^ (value >> 27)) * _SECOND_INT & _BITS
     return value ^ (value >> 31)
 
 

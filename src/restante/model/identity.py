@@ -50,6 +50,14 @@ class Fingerprints:
             last, levels = merge(levels[-1], last), levels[:-1]
         return Fingerprints((*levels, last))
 
+    def has_any(self, fingerprints: Hashes) -> bool:
+        """Whether there is an entry for any of these."""
+        for level in self.levels:
+            place = level.fingerprint.searchsorted(fingerprints)
+            if (level.fingerprint.take(place, mode="clip") == fingerprints).any():
+                return True
+        return False
+
     def mergeable(self) -> tuple[Known, Known] | None:
         """Two neighbouring arrays of like length, the youngest first."""
         pairs = list(itertools.pairwise(self.levels))

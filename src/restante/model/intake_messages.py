@@ -25,8 +25,8 @@ Values = Sequence[Any]
 
 _NONE = type(None)
 _BYTES = (bytes, bytearray, memoryview)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 _FAR = 2**62
 """Beyond any weight, and still a 64-bit number."""
 _encoder = msgspec.json.Encoder()
@@ -215,7 +215,7 @@ def _expiries(values: Values, faults: Faults) -> NDArray[np.int64] | None:
     if values.count(None) == len(values):
         return None
     kept = _kept(values, _expiry_problem, "expires_at", faults)
-    return np.array([NEVER if time is None else (time - _EPOCH) // _MICROSECOND for time in kept], np.int64)
+    return np.array([NEVER if time is None else (time - EPOCH) // MICROSECOND for time in kept], np.int64)
 
 
 def _expiry_problem(value: object) -> str | None:

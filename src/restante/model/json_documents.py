@@ -22,7 +22,7 @@ def json_problems(documents: pa.LargeBinaryArray) -> dict[int, str]:
         for row in rows:
             _decoder.decode(row)
     except (pa.ArrowInvalid, msgspec.MsgspecError, RecursionError):
-        return {index: found for index, row in enumerate(rows) if (found := _problem(row)) is not None}
+        return {index: found for index, row in enumerate(rows) if (found := json_problem(row)) is not None}
     return {}
 
 
@@ -34,7 +34,8 @@ def is_utf8(value: bytes) -> bool:
     return True
 
 
-def _problem(document: bytes) -> str | None:
+def json_problem(document: bytes) -> str | None:
+    """What is wrong with one document."""
     if not is_utf8(document):
         return "it is not UTF-8"
     try:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import InvalidRequest
-from restante.limits import PROPERTIES_BYTES_MAX, PROPERTIES_MAX, SEND_BYTES_MAX
+from restante.limits import PROPERTIES_BYTES_MAX, PROPERTIES_JSON_BYTES_MAX, PROPERTIES_MAX, SEND_BYTES_MAX
 from restante.model.arrow import (
     Column,
     binaries_of,
@@ -71,7 +71,7 @@ def encode_properties(maps: pa.MapArray[Any, Any] | None, n: int, faults: Faults
     items, bad_items = _texts(maps.items.slice(first, last - first))
     entries = _Entries(keys, items, offsets - first, absent)
     _check(entries, bad_keys | bad_items, faults)
-    return _objects(entries, ~faults.without(~absent, "properties"))
+    return _bounded(_objects(entries, ~faults.without(~absent, "properties")), faults)
 
 
 def decode_properties(objects: pa.BinaryArray) -> pa.MapArray[Any, Any]:
@@ -138,24 +138,39 @@ def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _objects(entries: _Entries, empty: NDArray[np.bool_]) -> pa.BinaryArray:
-    pairs = _joined(_json_texts(entries.keys), _json_texts(entries.items), ":")
+    pairs = joined(json_texts(entries.keys), json_texts(entries.items), ":")
     offsets = column_of(entries.offsets.astype(np.int32))
     lists = pa.ListArray.from_arrays(offsets, pairs, mask=column_of(empty | (entries.counts() == 0)))
     rows = pc.binary_join(lists, ",")
-    objects: pa.BinaryArray = _joined("{", rows, "}", "").fill_null("").view(pa.binary())
+    objects: pa.BinaryArray = joined("{", rows, "}", "").fill_null("").view(pa.binary())
     return objects
 
 
-def _joined(*parts: Column) -> Column:
+def _bounded(objects: pa.BinaryArray, faults: Faults) -> pa.BinaryArray:
+    """The objects without those that are too long: JSON writes a control character as six."""
+    lengths = np.diff(offsets_of(objects))
+    long = lengths > PROPERTIES_JSON_BYTES_MAX
+    if not long.any():
+        return objects
+    faults.add(
+        np.flatnonzero(long),
+        "properties",
+        lambda row: f"properties takes {lengths[row]} bytes as JSON: at most {PROPERTIES_JSON_BYTES_MAX}",
+    )
+    short: pa.BinaryArray = pc.if_else(column_of(long), pa.scalar(b""), objects)
+    return short
+
+
+def joined(*parts: Column) -> Column:
     """The parts of each row, with the last of them in between."""
     join: Column = pc.binary_join_element_wise
     return join(*parts)
 
 
-def _json_texts(texts: pa.StringArray) -> Column:
+def json_texts(texts: pa.StringArray) -> Column:
     """Each text as JSON writes it: mostly it need only be quoted."""
     if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE), min_count=0).as_py():
-        return _joined('"', texts, '"', "")
+        return joined('"', texts, '"', "")
     encoded = texts.dictionary_encode()
     quoted = [msgspec.json.encode(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(quoted, pa.string()).take(encoded.indices)

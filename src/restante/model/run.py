@@ -7,7 +7,6 @@ wholly before the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -18,7 +17,7 @@ from restante import limits
 from restante.model.changes import BlobKey
 from restante.model.hashing import Hashes
 from restante.model.identity import expand
-from restante.model.segment import Segment
+from restante.model.segment import Segment, decode
 
 
 class RunState(IntEnum):
@@ -68,32 +67,63 @@ def decode_run(value: bytes) -> RunRow:
     return _decoder.decode(value)
 
 
-@dataclass(frozen=True, slots=True)
 class Stored:
     """A segment and where it lies."""
 
-    blob: BlobKey
-    base: int
-    """The first sequence number of its run: a row's number is base + place."""
-    segment: Segment
+    __slots__ = ("_known", "base", "blob")
+
+    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes) -> None:
+        self.blob = blob
+        self.base = base
+        """The first sequence number of its run: a row's number is base + place."""
+        self._known = known
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in its directory is damaged; what was just encoded is not."""
+        return not isinstance(self._known, bytes) and self._known.damaged is not None
+
+    @property
+    def segment(self) -> Segment:
+        """The front of a segment that was just encoded is decoded when somebody first asks: often that is filing.
+
+        Two who ask at once both decode it, which gives them the same.
+        """
+        known = self._known
+        if isinstance(known, bytes):
+            known = self._known = decode(known, trusted=True)
+        return known
 
 
-@dataclass(frozen=True, slots=True)
 class Run:
     """A run in the catalog."""
 
-    row: RunRow
-    segments: tuple[Stored, ...]
-    first_hash: Hashes
-    """The first recipient's hash of each segment: the segments of a run lie in order."""
+    __slots__ = ("_first_hash", "recipients", "row", "segments")
+
+    def __init__(self, row: RunRow, segments: tuple[Stored, ...], recipients: frozenset[int] | None) -> None:
+        self.row = row
+        self.segments = segments
+        self.recipients = recipients
+        """The hashes of all its recipients, if they are few and known; None: ask its directories."""
+        self._first_hash: Hashes | None = None
 
     @staticmethod
-    def of(row: RunRow, partition: int, segments: Sequence[Segment]) -> Run:
+    def of(
+        row: RunRow, partition: int, segments: Sequence[Segment | bytes], recipients: frozenset[int] | None = None
+    ) -> Run:
+        """Of each segment what is known of it, or the front that this process has just encoded."""
         stored = tuple(
             Stored(BlobKey(partition, place.blob), row.first, segment)
             for place, segment in zip(row.segments, segments, strict=True)
         )
-        return Run(row, stored, _first_hashes(segments))
+        return Run(row, stored, recipients)
+
+    @property
+    def first_hash(self) -> Hashes:
+        """The first recipient's hash of each segment: the segments of a run lie in order."""
+        if self._first_hash is None:
+            self._first_hash = _first_hashes([stored.segment for stored in self.segments])
+        return self._first_hash
 
 
 def _first_hashes(segments: Sequence[Segment]) -> Hashes:
@@ -134,12 +164,13 @@ def tier_of(length: int) -> int:
 def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
     """Neighbouring runs worth merging now, or none.
 
-    Runs of like size are merged when there are eight of them side by side; smaller ones that lie between them go along,
+    Runs of like size are merged when there are eight of them side by side, the smallest when there are thirty-two, for
+    most of what their merging costs is the same for one as for many; smaller ones that lie between them go along,
     and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
     """
     tiers = [tier_of(run.length) for run in runs]
     for tier in sorted(set(tiers)):
-        start, least = 0, 2 if everything and tier == 0 else limits.FILING_FAN_IN
+        start, least = 0, _least(tier, everything=everything)
         while start < len(runs):
             if tiers[start] > tier:
                 start += 1
@@ -152,6 +183,13 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
                 return runs[start:end]
             start = end
     return ()
+
+
+def _least(tier: int, *, everything: bool) -> int:
+    """How many neighbours of a tier are worth merging."""
+    if tier:
+        return limits.FILING_FAN_IN
+    return 2 if everything else limits.FILING_HANDFUL
 
 
 def _numbers_fit(runs: Sequence[RunRow]) -> bool:

@@ -32,9 +32,12 @@ from restante.model.rows import DRAWER, FEW_NAMES, RECORD, DrawerArray, Drawers,
 
 FORMAT_VERSION = 1
 _MAGIC = b"RSTN"
+_NUMBERS = struct.Struct("<8I")
 _HEADER = struct.Struct("<4sHHQ8I")
 """Magic, version, reserved, checksum of the rest of the frame, then rows, drawers, names, texts, properties, ledger and
 data lengths, and the length of the frame."""
+HEADER_BYTES = _HEADER.size
+"""The names begin here."""
 
 
 class Area(Enum):
@@ -60,6 +63,8 @@ class Encoded:
     front: bytes
     rest: tuple[Buffer, ...]
     length: int
+    recipients: frozenset[int] | None = None
+    """The hashes of all its recipients, if they are few."""
 
     @property
     def parts(self) -> tuple[Buffer, ...]:
@@ -126,10 +131,13 @@ class Segment:
 
 def block_checks(content: Buffer) -> NDArray[np.uint64]:
     """The checksum of each block."""
+    return np.array(_block_sums(content), np.uint64)
+
+
+def _block_sums(content: Buffer) -> list[int]:
     view = memoryview(content).cast("B")
     digest = xxhash.xxh3_64_intdigest
-    sums = [digest(view[at : at + BLOCK_BYTES]) for at in range(0, len(view), BLOCK_BYTES)]
-    return np.array(sums, np.uint64)
+    return [digest(view[at : at + BLOCK_BYTES]) for at in range(0, len(view), BLOCK_BYTES)]
 
 
 def encode(laid: Drawers) -> list[Encoded]:
@@ -189,9 +197,16 @@ def _encode_one(
     ledger = b"".join([_bytes(lines), texts, _bytes(records), properties])
     front = front_length(lines.nbytes + len(texts), len(ledger))
     lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
-    frame = _encode_frame(len(records), lengths, names, np.concatenate([block_checks(ledger), block_checks(data)]))
+    checks = check_bytes(ledger) + check_bytes(data)
+    frame = encode_frame(len(records), lengths, msgspec.msgpack.encode(names), checks)
     rest = (memoryview(ledger)[front:], data)
     return Encoded(group, len(records), frame + ledger[:front], rest, len(frame) + len(ledger) + len(data))
+
+
+def check_bytes(content: Buffer) -> bytes:
+    """The checksums of the blocks as they are written."""
+    sums = _block_sums(content)
+    return struct.pack(f"<{len(sums)}Q", *sums)
 
 
 def _bytes(table: NDArray[np.void]) -> memoryview:
@@ -238,15 +253,13 @@ def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> l
     return strings_of(values.take(column_of(used)))
 
 
-def _encode_frame(
-    rows: int, lengths: tuple[int, int, int, int, int], names: Names, checks: NDArray[np.uint64]
-) -> bytes:
+def encode_frame(rows: int, lengths: tuple[int, int, int, int, int], names: bytes, checks: bytes) -> bytes:
+    """The frame of so many rows. The lengths are those of drawers, texts, properties, ledger and data."""
     drawers, texts, properties, ledger, data = lengths
-    packed = msgspec.msgpack.encode(names)
-    body = packed + checks.tobytes()
+    body = names + checks
     body += b"\0" * (-(_HEADER.size + len(body)) % 16)
-    numbers = (rows, drawers, len(packed), texts, properties, ledger, data, _HEADER.size + len(body))
-    tail = struct.pack("<8I", *numbers) + body
+    numbers = (rows, drawers, len(names), texts, properties, ledger, data, _HEADER.size + len(body))
+    tail = _NUMBERS.pack(*numbers) + body
     return _HEADER.pack(_MAGIC, FORMAT_VERSION, 0, xxhash.xxh3_64_intdigest(tail), *numbers) + body
 
 
@@ -255,7 +268,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
 
     What this process has just encoded is `trusted`: its checksums need not be computed again.
     """
-    rows, drawers, packed, texts, properties, ledger, data, frame = _decode_header(front)
+    rows, drawers, packed, texts, properties, ledger, data, frame = decode_header(front)
     texts_at, at = drawers * DRAWER.itemsize, _HEADER.size + packed
     records_at = texts_at + texts
     blocks = -(-ledger // BLOCK_BYTES) + -(-data // BLOCK_BYTES)
@@ -267,7 +280,7 @@ def decode(front: bytes, *, trusted: bool = False) -> Segment:
     damaged = None if trusted else _damaged_drawers(memoryview(front)[frame:], checks, lines, texts_at)
     if damaged is not None:
         lines = _without_damage(lines, damaged)
-    names = _decode_names(front[_HEADER.size : at])
+    names = decode_names(front[_HEADER.size : at])
     if not trusted:
         _check_lines(lines, names, rows, texts)
     ends = np.append(np.zeros(1, np.int32), lines["recipient_end"].astype(np.int32))
@@ -313,20 +326,21 @@ def front_length(records_at: int, ledger: int) -> int:
     return min(-(-records_at // BLOCK_BYTES) * BLOCK_BYTES, ledger)
 
 
-def _decode_header(front: bytes) -> tuple[int, ...]:
+def decode_header(front: bytes) -> tuple[int, ...]:
+    """Rows, drawers, lengths of names, texts, properties, ledger, data and frame; its checksum has been verified."""
     if len(front) < _HEADER.size or front[:4] != _MAGIC:
         raise DataDamaged("A blob is no segment: it does not begin as one.")
     _, version, _, check, *numbers = _HEADER.unpack_from(front)
     if version != FORMAT_VERSION:
         raise FormatUnsupported(f"A segment has format version {version}; this program knows {FORMAT_VERSION}.")
     frame = numbers[-1]
-    tail = struct.pack("<8I", *numbers) + front[_HEADER.size : frame]
+    tail = _NUMBERS.pack(*numbers) + front[_HEADER.size : frame]
     if frame > len(front) or xxhash.xxh3_64_intdigest(tail) != check:
         raise DataDamaged("A segment's frame fails its checksum: none of its drawers can be read.")
     return tuple(numbers)
 
 
-def _decode_names(packed: bytes) -> Names:
+def decode_names(packed: bytes) -> Names:
     try:
         return msgspec.msgpack.decode(packed, type=Names)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

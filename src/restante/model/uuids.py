@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import InvalidRequest
-from restante.model.arrow import Column, bytes_of, nulls_of, offsets_of, strings_of
+from restante.model.arrow import Column, bytes_of, nulls_of, offsets_of, strings, strings_of
 from restante.model.texts import as_bytes
 
 Words = NDArray[np.uint64]
@@ -48,15 +48,19 @@ def uuid_bytes(text: str) -> tuple[int, int]:
 
 def uuid_texts(words: Words) -> list[str]:
     """The 36-character form of each row, in lower case."""
+    # Arrow makes the texts of a list in half the time that slicing takes.
+    return strings_of(uuid_column(words))
+
+
+def uuid_column(words: Words) -> pa.StringArray:
+    """The same as a column."""
     digits = np.frombuffer(binascii.hexlify(words.tobytes()), _PLAIN)
     dashed = np.full((len(words), _CHARACTERS), ord("-"), np.uint8)
     pieces: NDArray[np.void] = dashed.view(_DASHED).reshape(-1)
     for name in _NAMES:
         pieces[name] = digits[name]
-    # Arrow makes the texts of a list in half the time that slicing takes.
-    ends: Column = np.arange(0, dashed.size + 1, _CHARACTERS, dtype=np.int64)
-    content: Column = dashed
-    return strings_of(pa.LargeStringArray.from_buffers(len(words), pa.py_buffer(ends), pa.py_buffer(content)))
+    ends = np.arange(0, dashed.size + 1, _CHARACTERS, dtype=np.int32)
+    return strings(ends, dashed.reshape(-1).data)
 
 
 def made_uuids(count: int, *, now_ms: int, random: bytes) -> Words:

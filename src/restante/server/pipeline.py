@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -153,8 +154,11 @@ class _Pipeline:
         await self._put(encode_problem(number, problem_of(error, correlation_id=self._correlation_id)))
 
     async def _put(self, text: str) -> None:
+        """Send an answer. Its frame takes room until then, so a client that reads no answers is not read from either."""
+        # Who has gone, or broke the protocol, gets no answer; the next event says so.
+        with suppress(OSError, RuntimeError):
+            await self._send({"type": "websocket.send", "text": text})
         self._room.release()
-        await self._send({"type": "websocket.send", "text": text})
 
 
 def _check_header(header: FrameHeader) -> None:

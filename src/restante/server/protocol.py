@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from typing import Any
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
@@ -38,6 +39,8 @@ class Connection(HttpToolsProtocol):
         self._in_headers = True
         self._incomplete = True
         """A request has begun (or is to come first), and has not come whole."""
+        self._earlier: deque[RequestResponseCycle] = deque()
+        """Requests that were not answered yet when the next one came."""
         self._paused: float | None = None
         self._lingers: float | None = None
 
@@ -70,7 +73,21 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        earlier: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        if earlier is not None and not earlier.response_complete:
+            while self._earlier and self._earlier[0].response_complete:
+                self._earlier.popleft()
+            self._earlier.append(earlier)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
+        super().connection_lost(exc)
+        for cycle in self._earlier:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._earlier.clear()
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from restante.model.changes import Buffer
@@ -33,6 +33,7 @@ class BlobFiles:
         self._live: Counter[int] = Counter()
         self._sizes: dict[int, int] = {}
         self._unnamed: list[int] = []
+        self._keepers = 0
         self._opened: OrderedDict[int, _OpenFile] = OrderedDict()
         self._lock = threading.Lock()
         self._last = 0
@@ -61,7 +62,7 @@ class BlobFiles:
         with self._lock:
             self._last += 1
             number = self._last
-        path = self._path(number)
+        path = self.path(number)
         try:
             size = _write_file(path, [part for parts in blobs for part in parts])
             flush_names(self._folder)
@@ -100,27 +101,45 @@ class BlobFiles:
         with suppress(OSError):
             self.remove_unnamed()
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While inside, no file is removed: somebody reads what rows named at an earlier moment."""
+        with self._lock:
+            self._keepers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keepers -= 1
+            # If it fails, the next commit that frees a file tries again, or the next start.
+            with suppress(OSError):
+                self.remove_unnamed()
+
     def remove_unnamed(self) -> None:
         with self._lock:
+            if self._keepers:
+                return
             numbers, self._unnamed = self._unnamed, []
             for number in numbers:
                 self._opened.pop(number, None)
                 self._sizes.pop(number, None)
         for number in numbers:
-            self._path(number).unlink(missing_ok=True)
+            self.path(number).unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._lock:
             self._opened.clear()
+            # From now on the files are another's; what is left over, the next start removes.
+            self._unnamed.clear()
 
-    def _path(self, number: int) -> Path:
+    def path(self, number: int) -> Path:
         return self._folder / f"{number:012d}"
 
     def _open(self, number: int) -> _OpenFile:
         with self._lock:
             file = self._opened.get(number)
             if file is None:
-                file = self._opened[number] = _OpenFile(self._path(number))
+                file = self._opened[number] = _OpenFile(self.path(number))
                 if len(self._opened) > FILES_OPEN_MAX:
                     self._opened.popitem(last=False)
             else:

@@ -22,6 +22,7 @@ from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.limits import KIB, PARTITIONS_MAX
 from restante.model.changes import BlobKey, Buffer, Changes, Space
 from restante.ports.store import StoreSize
+from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.failures import outcome_unknown, translated
 from restante.stores.sqlite.files import BlobFiles, byte_count, flush_names
 from restante.stores.sqlite.journal import JOURNAL_BYTES_MAX, JOURNAL_BYTES_TARGET, Journal
@@ -59,6 +60,7 @@ class SqliteStore:
         self._lock = lock
         self._journal = Journal(self._path)
         self._readers = Readers(self._path)
+        self._snapshots = Snapshots(folder, files)
         self._closing = threading.Event()
         self._untidy = threading.Event()
         self._tidying = threading.Thread(target=self._keep_tidy, name="restante-store-tidy", daemon=True)
@@ -173,11 +175,15 @@ class SqliteStore:
             written_bytes=self._files.written_bytes + self._journal.written_bytes(),
         )
 
+    def snapshot(self) -> FolderSnapshot:
+        return self._snapshots.open()
+
     def close(self) -> None:
         """Ends when the reads and the commit under way have ended. Closing again does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()
+        self._snapshots.close()
         self._untidy.set()
         self._tidying.join()
         self._readers.close()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,19 @@ _DELETE = "DELETE FROM entries WHERE partition = ? AND space = ? AND key = ?"
 _PUT_BLOB = "INSERT INTO blobs VALUES {}"
 _DROP_BLOB = "DELETE FROM blobs WHERE id IN (VALUES {}) RETURNING file"
 _RAISE_FENCE = "INSERT INTO fences VALUES {} ON CONFLICT DO UPDATE SET fence = excluded.fence"
+
+_PUT_ALL = "INSERT INTO changed VALUES {}"
+_CHANGED = (
+    "CREATE TEMP VIEW changed AS SELECT 0 AS partition, 0 AS space, 0 AS key, 0 AS value, "
+    "0 AS id, 0 AS file, 0 AS start, 0 AS length"
+)
+"""A view of this connection alone, through which entries and blobs are put by one statement."""
+_PUT_CHANGED = (
+    "CREATE TEMP TRIGGER put_changed INSTEAD OF INSERT ON changed BEGIN "
+    "INSERT INTO entries SELECT NEW.partition, NEW.space, NEW.key, NEW.value WHERE NEW.id IS NULL "
+    "ON CONFLICT DO UPDATE SET value = excluded.value; "
+    "INSERT INTO blobs SELECT NEW.id, NEW.file, NEW.start, NEW.length, NEW.value WHERE NEW.id IS NOT NULL; END"
+)
 
 _ROWS_AT_ONCE = (64, 32, *range(16, 0, -1))
 """Rows go in statements of a few fixed sizes, so that few are prepared. Each statement lets other threads in, and
@@ -35,8 +50,8 @@ class Transaction(NamedTuple):
 
     entries: Mapping[EntryKey, bytes | None] = {}
     blobs: Sequence[BlobRow] = ()
-    dropped: Iterable[int] = ()
-    fences: Iterable[tuple[int, int]] = ()
+    dropped: Collection[int] = ()
+    fences: Collection[tuple[int, int]] = ()
 
 
 class Writer:
@@ -48,6 +63,8 @@ class Writer:
         self._folder = folder
         self._stopped: str | None = None
         # Only this process writes (the folder's lock), so what it last stored is what is stored.
+        for statement in ("PRAGMA temp_store = MEMORY", _CHANGED, _PUT_CHANGED):
+            connection.execute(statement)
         self._fences: dict[int, int] = dict(connection.execute("SELECT partition, fence FROM fences"))
 
     def require_running(self) -> None:
@@ -74,7 +91,8 @@ class Writer:
         self.require_running()
         try:
             if _is_one_statement(transaction):
-                return _carry_out(transaction, self._connection)
+                _put_all(transaction, self._connection)
+                return []
             self._connection.execute("BEGIN IMMEDIATE")
             freed = _carry_out(transaction, self._connection)
             self._connection.execute("COMMIT")
@@ -110,16 +128,39 @@ class Writer:
 
 def _is_one_statement(transaction: Transaction) -> bool:
     """A few puts are one statement, and one statement is a transaction by itself."""
-    few = 0 < len(transaction.entries) <= 16 and None not in transaction.entries.values()
-    return few and not (transaction.blobs or transaction.dropped or transaction.fences)
+    few = 0 < len(transaction.entries) + len(transaction.blobs) <= _ROWS_AT_ONCE[0]
+    return few and None not in transaction.entries.values() and not (transaction.dropped or transaction.fences)
+
+
+def _put_all(transaction: Transaction, connection: sqlite3.Connection) -> None:
+    puts = _puts(transaction.entries)
+    if not transaction.blobs:
+        connection.execute(_statement(_PUT, 4, len(puts)), list(chain.from_iterable(puts)))
+        return
+    values: list[object] = []
+    for put in puts:
+        values += (*put, None, None, None, None)
+    for row_id, file, start, length, data in transaction.blobs:
+        values += (None, None, None, data, row_id, file, start, length)
+    connection.execute(_statement(_PUT_ALL, 8, len(puts) + len(transaction.blobs)), values)
+
+
+@cache
+def _statement(statement: str, columns: int, rows: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return statement.format(", ".join([row] * rows))
+
+
+def _puts(entries: Mapping[EntryKey, bytes | None]) -> list[tuple[int, int, bytes, bytes]]:
+    # Plain integers, for sqlite3 looks for an adapter for every value of any other type.
+    return [
+        (partition, int(space), key, value) for (partition, space, key), value in entries.items() if value is not None
+    ]
 
 
 def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list[int]:
     entries = transaction.entries
-    # Plain integers, for sqlite3 looks for an adapter for every value of any other type.
-    puts = [
-        (partition, int(space), key, value) for (partition, space, key), value in entries.items() if value is not None
-    ]
+    puts = _puts(entries)
     _execute(connection, _PUT, puts)
     if len(puts) < len(entries):
         gone = [(partition, int(space), key) for (partition, space, key), value in entries.items() if value is None]
@@ -139,8 +180,7 @@ def _execute(
     at = 0
     while at < len(rows):
         count = next(size for size in _ROWS_AT_ONCE if size <= len(rows) - at)
-        row = f"({', '.join('?' * len(rows[at]))})"
-        values = [value for chosen in rows[at : at + count] for value in chosen]
-        answers += connection.execute(statement.format(", ".join([row] * count)), values).fetchall()
+        values = list(chain.from_iterable(rows[at : at + count]))
+        answers += connection.execute(_statement(statement, len(rows[at]), count), values).fetchall()
         at += count
     return answers

@@ -1,0 +1,247 @@
+"""`restante collect`: a recipient's mail, printed or written to files, and confirmed when it is safe."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from restante.cli.connecting import DEFAULT_URL, DataFolder, Door, HubUrl, Token
+from restante.cli.exits import NOTHING_THERE
+from restante.cli.formats import Format
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from restante.client.surface import Bundle, Recipient
+
+_PREVIEW_CHARACTERS = 60
+
+
+class FileFormat(Enum):
+    JSONL = "jsonl"
+    ARROW = "arrow"
+    PARQUET = "parquet"
+
+
+class _Wish(NamedTuple):
+    """What is to be collected, and for how long."""
+
+    origins: list[str]
+    groups: list[str]
+    max_messages: int | None
+    max_weight: int | None
+    max_bundles: int | None
+    idle: float | None
+    confirm: bool
+
+
+def collect(
+    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)],
+    *,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write a file for each bundle there.")
+    ] = None,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="Of the files. Claim-check content is written as it is.")
+    ] = FileFormat.JSONL,
+    origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
+    max_messages: Annotated[int | None, typer.Option(min=1, help="In a bundle.")] = None,
+    max_weight: Annotated[int | None, typer.Option(min=1, metavar="KIB", help="Of a bundle.")] = None,
+    max_bundles: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for mail before it ends.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for ever; Ctrl-C ends it.")] = False,
+    no_confirm: Annotated[
+        bool, typer.Option("--no-confirm", help="Only look at the next bundle; it stays where it is.")
+    ] = False,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print messages as JSON lines; with --to, a line for each file.")
+    ] = False,
+) -> None:
+    """Collect a recipient's messages: print them, or write them to files.
+
+    A bundle is confirmed only after it was printed, or after its file is on the disk under its final name. So nothing
+    is lost when the command is stopped at any moment; run it again, and it goes on. A file that is complete is not
+    written twice. The exit code is 3 if nothing was there.
+
+    \b
+    restante collect alice                          print what waits, and confirm it
+    restante collect alice --no-confirm             only look
+    restante collect alice --json > mail.jsonl
+    restante collect alice --to ./mail --format parquet
+    restante collect alice --to ./mail --follow     as it comes, until Ctrl-C
+    """
+    wish = _Wish(
+        origins=origin or [],
+        groups=group or [],
+        max_messages=max_messages,
+        max_weight=max_weight,
+        max_bundles=1 if no_confirm else max_bundles,
+        idle=None if follow else wait,
+        confirm=not no_confirm,
+    )
+    with Door(hub, token, data).open() as opened:
+        deliver = _printer(as_json=as_json) if to is None else _filer(to, Format(file_format.value), as_json=as_json)
+        bundles, messages = _collected(opened.recipient(recipient), wish, deliver)
+    if not as_json:
+        _print_summary(recipient, bundles, messages, confirm=wish.confirm)
+    raise typer.Exit(0 if bundles else NOTHING_THERE)
+
+
+Deliver = Callable[["Bundle"], None]
+"""Makes a bundle safe: printed, or on the disk."""
+
+
+def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:
+    """How many bundles and messages it was."""
+    bundles = messages = 0
+    # Whoever follows ends it by Ctrl-C, and so does whoever has seen enough: what was not confirmed stays.
+    with suppress(KeyboardInterrupt):
+        for bundle in _bundles(recipient, wish):
+            deliver(bundle)
+            if wish.confirm:
+                _confirm(bundle)
+            bundles += 1
+            messages += bundle.message_count
+            if bundles == wish.max_bundles:
+                break
+    return bundles, messages
+
+
+def _bundles(recipient: Recipient, wish: _Wish) -> Iterator[Bundle]:
+    return recipient.bundles(
+        origins=wish.origins,
+        origin_groups=wish.groups,
+        max_messages=wish.max_messages,
+        max_weight=wish.max_weight,
+        idle=wish.idle,
+    )
+
+
+def _confirm(bundle: Bundle) -> None:
+    from restante.errors import BundleUnknown
+
+    try:
+        bundle.dequeue()
+    except BundleUnknown as error:
+        # Somebody else confirmed it in between: it is done all the same.
+        if "dequeued_at" not in error.details:
+            raise
+
+
+def _filer(folder: Path, file_format: Format, *, as_json: bool) -> Deliver:
+    from restante.cli.collect_files import Shelf
+    from restante.cli.showing import counted, write_output
+
+    shelf = Shelf(folder, file_format)
+
+    def deliver(bundle: Bundle) -> None:
+        found = shelf.find(bundle.bundle_id)
+        path = found or shelf.write(bundle)
+        if as_json:
+            write_output(_json_line(_described(bundle) | {"file": str(path), "written": found is None}))
+        else:
+            before = "" if found is None else ", written before"
+            print(f"{path}: {counted(bundle.message_count, 'message')} of {bundle.origin}/{bundle.kind}{before}")
+
+    return deliver
+
+
+def _printer(*, as_json: bool) -> Deliver:
+    from restante.cli.showing import write_output
+
+    def deliver(bundle: Bundle) -> None:
+        for content in _lines(bundle) if as_json else _shown(bundle):
+            write_output(content)
+        _flush_to_disk()
+
+    return deliver
+
+
+def _lines(bundle: Bundle) -> Iterator[bytes]:
+    from restante.cli.message_lines import message_lines
+
+    if bundle.content is None:
+        return message_lines(bundle.table)
+    answer = _described(bundle) | {"media_type": bundle.media_type, "content_base64": bundle.content}
+    return iter([_json_line(answer)])
+
+
+def _json_line(answer: object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def _described(bundle: Bundle) -> dict[str, object]:
+    names = {"bundle_id": bundle.bundle_id, "origin": bundle.origin, "kind": bundle.kind}
+    return names | {"messages": bundle.message_count}
+
+
+def _shown(bundle: Bundle) -> Iterator[bytes]:
+    """A bundle for people."""
+    from restante.cli.showing import counted, output
+
+    console = output()
+    title = f"{counted(bundle.message_count, 'message')} of {bundle.origin}/{bundle.kind}, bundle {bundle.bundle_id}"
+    with console.capture() as captured:
+        console.print(title, style="bold", soft_wrap=True)
+        if bundle.content is None:
+            console.print(_table(bundle))
+        else:
+            console.print(_preview(bundle.content, len(bundle.content)), soft_wrap=True)
+    yield captured.get().encode(sys.stdout.encoding or "utf-8", "replace")
+
+
+def _table(bundle: Bundle) -> Table:
+    from restante.cli.showing import clock_time, table_of
+
+    rows = [
+        (
+            str(message.sequence_number),
+            clock_time(message.published_at) if message.published_at else "",
+            str(message.id),
+            _preview(data, _PREVIEW_CHARACTERS),
+        )
+        for message, data in zip(bundle.messages, bundle.table.column("data").to_pylist(), strict=True)
+    ]
+    return table_of(("number", "published", "id", "data"), rows, right=["number"], whole=["published", "id"])
+
+
+def _preview(data: bytes | None, characters: int) -> str:
+    """The beginning of some data, harmless for a terminal."""
+    try:
+        text = (data or b"").decode()
+    except UnicodeDecodeError:
+        return f"{len(data or b''):,} bytes"
+    shown = "".join(one if one.isprintable() else "\N{MIDDLE DOT}" for one in text[:characters])
+    return shown if len(text) <= characters else f"{shown}…"
+
+
+def _flush_to_disk() -> None:
+    """What was printed into a file is on the disk."""
+    with suppress(OSError, ValueError):
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fsync(descriptor)
+
+
+def _print_summary(recipient: str, bundles: int, messages: int, *, confirm: bool) -> None:
+    from restante.cli.showing import counted
+
+    if not bundles:
+        print(f"Nothing is there for {recipient}. To see why: restante explain {recipient}")
+        return
+    what = "collected and confirmed" if confirm else "looked at; it stays where it is"
+    print(f"{counted(messages, 'message')} in {counted(bundles, 'bundle')} {what}.")

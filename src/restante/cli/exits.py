@@ -1,0 +1,13 @@
+"""What a command's exit code says."""
+
+from __future__ import annotations
+
+WRONG = 1
+"""Something is wrong; the last line on standard error says what."""
+NOTHING_THERE = 3
+"""Nothing is wrong, and nothing was there."""
+
+EPILOG = (
+    "Exit codes: 0 all is well, 1 something is wrong (the last line says what), 2 the command was not understood, "
+    "3 nothing was there (collect, explain)."
+)

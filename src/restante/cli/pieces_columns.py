@@ -1,0 +1,98 @@
+"""Messages out of Arrow and Parquet files: columns named like the fields of a message."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from restante.cli.pieces import Defaults, Piece, Pieces
+from restante.errors import InvalidRequest
+from restante.limits import SEND_PIECE_BYTES
+from restante.model.arrow import Column
+
+_ROW_BYTES = 64
+"""What a row weighs beside its data, roughly."""
+_ROWS_AT_ONCE = 16_384
+_MAGIC = b"ARROW1"
+
+_ReadBytes = Callable[[pa.Table], int]
+
+
+def parquet_pieces(path: Path, defaults: Defaults) -> Pieces:
+    with _readable("Parquet"), pq.ParquetFile(path) as file:
+        bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
+        batches = file.iter_batches(_ROWS_AT_ONCE)
+        yield from _pieces(batches, defaults, lambda table: round(table.num_rows * bytes_a_row))
+
+
+def arrow_pieces(path: Path, defaults: Defaults) -> Pieces:
+    """An IPC file or an IPC stream, whichever it is."""
+    with _readable("Arrow"), pa.memory_map(str(path)) as source:
+        if bytes(source.read(len(_MAGIC))) == _MAGIC:
+            file = pa.ipc.open_file(source)
+            batches: Iterable[pa.RecordBatch] = (file.get_batch(n) for n in range(file.num_record_batches))
+        else:
+            source.seek(0)
+            batches = pa.ipc.open_stream(source)
+        yield from _pieces(batches, defaults, lambda table: table.nbytes)
+
+
+def arrow_stream_pieces(file: BinaryIO, defaults: Defaults) -> Pieces:
+    with _readable("Arrow"):
+        yield from _pieces(pa.ipc.open_stream(cast("io.IOBase", file)), defaults, lambda table: table.nbytes)
+
+
+@contextmanager
+def _readable(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequest(f"it cannot be read as {kind}: {error}.") from error
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], defaults: Defaults, read_bytes: _ReadBytes) -> Pieces:
+    first = 0
+    for batch in batches:
+        for part in _halved(pa.Table.from_batches([batch])):
+            table = _with_defaults(part, defaults)
+            yield Piece(messages=table, first=first, lines=None, read_bytes=read_bytes(part))
+            first += part.num_rows
+
+
+def _halved(table: pa.Table) -> Iterator[pa.Table]:
+    """The table in parts of about the size of a send, without a copy."""
+    if table.num_rows > 1 and _weight(table) > SEND_PIECE_BYTES:
+        middle = table.num_rows // 2
+        yield from _halved(table.slice(0, middle))
+        yield from _halved(table.slice(middle))
+    elif table.num_rows:
+        yield table
+
+
+def _weight(table: pa.Table) -> int:
+    data = table.column("data").nbytes if "data" in table.column_names else 0
+    return data + table.num_rows * _ROW_BYTES
+
+
+def _with_defaults(table: pa.Table, defaults: Defaults) -> pa.Table:
+    for name, value in defaults.given().items():
+        if name not in table.column_names:
+            table = table.append_column(name, _constant(value, table.num_rows))
+        elif table.column(name).null_count:
+            filled = _texts(table.column(name)).fill_null(value)
+            table = table.set_column(table.column_names.index(name), name, filled)
+    return table
+
+
+def _constant(value: str, count: int) -> Column:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([value], pa.string()))
+
+
+def _texts(column: Column) -> Column:
+    return column.cast(pa.string())

@@ -1,0 +1,35 @@
+"""Putting mailbags into a commit: their blobs, their run, and after the commit the catalog's entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from restante import limits
+from restante.hub.core import Core
+from restante.hub.planning import Draft
+from restante.model.run import Run, RunRow, RunState, SegmentRow, tier_of
+from restante.model.segment import Encoded
+
+
+def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: int, count: int) -> None:
+    """A mailbag into the draft; it is in the catalog after the commit."""
+    partition = core.partitions[segments[0].group]
+    laid = []
+    for segment in segments:
+        blob = draft.take_blob(partition.number)
+        draft.blobs.append((blob, segment.parts))
+        laid.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
+    row = RunRow(laid[0].blob, first, first + count - 1, tuple(laid), RunState.VISIBLE, core.clock(), mailbag=True)
+    draft.put_run(partition.number, row)
+    recipients = segments[0].recipients if len(segments) == 1 else None
+    run = Run.of(row, partition.number, [segment.front for segment in segments], recipients)
+
+    def apply() -> None:
+        partition.runs = (*partition.runs, run)
+        core.note_runs(partition)
+        # A look at all runs is dear, and one small run more changes little.
+        partition.fresh_runs += limits.FILING_FAN_IN if tier_of(row.length) else 1
+        if partition.fresh_runs >= limits.FILING_FAN_IN:
+            core.filing_wanted.set()
+
+    draft.applies.append(apply)

@@ -1,0 +1,150 @@
+"""`restante explain`, `recipients`, `partitions` and `bench`: looking at a hub, and emptying a mailbox by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from restante.model.message import Message, State
+from tests.cli.places import Place, run
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    with place.opened() as hub:
+        for name, count in (("ada", 3), ("bob", 5), ("cara", 1)):
+            hub.producer.send([Message(recipient=name, kind="letter", data=b"x") for _ in range(count)])
+        hub.producer.send(Message(recipient="ada", kind="invoice", data=b"x"))
+    return place
+
+
+def states(place: Place, recipient: str) -> list[State | None]:
+    with place.opened() as hub:
+        return [message.state for message in hub.recipient(recipient).history().messages]
+
+
+def test_explain_says_what_waits_and_exits_with_0(filled: Place) -> None:
+    result = filled.run("explain", "ada")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("ada: ready.")
+    assert "letter" in result.stdout
+    assert "invoice" in result.stdout
+    answer = filled.answer("explain", "ada")
+    assert answer["reason"] == "ready"
+    assert {(one["kind"], one["messages"]) for one in answer["waiting"]} == {("letter", 3), ("invoice", 1)}
+
+
+def test_explain_names_the_open_bundle(filled: Place) -> None:
+    with filled.opened() as hub:
+        bundle = hub.recipient("ada").peek()
+        assert bundle is not None
+    result = filled.run("explain", "ada", "--origin", "default")
+    assert bundle.bundle_id in result.stdout
+
+
+def test_explain_exits_with_3_when_nothing_is_there(filled: Place) -> None:
+    result = filled.run("explain", "nobody")
+    assert result.exit_code == 3
+    assert "recipient_unknown" in result.stdout
+
+
+def test_recipients_are_listed_in_the_order_asked_for(filled: Place) -> None:
+    by_waiting = filled.answer("recipients")["recipients"]
+    assert [(one["recipient"], one["waiting"]) for one in by_waiting] == [("bob", 5), ("ada", 4), ("cara", 1)]
+    by_age = filled.answer("recipients", "--order", "oldest", "--limit", "2")["recipients"]
+    assert [one["recipient"] for one in by_age] == ["ada", "bob"]
+    shown = filled.run("recipients").stdout
+    assert shown.index("bob") < shown.index("ada") < shown.index("cara")
+
+
+def test_more_recipients_than_a_page_holds(place: Place) -> None:
+    with place.opened() as hub:
+        hub.producer.send([Message(recipient=f"r{number}", data=b"x") for number in range(1_200)])
+    listed = place.answer("recipients", "--limit", "1100")["recipients"]
+    assert len({one["recipient"] for one in listed}) == 1_100
+
+
+def test_nobody_has_mail(place: Place) -> None:
+    assert place.run("recipients").stdout == "Nobody has waiting messages.\n"
+
+
+def test_partitions_add_up(filled: Place) -> None:
+    listed = filled.answer("partitions")["partitions"]
+    assert [one["partition"] for one in listed] == [0, 1, 2, 3]
+    assert sum(one["waiting"] for one in listed) == 10
+    assert "10 messages waiting in 4 partitions." in filled.run("partitions").stdout
+
+
+def test_a_purge_is_tried_first_and_then_done(filled: Place) -> None:
+    dry = filled.answer("recipients purge", "ada", "--kind", "letter", "--dry-run")
+    assert (dry["messages"], dry["dry_run"]) == (3, True)
+    assert states(filled, "ada") == [State.WAITING] * 4
+    assert filled.answer("recipients purge", "ada", "--kind", "letter", "--yes")["messages"] == 3
+    assert states(filled, "ada") == [State.WITHDRAWN] * 3 + [State.WAITING]
+
+
+def test_a_purge_up_to_a_time(filled: Place) -> None:
+    for days, messages in ((-1, 0), (1, 5)):
+        until = (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S")
+        assert filled.answer("recipients purge", "bob", "--before", until, "--dry-run")["messages"] == messages
+
+
+@pytest.mark.parametrize("command", ["purge", "erase"])
+def test_what_destroys_asks_first(filled: Place, command: str) -> None:
+    result = filled.run(f"recipients {command}", "ada", stdin=b"n\n")
+    assert result.exit_code == 1
+    assert "4 messages of ada" in result.stderr
+    assert states(filled, "ada") == [State.WAITING] * 4
+    assert filled.run(f"recipients {command}", "ada", stdin=b"y\n").exit_code == 0
+    assert State.WAITING not in states(filled, "ada")
+
+
+def test_an_erasure_takes_the_history_too(filled: Place) -> None:
+    assert filled.answer("recipients erase", "ada", "--dry-run")["messages"] == 4
+    assert filled.run("recipients erase", "ada", "--yes").stdout == "4 messages of ada erased.\n"
+    assert states(filled, "ada") == []
+
+
+def test_one_message_is_withdrawn(filled: Place) -> None:
+    with filled.opened() as hub:
+        (message,) = hub.recipient("cara").history().messages
+    assert filled.answer("recipients withdraw", "cara", str(message.id), "--dry-run")["messages"] == 1
+    assert states(filled, "cara") == [State.WAITING]
+    assert filled.run("recipients withdraw", "cara", str(message.id)).exit_code == 0
+    assert states(filled, "cara") == [State.WITHDRAWN]
+    unknown = filled.run("recipients withdraw", "cara", "00000000-0000-0000-0000-000000000000")
+    assert unknown.exit_code == 1
+    assert unknown.stderr.startswith("error message_unknown: ")
+
+
+def test_a_bench_measures_and_leaves_nothing_behind(filled: Place) -> None:
+    answer = filled.answer("bench", "--messages", "6000", "--small", "20")
+    measured = {one["what"]: one for one in answer["measured"]}
+    assert {name: one["messages"] for name, one in measured.items()} == {
+        "publish in bulk": 6_000,
+        "publish one by one": 20,
+        "peek": 60_000,
+        "dequeue": 6_000,
+    }
+    assert all(0 < one["p50_seconds"] <= one["p99_seconds"] for one in measured.values())
+    with filled.opened() as hub:
+        assert sum(status.waiting for status in hub.partitions()) == 10
+        names = [one.recipient for one in hub.recipients().recipients]
+    assert sorted(names) == ["ada", "bob", "cara"]
+
+
+def test_a_bench_shows_a_table(place: Place) -> None:
+    result = place.run("bench", "--messages", "100", "--small", "3")
+    assert result.exit_code == 0, result.output
+    assert "publish in bulk" in result.stdout
+    assert "p99" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["explain ada", "collect ada", "recipients", "partitions", "bench"])
+def test_a_mistyped_folder_is_an_error_and_is_not_made(tmp_path: Path, command: str) -> None:
+    result = run(*command.split(), "--data", str(tmp_path / "typo"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error invalid_request: ")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,304 @@
+"""`restante send`: files of every kind, what is wrong with them by line, and sending them again."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from restante.cli import pieces_columns, pieces_csv, pieces_lines
+from restante.client.surface import Hub
+from restante.limits import FILE_LINE_BYTES_MAX
+from restante.model.message import Message
+from tests.cli.places import FolderPlace, Place, run
+
+Fields = dict[str, Any]
+
+
+def waiting(place: Place, recipient: str) -> tuple[Message, ...]:
+    with place.opened() as hub:
+        return hub.recipient(recipient).history(limit=1_000).messages
+
+
+def json_lines(path: Path, messages: Sequence[Fields]) -> Path:
+    path.write_text("".join(json.dumps(message) + "\n" for message in messages), encoding="utf-8")
+    return path
+
+
+def numbered(count: int, recipient: str = "ada") -> list[Fields]:
+    return [{"recipient": recipient, "data": {"n": number}} for number in range(count)]
+
+
+COLUMNS = pa.table({"recipient": ["ada", "bob", "ada"], "data": [b"one", b"two", b"three"], "kind": ["k", None, "k"]})
+
+
+def write_arrow_file(path: Path) -> None:
+    with pa.ipc.new_file(str(path), COLUMNS.schema) as writer:
+        writer.write_table(COLUMNS)
+
+
+def write_arrow_stream(path: Path) -> None:
+    with pa.ipc.new_stream(str(path), COLUMNS.schema) as writer:
+        writer.write_table(COLUMNS)
+
+
+def write_lines(path: Path) -> None:
+    rows = [{name: value for name, value in row.items() if value is not None} for row in COLUMNS.to_pylist()]
+    json_lines(path, [row | {"data": row["data"].decode()} for row in rows])
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "mail.jsonl": write_lines,
+    "mail.csv": lambda path: path.write_text("recipient,data,kind\nada,one,k\nbob,two,\nada,three,k\n"),
+    "mail.parquet": lambda path: pq.write_table(COLUMNS, path),
+    "mail.arrow": write_arrow_file,
+    "mail.arrows": write_arrow_stream,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_kind_of_file_is_sent(place: Place, tmp_path: Path, name: str) -> None:
+    WRITERS[name](tmp_path / name)
+    result = place.run("send", str(tmp_path / name), "--kind", "other")
+    assert result.exit_code == 0, result.output
+    assert "3 messages stored" in result.stdout
+    ada, bob = waiting(place, "ada"), waiting(place, "bob")
+    plain = [message.data if isinstance(message.data, str) else message.data.decode() for message in (*ada, *bob)]
+    assert plain == ["one", "three", "two"]
+    assert [message.kind for message in (*ada, *bob)] == ["k", "k", "other"]
+
+
+def test_several_files_and_standard_input(place: Place, tmp_path: Path) -> None:
+    first = json_lines(tmp_path / "first.jsonl", numbered(2))
+    assert place.answer("send", str(first), str(first))["messages"] == 4
+    result = place.run("send", "-", "--recipient", "bob", stdin=b'{"data": 1}\n\n  {"data": 2}\n')
+    assert result.exit_code == 0, result.output
+    assert [message.data for message in waiting(place, "bob")] == [1, 2]
+
+
+def test_arrow_and_csv_come_from_standard_input_too(place: Place) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, COLUMNS.schema) as writer:
+        writer.write_table(COLUMNS)
+    assert place.run("send", "-", "--format", "arrow", stdin=sink.getvalue().to_pybytes()).exit_code == 0
+    assert place.run("send", "-", "--format", "csv", stdin=b"recipient,data\ncara,hello\n").exit_code == 0
+    assert len(waiting(place, "ada")) == 2
+    assert [message.data for message in waiting(place, "cara")] == [b"hello"]
+
+
+def test_one_message_from_the_command_line(place: Place) -> None:
+    assert place.run("send", "--recipient", "ada", "--text", "hello").exit_code == 0
+    assert place.run("send", "--recipient", "ada", "--value", '{"a": [1, 2]}', "--kind", "order").exit_code == 0
+    text, value = waiting(place, "ada")
+    assert (text.data, text.media_type) == (b"hello", "text/plain")
+    assert (value.data, value.media_type, value.kind) == ({"a": [1, 2]}, "application/json", "order")
+
+
+def test_all_fields_of_a_csv_row(folder_place: FolderPlace, tmp_path: Path) -> None:
+    heading = "id,recipient,origin,kind,document_type,weight,bundleable,data_base64,media_type,properties,expires_at"
+    identity = "01234567-89ab-cdef-0123-456789abcdef"
+    row = f'{identity},ada,shop,order,paper,9,false,{base64.b64encode(bytes(5)).decode()},a/b,"{{""p"": ""q""}}",2099-01-31T12:00:00Z'
+    (tmp_path / "all.csv").write_text(f"{heading}\n{row}\n")
+    result = folder_place.run("send", str(tmp_path / "all.csv"))
+    assert result.exit_code == 0, result.output
+    (found,) = waiting(folder_place, "ada")
+    assert (found.id, found.origin, found.kind, found.document_type) == (identity, "shop", "order", "paper")
+    assert (found.weight, found.bundleable, found.data, found.media_type) == (9, False, bytes(5), "a/b")
+    assert (found.properties, found.expires_at) == ({"p": "q"}, datetime(2099, 1, 31, 12, tzinfo=UTC))
+
+
+def test_text_over_several_lines_keeps_its_line_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('recipient,data,weight\nada,"two\nlines",\nada,x,many\n')
+    result = run("send", str(tmp_path / "a.csv"), "--dry-run")
+    assert result.exit_code == 1
+    assert "a.csv, line 4: weight must be a whole number, not 'many'. Nothing was sent." in result.stderr
+
+
+WRONG = {
+    "a field that is unknown": (b'{"recipient": "ada", "wight": 1}', "invalid_message", "the field wight is unknown"),
+    "a field that is read only": (b'{"recipient": "ada", "state": "waiting"}', "invalid_message", "read only"),
+    "half a line": (b'{"recipient": "ada"', "invalid_request", "not one JSON object"),
+    "two on one line": (b'{"recipient": "ada"}, {"recipient": "bob"}', "invalid_request", "a line is one message"),
+    "no object": (b"[1]", "invalid_message", "must be a JSON object"),
+    "a bad id": (b'{"recipient": "ada", "id": "7", "data": 1}', "invalid_message", "id"),
+    "no UTF-8": (b'{"recipient": "\xff"}', "invalid_request", "UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_line_is_named_and_what_was_stored_before_is_told(place: Place, tmp_path: Path, case: str) -> None:
+    line, code, reason = WRONG[case]
+    good = json_lines(tmp_path / "good.jsonl", numbered(3))
+    (tmp_path / "bad.jsonl").write_bytes(b'{"recipient": "ada", "data": 1}\n\n' + line + b"\n")
+    for arguments in ((), ("--origin", "default")):
+        result = place.run("send", str(good), str(tmp_path / "bad.jsonl"), *arguments)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"error {code}: {tmp_path}/bad.jsonl, line 3: "), result.stderr
+        assert reason in result.stderr
+        assert "Stored before: 3 messages; nothing of this piece and on." in result.stderr
+        assert result.stderr.count("\n") == 1
+    assert len(waiting(place, "ada")) == 6
+
+
+def test_a_line_that_only_a_hub_can_refuse_is_named_too(place: Place, tmp_path: Path) -> None:
+    one = {"recipient": "ada", "id": "00000000-0000-0000-0000-000000000001"}
+    assert place.run("send", str(json_lines(tmp_path / "a.jsonl", [one | {"data": 1}]))).exit_code == 0
+    again = json_lines(tmp_path / "b.jsonl", [*numbered(2), one | {"data": 2}])
+    result = place.run("send", str(again))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error message_conflict: {again}, line 3: ")
+
+
+def test_a_wrong_row_of_columns_is_named(place: Place, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"recipient": ["ada", " "], "data": [b"1", b"2"]}), tmp_path / "a.parquet")
+    result = place.run("send", str(tmp_path / "a.parquet"))
+    assert result.exit_code == 1
+    assert "a.parquet, row 2: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.parquet", b"not Parquet at all", "cannot be read as Parquet"),
+        ("a.arrow", b"not Arrow at all", "cannot be read as Arrow"),
+        ("a.csv", b"", "begins with a line that names its columns"),
+        ("a.csv", b"recipient,colour\n", "the column colour is unknown"),
+        ("a.csv", b"data\n", "the column recipient is missing"),
+        ("a.csv", b"recipient,data\nada\n", "it has 1 cells, and the heading names 2"),
+        ("a.csv", b'recipient,data\nada,"x\n', "it is not CSV"),
+        ("a.csv", b"recipient,data\nada,\xff\n", "not UTF-8"),
+        ("a.jsonl", b" " * (FILE_LINE_BYTES_MAX + 1), "it is longer than"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = run("send", str(tmp_path / name), "--dry-run")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error invalid_")
+    assert f"{name}, " in result.stderr
+    assert reason in result.stderr
+
+
+def test_a_dry_run_finds_what_is_wrong_and_sends_nothing(place: Place, tmp_path: Path) -> None:
+    good = json_lines(tmp_path / "good.jsonl", numbered(3))
+    result = place.run("send", str(good), "--dry-run")
+    assert result.exit_code == 0
+    assert "3 messages checked" in result.stdout
+    bad = json_lines(tmp_path / "bad.jsonl", [*numbered(3), {"recipient": "ada", "data": 1, "weight": 0}])
+    result = place.run("send", str(bad), "--dry-run")
+    assert result.exit_code == 1
+    assert "line 4: weight" in result.stderr
+    assert waiting(place, "ada") == ()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_sent_again_under_the_same_key_stores_nothing_twice(place: Place, tmp_path: Path, name: str) -> None:
+    WRITERS[name](tmp_path / name)
+    first = place.answer("send", str(tmp_path / name), "--idempotent", "night-1")
+    again = place.answer("send", str(tmp_path / name), "--idempotent", "night-1")
+    other = place.answer("send", str(tmp_path / name), "--idempotent", "night-2")
+    counts = [(answer["accepted"], answer["duplicates"]) for answer in (first, again, other)]
+    assert counts == [(3, 0), (0, 3), (3, 0)]
+
+
+def test_ids_that_are_there_are_kept_and_the_missing_ones_are_derived(
+    folder_place: FolderPlace, tmp_path: Path
+) -> None:
+    own = "00000000-0000-0000-0000-000000000007"
+    pq.write_table(pa.table({"recipient": ["ada"] * 3, "data": [b"x"] * 3, "id": [None, own, None]}), tmp_path / "a.pq")
+    for duplicates in (0, 3):
+        answer = folder_place.answer("send", str(tmp_path / "a.pq"), "--idempotent", "k")
+        assert answer["duplicates"] == duplicates
+    ids = [message.id for message in waiting(folder_place, "ada")]
+    assert ids[1] == own
+    assert len(set(ids)) == 3
+
+
+def test_without_a_key_the_same_file_is_new_mail(place: Place, tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl", numbered(2))
+    assert [place.answer("send", str(path))["accepted"] for _ in range(2)] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["big.jsonl", "big.csv", "big.parquet", "big.arrow"])
+def test_a_large_file_goes_in_pieces_in_its_order(
+    folder_place: FolderPlace, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pieces_lines, pieces_csv, pieces_columns):
+        monkeypatch.setattr(module, "SEND_PIECE_BYTES", 5_000)
+    texts = [f"message number {number:06d}" for number in range(1_000)]
+    table = pa.table({"recipient": ["ada"] * 1_000, "data": texts})
+    match name:
+        case "big.jsonl":
+            json_lines(tmp_path / name, table.to_pylist())
+        case "big.csv":
+            pyarrow.csv.write_csv(table, tmp_path / name)
+        case "big.parquet":
+            pq.write_table(table.cast(COLUMNS.select(["recipient", "data"]).schema), tmp_path / name)
+        case _:
+            with pa.ipc.new_file(str(tmp_path / name), COLUMNS.select(["recipient", "data"]).schema) as writer:
+                writer.write_table(table.cast(COLUMNS.select(["recipient", "data"]).schema))
+    sends: list[int] = []
+    with folder_place.opened() as hub:
+        _note_sends(hub, sends, monkeypatch)
+    result = folder_place.run("send", str(tmp_path / name))
+    assert result.exit_code == 0, result.output
+    assert sum(sends) == 1_000
+    assert len(sends) > 5
+    found = [message.data for message in waiting(folder_place, "ada")]
+    assert [one if isinstance(one, str) else one.decode() for one in found] == texts
+
+
+def _note_sends(hub: Hub, sends: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note the size of each send, and let it go on."""
+    kind = type(hub.producer)
+    send = kind.send
+
+    def noted(self: Any, messages: Any, **options: Any) -> Any:
+        receipt = send(self, messages, **options)
+        sends.append(receipt.accepted)
+        return receipt
+
+    monkeypatch.setattr(kind, "send", noted)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--text", "hello"],
+        ["--recipient", "ada", "--text", "a", "--value", "1"],
+        ["no-such-file.jsonl"],
+        ["-", "--format", "parquet"],
+        ["-", "--format", "xml"],
+    ],
+)
+def test_a_send_that_makes_no_sense_exits_with_2(arguments: list[str]) -> None:
+    assert run("send", *arguments).exit_code == 2
+
+
+def test_a_file_without_a_telling_suffix_needs_its_format(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "mail.txt", numbered(1))
+    assert run("send", str(path), "--dry-run").exit_code == 2
+    assert run("send", str(path), "--dry-run", "--format", "jsonl").exit_code == 0
+
+
+def test_a_value_that_is_no_json_is_a_clear_error(place: Place) -> None:
+    result = place.run("send", "--recipient", "ada", "--value", "{")
+    assert result.exit_code == 1
+    assert "--value: it is not JSON" in result.stderr
+
+
+def test_a_hub_that_is_gone_says_how_far_it_came(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl", numbered(2))
+    result = run("send", str(path), "--hub", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error unavailable: ")
+    assert result.stderr.endswith(" Acknowledged before: 0 messages.\n")
