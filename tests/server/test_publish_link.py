@@ -147,6 +147,7 @@ def test_the_link_asks_for_a_token_where_the_hub_does(tmp_path: Path) -> None:
             with pytest.raises(InvalidStatus) as refused:
                 connect(address(running), additional_headers=headers)
             assert refused.value.response.status_code == status
+            assert json.loads(refused.value.response.body)["status"] == status
         with connect(address(running), additional_headers={"authorization": f"Bearer {publisher}"}) as link:
             link.send(text(1, {"recipient": "ada", "data": 1, "origin": "mine"}))
             link.send(text(2, {"recipient": "ada", "data": 1, "origin": "other"}))

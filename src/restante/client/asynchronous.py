@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from restante.client.link import AsyncLink, Order
+from restante.client.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.sync import BundleView
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
@@ -33,12 +34,17 @@ class Bundle(BundleView):
 
 
 class Producer:
-    def __init__(self, link: AsyncLink) -> None:
+    def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
         self._link = link
+        self._carrier = carrier
 
     async def send(self, messages: object, *, partition: int | None = None) -> Receipt:
         """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
         return await self._link.publish(messages, partition=partition)
+
+    def pipeline(self) -> Pipeline:
+        """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
+        return Pipeline(AsyncCallCarrier(self._link.publish) if self._carrier is None else self._carrier())
 
 
 class Recipient:
@@ -152,9 +158,9 @@ class Recipient:
 class Hub:
     """A hub, opened. Use it in an `async with` statement, or close it."""
 
-    def __init__(self, link: AsyncLink) -> None:
+    def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
         self._link = link
-        self.producer = Producer(link)
+        self.producer = Producer(link, carrier)
 
     def recipient(self, name: str) -> Recipient:
         return Recipient(self._link, name)
@@ -168,8 +174,8 @@ class Hub:
     async def partitions(self) -> tuple[PartitionStatus, ...]:
         return await self._link.partitions()
 
-    def partition_of(self, recipient: str) -> int:
-        return self._link.partition_of(recipient)
+    async def partition_of(self, recipient: str) -> int:
+        return await self._link.partition_of(recipient)
 
     async def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged."""

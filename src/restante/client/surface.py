@@ -7,6 +7,7 @@ names, arguments and answers, with `await`, `async with` and `async for` where t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -38,6 +39,7 @@ __all__ = [
     "OpenBundle",
     "PartitionReceipt",
     "PartitionStatus",
+    "Pipeline",
     "Producer",
     "Reason",
     "Receipt",
@@ -133,10 +135,42 @@ class Recipient(Protocol):
     def erase(self, *, dry_run: bool = False) -> int: ...
 
 
+class Pipeline(Protocol):
+    """Sends without waiting for each. Use it in a `with` statement, or close it."""
+
+    def send(self, messages: Message | list[Message]) -> Future[Receipt]:
+        """At once, unless too much is under way. Messages are stored in the order in which they are sent."""
+        ...
+
+    def room(self) -> None:
+        """Wait until there is room for more."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until all that was sent so far has been answered. What came of it is in the futures."""
+        ...
+
+    def close(self) -> None:
+        """Wait for all answers, and let go of the connection."""
+        ...
+
+    def abort(self) -> None:
+        """Let go at once: what has not been answered fails. It may have been stored."""
+        ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Producer(Protocol):
     """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it."""
 
     def send(self, messages: Sendable, *, partition: int | None = None) -> Receipt: ...
+    def pipeline(self) -> Pipeline:
+        """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
+        ...
 
 
 class Hub(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -11,6 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from restante.client.link import Link, Order
+from restante.client.pipeline_sync import CallCarrier, Carrier, Pipeline
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
     BundleAnswer,
@@ -61,12 +62,17 @@ class Bundle(BundleView):
 
 
 class Producer:
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, carrier: Callable[[], Carrier] | None = None) -> None:
         self._link = link
+        self._carrier = carrier
 
     def send(self, messages: object, *, partition: int | None = None) -> Receipt:
         """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
         return self._link.publish(messages, partition=partition)
+
+    def pipeline(self) -> Pipeline:
+        """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
+        return Pipeline(CallCarrier(self._link.publish) if self._carrier is None else self._carrier())
 
 
 class Recipient:
@@ -180,9 +186,9 @@ class Recipient:
 class Hub:
     """A hub, opened. Use it in a `with` statement, or close it."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, carrier: Callable[[], Carrier] | None = None) -> None:
         self._link = link
-        self.producer = Producer(link)
+        self.producer = Producer(link, carrier)
 
     def recipient(self, name: str) -> Recipient:
         return Recipient(self._link, name)

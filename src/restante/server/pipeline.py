@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal, ParamSpec, TypeVar
 
+import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
-from restante.errors import InvalidRequest, RestanteError
+from restante.errors import InvalidRequest, NotFound, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.access import Grant, Role
 from restante.model.message import Message
@@ -24,6 +25,7 @@ from restante.server.exchange import CORRELATION_ID, ClientGone, Exchange, Recei
 from restante.server.gate import check_role
 from restante.server.origin_access import check_origins
 from restante.server.routes.publishing import SMALL_BODY_BYTES, count
+from restante.wire import media
 from restante.wire.frames import FrameHeader, decode_frame, encode_problem, encode_receipt
 from restante.wire.problems import problem_of, status_of
 
@@ -40,27 +42,23 @@ async def serve_pipeline(desk: Desk, scope: Scope, receive: Receive, send: Send)
     exchange = Exchange(scope, receive, send)
     await receive()
     if (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0] != PATH:
-        await _deny(send, exchange, 404)
+        await _deny(send, exchange, NotFound("There is no link at this address: it is /v1/publish."))
         return
     try:
         exchange.grant = desk.gate.grant(exchange.header(b"authorization"))
         check_role(exchange.grant, _PUBLISHER, None)
     except RestanteError as error:
-        await _deny(send, exchange, status_of(error.code))
+        await _deny(send, exchange, error)
         return
     await send({"type": "websocket.accept", "headers": [(CORRELATION_ID, exchange.correlation_id.encode())]})
     await _Pipeline(desk, exchange, receive, send).run()
 
 
-async def _deny(send: Send, exchange: Exchange, status: int) -> None:
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": status,
-            "headers": [(CORRELATION_ID, exchange.correlation_id.encode())],
-        }
-    )
-    await send({"type": "websocket.http.response.body", "body": b""})
+async def _deny(send: Send, exchange: Exchange, error: RestanteError) -> None:
+    problem = problem_of(error, correlation_id=exchange.correlation_id)
+    headers = [(CORRELATION_ID, exchange.correlation_id.encode()), (b"content-type", media.PROBLEM.encode())]
+    await send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": msgspec.json.encode(problem)})
 
 
 class _Pipeline:

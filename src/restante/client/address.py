@@ -1,0 +1,89 @@
+"""Where a hub is, and how its routes are spelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import SplitResult, quote, urlsplit
+
+from restante.errors import InvalidRequest
+
+DEFAULT_URL = "http://127.0.0.1:8470"
+_EXAMPLE = f"like {DEFAULT_URL} or https://hub.example.org"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a hub, and what opens its door. The token shows nowhere."""
+
+    url: str
+    """Without a slash at the end."""
+    local: bool
+    """On this machine, where no proxy stands in between."""
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def socket_url(self) -> str:
+        """The same for web sockets: `http` becomes `ws`, `https` `wss`."""
+        return "ws" + self.url.removeprefix("http")
+
+    def credentials(self) -> dict[str, str]:
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+
+def address_of(url: str, *, token: str | None = None) -> Address:
+    """A checked address."""
+    parts = _split(url)
+    host = parts.hostname or ""
+    _check_token(token)
+    return Address(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", _is_local(host), token)
+
+
+def segment(name: object, what: str) -> str:
+    """A name as one segment of a path."""
+    if not isinstance(name, str) or not name.strip() or not _encodes(name):
+        raise InvalidRequest(f"A {what} is text that is not blank, not {name!r}.")
+    if name in (".", ".."):
+        # In a URL they mean a folder, and percent-encoded too; the request would reach another route.
+        raise InvalidRequest(f"A {what} named {name!r} cannot be spelled in an address. Choose another name.")
+    return quote(name, safe="")
+
+
+def _split(url: object) -> SplitResult:
+    if not isinstance(url, str):
+        raise InvalidRequest(f"The address of a hub is text, {_EXAMPLE}, not {type(url).__name__}.")
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise InvalidRequest(f"The address of the hub cannot be read: {error}. Give one {_EXAMPLE}.") from error
+    if parts.username is not None or parts.password is not None:
+        # The address is not repeated here, for it holds a secret.
+        raise InvalidRequest("The address of a hub holds no user and password. Give a token instead: token=….")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or " " in parts.netloc:
+        raise InvalidRequest(f"{url!r} is not the address of a hub. Give one {_EXAMPLE}.")
+    if parts.query or parts.fragment:
+        raise InvalidRequest(f"The address {url!r} has more after its path: leave out what begins with ? or #.")
+    return parts
+
+
+def _check_token(token: object) -> None:
+    if token is None:
+        return
+    if not isinstance(token, str) or not token or not all("!" <= character <= "~" for character in token):
+        raise InvalidRequest("The token is empty or holds characters that no token has, such as a space or a line end.")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

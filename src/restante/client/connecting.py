@@ -1,0 +1,89 @@
+"""The doors to a hub over the network: `restante.connect` and `restante.aio.connect`."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+from restante.client import asynchronous, sync
+from restante.client.address import DEFAULT_URL, address_of
+from restante.client.http_async import AsyncHttpLink
+from restante.client.http_sync import HttpLink
+from restante.client.options import Retrying, Terms, checked_timeout, retrying_of
+from restante.client.socket_async import AsyncSocketCarrier
+from restante.client.socket_sync import SocketCarrier
+from restante.limits import CLIENT_TIMEOUT_SECONDS
+
+_RETRYING = Retrying()
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    *,
+    token: str | None = None,
+    timeout: float = CLIENT_TIMEOUT_SECONDS,
+    retries: int | Retrying = _RETRYING,
+) -> sync.Hub:
+    """A hub over the network, for programs that wait. Connections are made when they are needed.
+
+    `timeout` is how many seconds an answer may take, beyond what a peek is to wait; `retries` how often, or how, a call
+    without an answer is tried again.
+    """
+    terms = terms_of(url, token=token, timeout=timeout, retries=retries)
+    return sync.Hub(HttpLink(terms), partial(SocketCarrier, terms))
+
+
+class Connecting:
+    """An asynchronous hub over the network: `async with` it, or `await` it and close it."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._hub: asynchronous.Hub | None = None
+
+    async def _connect(self) -> asynchronous.Hub:
+        return asynchronous.Hub(AsyncHttpLink(self._terms), partial(AsyncSocketCarrier, self._terms))
+
+    def __await__(self) -> Generator[Any, None, asynchronous.Hub]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> asynchronous.Hub:
+        self._hub = await self._connect()
+        return self._hub
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._hub is not None:
+            await self._hub.close()
+
+
+def connect_async(
+    url: str = DEFAULT_URL,
+    *,
+    token: str | None = None,
+    timeout: float = CLIENT_TIMEOUT_SECONDS,
+    retries: int | Retrying = _RETRYING,
+) -> Connecting:
+    """A hub over the network, for asynchronous programs; otherwise as `restante.connect`."""
+    return Connecting(terms_of(url, token=token, timeout=timeout, retries=retries))
+
+
+def terms_of(
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float = CLIENT_TIMEOUT_SECONDS,
+    retries: int | Retrying = _RETRYING,
+) -> Terms:
+    """The terms of a client in this process, checked."""
+    return Terms(
+        address=address_of(url, token=token),
+        timeout=checked_timeout(timeout),
+        retrying=retrying_of(retries),
+        clock=time.monotonic,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        chance=random.random,
+        random=os.urandom,
+    )

@@ -1,0 +1,79 @@
+"""What a call says to whoever does its input and output, and hears back.
+
+A call is a generator, a `Dialogue`: it yields a step and is sent the reply, until it returns its answer or raises. It
+does no input and output itself, so the driver for programs that wait and the one for asynchronous programs share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlencode
+
+T = TypeVar("T")
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One attempt over HTTP. The reply is a `Response` or a `Failure`."""
+
+    method: str
+    path: str
+    """Percent-encoded, from the root of the hub."""
+    timeout: float
+    """Seconds, from connecting to the last byte of the answer."""
+    query: Pairs = ()
+    headers: Pairs = ()
+    body: bytes | None = None
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a pipelined link; connecting is part of it. The reply is a `Response` or a `Failure`."""
+
+    content: str | bytes
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing happens for so long. The reply is None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Computing that may take long; an event loop leaves it to a thread. The reply is what it returns."""
+
+    function: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer. Of a frame, the status is 200, or that of the refused connection."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """There is no answer."""
+
+    reason: str
+    reached: bool
+    """Whether the hub may have got the request, and so may have carried it out."""
+
+
+Step: TypeAlias = Request | Frame | Pause | Work
+Reply: TypeAlias = Response | Failure
+Dialogue: TypeAlias = Generator[Step, Any, T]

@@ -1,0 +1,171 @@
+"""The link over HTTP for programs that wait. All that is said is in `protocol`; here it is only carried out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pyreqwest.client import SyncClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from restante.client import protocol
+from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.http import closed, configured, failure_of, filled, response_of
+from restante.client.link import Order
+from restante.client.options import Terms
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.message import Message, State
+
+T = TypeVar("T")
+
+
+class HttpLink:
+    """Calls may come from any thread; each takes a connection of the pool for itself."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._closing = threading.Event()
+        builder = SyncClientBuilder()
+        self._client = configured(builder, terms.address, connect_seconds=terms.timeout).build()
+
+    def _run(self, dialogue: Dialogue[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = dialogue.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            if isinstance(step, Request):
+                reply = self._exchange(step)
+            elif isinstance(step, Work):
+                reply = step.function()
+            else:
+                assert isinstance(step, Pause)
+                self._pause(step.seconds)
+                reply = None
+
+    def _exchange(self, request: Request) -> Reply:
+        if self._closing.is_set():
+            raise closed()
+        address = self._terms.address
+        try:
+            builder = self._client.request(request.method, address.url + request.target)
+            response = filled(builder, request, address).build().send()
+            return response_of(response, response.bytes())
+        except PyreqwestError as error:
+            return failure_of(error, request)
+
+    def _pause(self, seconds: float) -> None:
+        if self._closing.wait(seconds):
+            raise closed()
+
+    def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
+        return self._run(protocol.publish(self._terms, sent, partition=partition))
+
+    def peek(
+        self,
+        recipient: str,
+        *,
+        origins: Collection[str] = (),
+        origin_groups: Collection[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> BundleAnswer | None:
+        return self._run(
+            protocol.peek(
+                self._terms,
+                recipient,
+                origins=origins,
+                origin_groups=origin_groups,
+                bundle_id=bundle_id,
+                format=format,
+                max_messages=max_messages,
+                max_weight=max_weight,
+                wait=wait,
+            )
+        )
+
+    def dequeue(self, recipient: str, bundle_id: str) -> Dequeued:
+        return self._run(protocol.dequeue(self._terms, recipient, bundle_id))
+
+    def explain(
+        self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
+    ) -> Explanation:
+        return self._run(protocol.explain(self._terms, recipient, origins=origins, origin_groups=origin_groups))
+
+    def history(
+        self,
+        recipient: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage:
+        return self._run(protocol.history(self._terms, recipient, after=after, before=before, state=state, limit=limit))
+
+    def find(self, recipient: str, message_id: str) -> Message:
+        return self._run(protocol.find(self._terms, recipient, message_id))
+
+    def withdraw(self, recipient: str, message_id: str) -> None:
+        self._run(protocol.withdraw(self._terms, recipient, message_id))
+
+    def set_aside(self, recipient: str, message_id: str) -> None:
+        self._run(protocol.set_aside(self._terms, recipient, message_id))
+
+    def release(self, recipient: str, message_id: str) -> None:
+        self._run(protocol.release(self._terms, recipient, message_id))
+
+    def purge(
+        self,
+        recipient: str,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        return self._run(
+            protocol.purge(self._terms, recipient, origin=origin, kind=kind, before=before, dry_run=dry_run)
+        )
+
+    def erase(self, recipient: str, *, dry_run: bool = False) -> int:
+        return self._run(protocol.erase(self._terms, recipient, dry_run=dry_run))
+
+    def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage:
+        return self._run(protocol.recipients(self._terms, order=order, limit=limit, after=after))
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        return self._run(protocol.partitions(self._terms))
+
+    def partition_of(self, recipient: str) -> int:
+        return self._run(protocol.partition_of(self._terms, recipient))
+
+    def file(self) -> int:
+        return self._run(protocol.maintain(self._terms, "file"))
+
+    def expire(self) -> int:
+        return self._run(protocol.maintain(self._terms, "expire"))
+
+    def retain(self) -> int:
+        return self._run(protocol.maintain(self._terms, "retain"))
+
+    def close(self) -> None:
+        self._closing.set()
+        self._client.close()

@@ -1,0 +1,247 @@
+"""Every call of the surface as a dialogue with a hub over HTTP: no input and output here, only what to say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from restante import limits
+from restante.client.address import segment
+from restante.client.answering import (
+    Count,
+    Messages,
+    PartitionPage,
+    Whereabouts,
+    bundle_of,
+    expect,
+    history_of,
+    recipients_of,
+    table_of,
+    value_of,
+)
+from restante.client.exchange import Dialogue, Pairs, Request, Response, Work
+from restante.client.options import Terms
+from restante.client.retrying import Answered, answered
+from restante.errors import BundleUnknown, InvalidRequest
+from restante.model.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.message import Message, State
+from restante.model.outtake import to_messages
+from restante.wire.media import ARROW, JSON
+from restante.wire.publish import encode_publish
+
+T = TypeVar("T")
+
+_FOR_ARROW = (("Accept", ARROW),)
+_FOR_JSON = (("Accept", JSON),)
+
+
+def publish(terms: Terms, sent: object, *, partition: int | None = None) -> Dialogue[Receipt]:
+    """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
+    encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
+    content_type, body = encode() if _is_small(sent) else (yield Work(encode))
+    path = "/v1/messages" if partition is None else f"/v1/partitions/{_number(partition)}/parcels"
+    headers = (*_FOR_JSON, ("Content-Type", content_type))
+    request = Request("POST", path, terms.timeout, headers=headers, body=body)
+    response = yield from _done(terms, request, 201)
+    return value_of(response, Receipt, terms.address)
+
+
+def peek(  # noqa: PLR0913 - all that a peek may say
+    terms: Terms,
+    recipient: str,
+    *,
+    origins: Collection[str] = (),
+    origin_groups: Collection[str] = (),
+    bundle_id: str | None = None,
+    format: str | None = None,  # the contract's name
+    max_messages: int | None = None,
+    max_weight: int | None = None,
+    wait: float = 0,
+) -> Dialogue[BundleAnswer | None]:
+    """The waiting is done at the hub: the answer comes as soon as there is one."""
+    path = f"{_mailbox(recipient)}/peek"
+    asked = (
+        *_origins(origins, origin_groups),
+        *_given(bundle_id=bundle_id, format=format, max_messages=max_messages, max_weight=max_weight),
+    )
+    longest = min(max(wait, 0), limits.WAIT_SECONDS_MAX)
+
+    def attempt(elapsed: float) -> Request:
+        left = max(longest - elapsed, 0)
+        query = (*asked, ("wait", f"{left:.3f}")) if left else asked
+        # An origin that delivers late is waited for, too.
+        timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
+        return Request("GET", path, timeout, query=query, headers=_FOR_ARROW)
+
+    answer = yield from answered(terms, attempt)
+    return bundle_of(expect(answer.response, terms.address, 200, 204), recipient, terms.address)
+
+
+def dequeue(terms: Terms, recipient: str, bundle_id: str) -> Dialogue[Dequeued]:
+    """Counts as done when an earlier attempt that got no answer may have done it, and the hub says it is done."""
+    path = f"{_mailbox(recipient)}/bundles/{segment(bundle_id, 'bundle_id')}"
+    request = Request("DELETE", path, terms.timeout, headers=_FOR_JSON)
+    answer: Answered = yield from answered(terms, lambda _: request)
+    try:
+        return value_of(expect(answer.response, terms.address, 200), Dequeued, terms.address)
+    except BundleUnknown as error:
+        count = error.details.get("messages")
+        if answer.maybe_done and "dequeued_at" in error.details and isinstance(count, int):
+            return Dequeued(bundle_id=bundle_id.lower(), messages=count)
+        raise
+
+
+def explain(
+    terms: Terms, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
+) -> Dialogue[Explanation]:
+    path = f"{_mailbox(recipient)}/explain"
+    return (yield from _read(terms, path, Explanation, _origins(origins, origin_groups)))
+
+
+def history(
+    terms: Terms,
+    recipient: str,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    state: State | None = None,
+    limit: int | None = None,
+) -> Dialogue[HistoryPage]:
+    query = _given(after=after, before=before, state=None if state is None else State(state).value, limit=limit)
+    path = f"{_mailbox(recipient)}/messages"
+    response = yield from _done(terms, Request("GET", path, terms.timeout, query=query, headers=_FOR_ARROW), 200)
+    read = partial(history_of, response, terms.address)
+    page: HistoryPage = read() if len(response.body) <= limits.MIB else (yield Work(read))
+    return page
+
+
+def find(terms: Terms, recipient: str, message_id: str) -> Dialogue[Message]:
+    path = _message(recipient, message_id)
+    response = yield from _done(terms, Request("GET", path, terms.timeout, headers=_FOR_ARROW), 200)
+    (message,) = to_messages(table_of(response, terms.address))
+    return message
+
+
+def withdraw(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
+    yield from _done(terms, Request("DELETE", _message(recipient, message_id), terms.timeout), 204)
+
+
+def set_aside(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
+    yield from _done(terms, Request("POST", f"{_message(recipient, message_id)}/set-aside", terms.timeout), 204)
+
+
+def release(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
+    yield from _done(terms, Request("POST", f"{_message(recipient, message_id)}/release", terms.timeout), 204)
+
+
+def purge(
+    terms: Terms,
+    recipient: str,
+    *,
+    origin: str | None = None,
+    kind: str | None = None,
+    before: datetime | None = None,
+    dry_run: bool = False,
+) -> Dialogue[int]:
+    if before is not None and before.tzinfo is None:
+        raise InvalidRequest("before must say its time zone.")
+    asked = {"origin": origin, "kind": kind, "before": before, "dry_run": dry_run or None}
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    headers = (*_FOR_JSON, ("Content-Type", JSON))
+    request = Request("POST", f"{_mailbox(recipient)}/purge", _long(terms), headers=headers, body=body)
+    response = yield from _done(terms, request, 200)
+    return value_of(response, Messages, terms.address).messages
+
+
+def erase(terms: Terms, recipient: str, *, dry_run: bool = False) -> Dialogue[int]:
+    query = (("dry_run", "true"),) if dry_run else ()
+    request = Request("DELETE", _mailbox(recipient), _long(terms), query=query, headers=_FOR_JSON)
+    response = yield from _done(terms, request, 200)
+    return value_of(response, Messages, terms.address).messages
+
+
+def recipients(
+    terms: Terms, *, order: str = "waiting", limit: int | None = None, after: str | None = None
+) -> Dialogue[RecipientPage]:
+    query = _given(order=order, limit=limit, after=after)
+    request = Request("GET", "/v1/recipients", terms.timeout, query=query, headers=_FOR_JSON)
+    return recipients_of((yield from _done(terms, request, 200)), terms.address)
+
+
+def partitions(terms: Terms) -> Dialogue[tuple[PartitionStatus, ...]]:
+    """All of them, page by page."""
+    found: list[PartitionStatus] = []
+    after: str | None = None
+    while len(found) < limits.PARTITIONS_MAX:
+        query = _given(limit=limits.PAGE_MAX, after=after)
+        page = yield from _read(terms, "/v1/partitions", PartitionPage, query)
+        found += page.partitions
+        after = page.next
+        if after is None or not page.partitions:
+            break
+    return tuple(found)
+
+
+def partition_of(terms: Terms, recipient: str) -> Dialogue[int]:
+    where = yield from _read(terms, f"{_mailbox(recipient)}/partition", Whereabouts)
+    return where.partition
+
+
+def maintain(terms: Terms, work: str) -> Dialogue[int]:
+    """File, expire or retain, now."""
+    request = Request("POST", f"/v1/maintenance/{work}", _long(terms), headers=_FOR_JSON)
+    return value_of((yield from _done(terms, request, 200)), Count, terms.address).count
+
+
+def _done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
+    """The answer to a request that may be repeated as it is."""
+    answer = yield from answered(terms, lambda _: request)
+    return expect(answer.response, terms.address, status)
+
+
+def _read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
+    request = Request("GET", path, terms.timeout, query=query, headers=_FOR_JSON)
+    return value_of((yield from _done(terms, request, 200)), kind, terms.address)
+
+
+def _is_small(sent: object) -> bool:
+    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX)
+
+
+def _mailbox(recipient: str) -> str:
+    return f"/v1/recipients/{segment(recipient, 'recipient')}"
+
+
+def _message(recipient: str, message_id: str) -> str:
+    return f"{_mailbox(recipient)}/messages/{segment(message_id, 'message id')}"
+
+
+def _number(partition: object) -> int:
+    if isinstance(partition, bool) or not isinstance(partition, int):
+        raise InvalidRequest(f"A partition is a number, not {partition!r}.")
+    return partition
+
+
+def _origins(origins: Collection[str], origin_groups: Collection[str]) -> Pairs:
+    return (*(("origin", name) for name in origins), *(("origin_group", name) for name in origin_groups))
+
+
+def _given(**values: object) -> Pairs:
+    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def _long(terms: Terms) -> float:
+    """For work that takes as long as there is much of it."""
+    return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

@@ -1,0 +1,78 @@
+"""Attempts, repeated until one is answered or patience ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from restante.client.answering import error_of_response, is_problem
+from restante.client.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response
+from restante.client.options import Terms
+from restante.errors import RestanteError, Unavailable
+
+_LATER = (429, 503)
+"""Refused for now."""
+_PROXY = (502, 504)
+"""A proxy's word that the hub is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    response: Response
+    maybe_done: bool
+    """An earlier attempt got no answer, and may have been carried out."""
+
+
+def answered(
+    terms: Terms,
+    attempt_after: Callable[[float], Request | Frame],
+    read: Callable[[Reply], Reply] = lambda reply: reply,
+) -> Dialogue[Answered]:
+    """The first answer that is not "come later".
+
+    `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait. `read` makes
+    an answer of what came.
+    """
+    began, maybe_done = terms.clock(), False
+    for attempt in count(1):
+        step = attempt_after(terms.clock() - began)
+        reply = read((yield step))
+        if isinstance(reply, Response) and not _later(reply):
+            return Answered(reply, maybe_done)
+        pause = _pause(terms, attempt, reply)
+        if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
+            raise _given_up(terms, reply, attempt)
+        maybe_done = maybe_done or _may_be_done(reply)
+        yield Pause(pause)
+    raise AssertionError("counting does not end")
+
+
+def _later(response: Response) -> bool:
+    return response.status in _LATER or (response.status in _PROXY and not is_problem(response))
+
+
+def _may_be_done(reply: Reply) -> bool:
+    """Whether the attempt may have been carried out. A hub that says "come later" has done nothing."""
+    if isinstance(reply, Failure):
+        return reply.reached
+    return not is_problem(reply)
+
+
+def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
+    """As the hub says, or longer each time."""
+    own = terms.retrying.pause(attempt, terms.chance())
+    named = reply.headers.get("retry-after", "") if isinstance(reply, Response) else ""
+    return max(own, float(named)) if named.isascii() and named.isdigit() else own
+
+
+def _given_up(terms: Terms, reply: Reply, attempts: int) -> RestanteError:
+    if isinstance(reply, Response):
+        return error_of_response(reply, terms.address)
+    tried = f" It was tried {attempts} times." if attempts > 1 else ""
+    url = terms.address.url
+    if reply.reached:
+        advice = "It may have been carried out; to do it again does no harm."
+        return Unavailable(f"The hub at {url} gave no answer: {reply.reason}. {advice}{tried}", address=url)
+    advice = "Check the address, and that the hub runs there (`restante serve`)."
+    return Unavailable(f"The hub at {url} cannot be reached: {reply.reason}. {advice}{tried}", address=url)

@@ -1,0 +1,114 @@
+"""The surfaces are one: in process and over the network, for programs that wait and for asynchronous ones."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from restante import aio, assembly
+from restante.client import asynchronous, connecting, link, pipeline_async, pipeline_sync, surface, sync
+from restante.client.http_async import AsyncHttpLink
+from restante.client.http_sync import HttpLink
+from restante.client.socket_async import AsyncSocketCarrier
+from restante.client.socket_sync import SocketCarrier
+from restante.hub.hub import Hub
+from restante.hub.in_process import InProcess
+
+PLAIN = {"recipient", "pipeline", "send"}
+"""Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer.)"""
+
+
+def methods(kind: type) -> dict[str, inspect.Signature]:
+    own = {name: value for name, value in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+    return {name: inspect.signature(value) for name, value in own.items()}
+
+
+def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
+    return {
+        name: [(each.name, each.kind, each.default) for each in signature.parameters.values()]
+        for name, signature in methods(kind).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asynchronous_one"),
+    [
+        (sync.Hub, asynchronous.Hub),
+        (sync.Producer, asynchronous.Producer),
+        (sync.Recipient, asynchronous.Recipient),
+        (sync.Bundle, asynchronous.Bundle),
+        (pipeline_sync.Pipeline, pipeline_async.Pipeline),
+        (link.Link, link.AsyncLink),
+        (HttpLink, AsyncHttpLink),
+        (SocketCarrier, AsyncSocketCarrier),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_one: type) -> None:
+    assert parameters(waiting) == parameters(asynchronous_one)
+
+
+@pytest.mark.parametrize(
+    ("promised", "kept"),
+    [
+        (surface.Hub, sync.Hub),
+        (surface.Producer, sync.Producer),
+        (surface.Recipient, sync.Recipient),
+        (surface.Pipeline, pipeline_sync.Pipeline),
+        (link.Link, HttpLink),
+        (link.AsyncLink, AsyncHttpLink),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_what_is_promised_is_there_and_nothing_else(promised: type, kept: type) -> None:
+    assert parameters(promised) == parameters(kept)
+
+
+@pytest.mark.parametrize(("promised", "kept"), [(link.Link, Hub), (link.AsyncLink, InProcess)])
+def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type) -> None:
+    offered = parameters(kept)
+    assert parameters(promised) == {name: offered[name] for name in parameters(promised)}
+
+
+@pytest.mark.parametrize("kind", [asynchronous.Hub, asynchronous.Producer, asynchronous.Recipient])
+def test_asynchronous_calls_are_awaited(kind: type) -> None:
+    plain = {
+        name
+        for name, value in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and not inspect.iscoroutinefunction(value) and not inspect.isasyncgenfunction(value)
+    }
+    assert plain <= PLAIN
+
+
+def test_both_doors_take_the_same() -> None:
+    assert inspect.signature(connecting.connect).parameters == inspect.signature(aio.connect).parameters
+    assert aio.open is assembly.open_async
+
+
+HEAVY = {
+    "uvicorn",
+    "prometheus_client",
+    "typer",
+    "rich",
+    "sqlite3",
+    "restante.hub",
+    "restante.stores",
+    "restante.server",
+}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import restante.client.connecting",
+        "import restante; restante.connect().close()",
+        "import restante.aio; restante.aio.connect()",
+    ],
+)
+def test_a_client_needs_nothing_of_a_server(program: str) -> None:
+    told = f"import sys; {program}; print(sorted(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,327 @@
+"""What goes together in a frame, and who is told what: the pipeline without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from restante import errors
+from restante.client.exchange import Dialogue, Frame, Pause, Work
+from restante.client.frames import Framing
+from restante.client.options import Retrying
+from restante.client.pipelining import Batch, Outcome, Pipelining, receipts_of
+from restante.errors import Fault, MessageConflict, RestanteError
+from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
+from restante.model.answers import PartitionReceipt, Receipt
+from restante.model.message import Message
+from tests.client.talking import SILENT, Conversation, json_response
+
+Judge = Callable[[Sequence[str]], Receipt]
+"""A hub, for the names of a frame's recipients."""
+
+
+def letter(name: str, data: bytes = b"") -> Message:
+    return Message(recipient=name, data=data)
+
+
+def all_new(names: Sequence[str]) -> Receipt:
+    return Receipt(accepted=len(names), duplicates=0, partitions=())
+
+
+class Desk:
+    """A pipeline whose frames are judged by a function, and the outcomes by the name of their promise."""
+
+    def __init__(self, judge: Judge = all_new) -> None:
+        self.judge = judge
+        self.frames: list[list[str]] = []
+        self.outcomes: dict[str, Outcome] = {}
+        self.state: Pipelining[str] = Pipelining(self._keep, lambda messages: messages)
+
+    def _keep(self, promise: str, outcome: Outcome) -> None:
+        assert promise not in self.outcomes, "a promise is kept once"
+        self.outcomes[promise] = outcome
+
+    def post(self, *names: str) -> None:
+        for name in names:
+            self.state.add(letter(name), name)
+
+    def deliver(self, batch: Batch[str]) -> Dialogue[Receipt]:
+        names = [message.recipient for message in batch.messages]
+        self.frames.append(names)
+        yield Work(lambda: None)
+        return self.judge(names)
+
+    def carry(self, during: Callable[[], None] = lambda: None, *, ahead: bool = False) -> None:
+        """Carry all that waits; `during` is called while each frame is under way, and the next may be prepared ahead."""
+        for _ in self.state.carrying(self.deliver):
+            during()
+            if ahead:
+                self.state.prepare(len)
+
+
+def refusing(*bad: str, kind: type[MessageConflict] = MessageConflict) -> Judge:
+    """A hub that refuses these, and every frame that one of them is in."""
+
+    def judge(names: Sequence[str]) -> Receipt:
+        faults = [Fault(index=i, code=kind.code, detail=name) for i, name in enumerate(names) if name in bad]
+        if faults:
+            raise kind("refused", faults[:1])
+        return all_new(names)
+
+    return judge
+
+
+def test_what_was_sent_meanwhile_goes_together() -> None:
+    desk = Desk()
+    desk.post("a")
+    later = iter([["b", "c"], ["d"], []])
+    desk.carry(lambda: desk.post(*next(later)))
+    assert desk.frames == [["a"], ["b", "c"], ["d"]]
+
+
+def test_each_send_gets_a_receipt_of_its_own() -> None:
+    desk = Desk()
+    desk.post("a", "b")
+    desk.state.add([letter("c"), letter("d")], "c and d")
+    desk.carry()
+    own = {name: Receipt(accepted=n, duplicates=0, partitions=()) for name, n in (("a", 1), ("b", 1), ("c and d", 2))}
+    assert desk.outcomes == own
+
+
+def test_numbers_are_told_when_all_is_in_one_partition() -> None:
+    whole = PartitionReceipt(partition=3, first_sequence_number=10, last_sequence_number=12)
+    receipts = receipts_of([1, 2], Receipt(accepted=3, duplicates=0, partitions=(whole,)))
+    assert [receipt.partitions for receipt in receipts] == [
+        (PartitionReceipt(partition=3, first_sequence_number=10, last_sequence_number=10),),
+        (PartitionReceipt(partition=3, first_sequence_number=11, last_sequence_number=12),),
+    ]
+
+
+def test_a_frame_that_was_stored_before_is_duplicates() -> None:
+    receipts = receipts_of([1, 2], Receipt(accepted=0, duplicates=3, partitions=()))
+    assert [(receipt.accepted, receipt.duplicates) for receipt in receipts] == [(0, 1), (0, 2)]
+
+
+def test_a_frame_stored_in_part_before_has_one_receipt_for_all() -> None:
+    mixed = Receipt(accepted=2, duplicates=1, partitions=())
+    assert receipts_of([1, 1, 1], mixed) == [mixed, mixed, mixed]
+
+
+def test_a_send_alone_gets_the_receipt_as_it_is() -> None:
+    mixed = Receipt(accepted=2, duplicates=1, partitions=())
+    assert receipts_of([3], mixed) == [mixed]
+
+
+def test_only_the_faulty_are_refused_and_the_others_keep_their_order() -> None:
+    desk = Desk(refusing("b", "d"))
+    desk.post("a", "b", "c", "d", "e")
+    desk.carry(lambda: desk.post("f") if len(desk.frames) == 1 else None)
+    refused = {name for name, outcome in desk.outcomes.items() if isinstance(outcome, RestanteError)}
+    assert refused == {"b", "d"}
+    assert desk.frames[-1] == ["a", "c", "e", "f"]
+
+
+def test_a_refused_send_learns_which_of_its_messages_it_was() -> None:
+    desk = Desk(refusing("c"))
+    desk.post("a")
+    desk.state.add([letter("b"), letter("c")], "both")
+    desk.carry()
+    error = desk.outcomes["both"]
+    assert isinstance(error, MessageConflict)
+    assert error.faults == (Fault(index=1, code="message_conflict", detail="c"),)
+    assert isinstance(desk.outcomes["a"], Receipt)
+
+
+def test_a_frame_refused_as_a_whole_is_halved_until_the_culprit_is_found() -> None:
+    def judge(names: Sequence[str]) -> Receipt:
+        if "17" in names:
+            raise errors.Forbidden("not for you")
+        return all_new(names)
+
+    desk = Desk(judge)
+    desk.post(*map(str, range(40)))
+    desk.carry()
+    assert [name for name, outcome in desk.outcomes.items() if isinstance(outcome, RestanteError)] == ["17"]
+    stored = [name for frame in desk.frames if "17" not in frame for name in frame]
+    assert stored == [str(number) for number in range(40) if number != 17]
+
+
+def test_after_an_unreachable_hub_everything_behind_fails_too() -> None:
+    def judge(names: Sequence[str]) -> Receipt:
+        raise errors.Unavailable("gone")
+
+    desk = Desk(judge)
+    desk.post("a")
+    desk.carry(lambda: desk.post("b"))
+    assert {name: type(outcome) for name, outcome in desk.outcomes.items()} == {
+        "a": errors.Unavailable,
+        "b": errors.Unavailable,
+    }
+    assert desk.frames == [["a"]]
+    assert (desk.state.messages, desk.state.size) == (0, 0)
+
+
+def test_frames_are_bounded_in_messages() -> None:
+    desk = Desk()
+    desk.post(*map(str, range(FRAME_MESSAGES_MAX + 5)))
+    desk.carry()
+    assert list(map(len, desk.frames)) == [FRAME_MESSAGES_MAX, 5]
+
+
+def test_frames_are_bounded_in_bytes() -> None:
+    desk = Desk()
+    for number in range(10):
+        desk.state.add(letter(str(number), b"x" * 1_000_000), str(number))
+    desk.carry()
+    assert list(map(len, desk.frames)) == [5, 5]
+
+
+def test_a_full_pipeline_refuses_more() -> None:
+    desk = Desk()
+    desk.state.add([letter("a")] * PIPELINE_MESSAGES_MAX, "many")
+    with pytest.raises(errors.Overloaded, match="room"):
+        desk.post("b")
+    desk.carry()
+    desk.post("b")
+
+
+def test_a_pipeline_is_full_of_bytes_too() -> None:
+    desk = Desk()
+    taken = 0
+    while not desk.state.full and taken < 100:
+        desk.state.add(letter("a", b"x" * 1_048_576), str(taken))
+        taken += 1
+    assert taken == 64
+
+
+def test_what_is_answered_is_known_by_number() -> None:
+    desk = Desk(refusing("a"))
+    desk.post("a", "b")
+    seen: list[int] = []
+    desk.carry(lambda: seen.append(desk.state.answered))
+    assert seen == [0, 1]
+    assert desk.state.answered == desk.state.sent == 2
+
+
+def test_the_next_frame_is_prepared_while_one_is_under_way() -> None:
+    desk = Desk()
+    desk.post("a")
+    later = iter([["b"], ["c", "d"], []])
+    desk.carry(lambda: desk.post(*next(later)), ahead=True)
+    assert desk.frames == [["a"], ["b"], ["c", "d"]]
+
+
+def test_what_is_left_of_a_refused_frame_goes_before_what_was_prepared() -> None:
+    desk = Desk(refusing("b"))
+    desk.post("a", "b", "c")
+    later = iter([["d"], ["e"], []])
+    desk.carry(lambda: desk.post(*next(later)), ahead=True)
+    assert desk.frames == [["a", "b", "c"], ["a", "c", "d"], ["e"]]
+
+
+def test_what_was_prepared_fails_too_when_the_hub_is_unreachable() -> None:
+    def judge(names: Sequence[str]) -> Receipt:
+        raise errors.Unavailable("gone")
+
+    desk = Desk(judge)
+    desk.post("a")
+    desk.carry(lambda: desk.post("b"), ahead=True)
+    assert sorted(desk.outcomes) == ["a", "b"]
+    assert desk.state.messages == 0
+
+
+def test_what_cannot_be_encoded_ahead_is_told_in_its_turn() -> None:
+    def refuse(messages: list[Message]) -> object:
+        raise errors.InvalidMessage("wrong")
+
+    desk = Desk()
+    desk.post("a")
+    for _ in desk.state.carrying(desk.deliver):
+        if len(desk.frames) == 1:
+            desk.post("b")
+            desk.state.prepare(refuse)
+    assert desk.frames == [["a"], ["b"]]
+    assert isinstance(desk.outcomes["b"], Receipt)
+
+
+@pytest.mark.parametrize("sent", ["text", b"bytes", 5, [1], None, (letter("a"), "b")])
+def test_only_messages_go_into_a_pipeline(sent: object) -> None:
+    with pytest.raises(errors.InvalidRequest, match="Message"):
+        Desk().state.add(sent, "x")
+
+
+def test_a_closed_pipeline_takes_nothing() -> None:
+    desk = Desk()
+    desk.state.closed = True
+    with pytest.raises(errors.Unavailable, match="closed"):
+        desk.post("a")
+
+
+# Over a network.
+
+
+def batch(messages: list[Message]) -> Batch[str]:
+    return Batch([], messages)
+
+
+def numbered(number: int, accepted: int = 1) -> dict[str, object]:
+    return {"number": number, "accepted": accepted, "duplicates": 0, "partitions": []}
+
+
+def test_a_lost_frame_is_sent_again_as_it_was() -> None:
+    conversation = Conversation([SILENT, json_response(numbered(1))])
+    framing = Framing(conversation.terms)
+    assert conversation.lead(framing.deliver(batch(framing.identify([letter("a")])))).accepted == 1
+    first, second = conversation.frames
+    assert first.content == second.content
+    assert len(conversation.pauses) == 1
+
+
+def test_ids_stay_when_a_message_goes_into_another_frame() -> None:
+    conversation = Conversation([])
+    framing = Framing(conversation.terms)
+    first = framing.identify([letter("a"), letter("b")])
+    assert all(message.id for message in first)
+    assert framing.identify(first) is first
+    assert len({message.id for message in first}) == 2
+
+
+def test_an_overloaded_hub_is_given_time() -> None:
+    busy = {"number": 1, "problem": {"status": 429, "code": "overloaded", "detail": "busy", "retry_after": 2}}
+    conversation = Conversation([json_response(busy), json_response(numbered(1))])
+    assert conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")]))).accepted == 1
+    assert conversation.pauses == [2]
+
+
+def test_a_problem_of_a_frame_is_its_error() -> None:
+    fault = {"index": 0, "code": "message_conflict", "detail": "other content"}
+    told = {"status": 409, "code": "message_conflict", "detail": "no", "errors": [fault]}
+    conversation = Conversation([json_response({"number": 1, "problem": told})])
+    with pytest.raises(MessageConflict) as caught:
+        conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")])))
+    assert caught.value.faults[0].detail == "other content"
+
+
+@pytest.mark.parametrize("strange", [numbered(2), {"what": 1}, []])
+def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
+    conversation = Conversation([json_response(strange)], Retrying(times=0))
+    with pytest.raises(errors.Unavailable):
+        conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")])))
+
+
+def test_few_messages_are_text_and_many_are_columns() -> None:
+    conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 100))])
+    framing = Framing(conversation.terms)
+    steps: list[Frame] = []
+    for count in (1, 100):
+        reply: object = None
+        dialogue = framing.deliver(batch([letter("a")] * count))
+        for _ in range(2):
+            step = dialogue.send(reply)
+            reply = step.function() if isinstance(step, Work) else None
+            assert not isinstance(step, Pause)
+            if isinstance(step, Frame):
+                steps.append(step)
+                break
+    assert [type(step.content) for step in steps] == [str, bytes]

@@ -1,0 +1,215 @@
+"""What calls say to a hub, and what they make of its answers: dialogues led by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from restante import errors
+from restante.client import protocol
+from restante.client.exchange import Response
+from restante.model.answers import BundleAnswer, Reason
+from restante.model.message import Message, State
+from restante.model.outtake import MESSAGE_SCHEMA
+from restante.wire.media import ARROW
+from tests.client.talking import Conversation, json_response, problem_response
+
+BUNDLE_HEADERS = {
+    "content-type": ARROW,
+    "restante-bundle-id": "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60",
+    "restante-origin": "caf%C3%A9%20%2F",
+    "restante-kind": "a%2Cb",
+    "restante-document-types": "one%2Ctwo,three",
+    "restante-message-count": "0",
+}
+
+
+def arrow_response(headers: dict[str, str], table: pa.Table | None = None) -> Response:
+    table = MESSAGE_SCHEMA.empty_table() if table is None else table
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Response(200, headers, memoryview(sink.getvalue()))
+
+
+def peeked(response: Response) -> BundleAnswer | None:
+    conversation = Conversation([response])
+    return conversation.lead(protocol.peek(conversation.terms, "ada"))
+
+
+def test_names_are_percent_encoded_in_paths() -> None:
+    conversation = Conversation([json_response({"partition": 3, "owner": ""})])
+    assert conversation.lead(protocol.partition_of(conversation.terms, "a/b c?é%")) == 3
+    assert conversation.requests[0].target == "/v1/recipients/a%2Fb%20c%3F%C3%A9%25/partition"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_is_a_folder_in_an_address_is_refused(name: str) -> None:
+    conversation = Conversation([])
+    with pytest.raises(errors.InvalidRequest, match="cannot be spelled in an address"):
+        conversation.lead(protocol.partition_of(conversation.terms, name))
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\ud800", None, 5])
+def test_a_name_that_is_no_name_is_refused(name: object) -> None:
+    conversation = Conversation([])
+    with pytest.raises(errors.InvalidRequest, match="text that is not blank"):
+        conversation.lead(protocol.find(conversation.terms, name, "x"))  # type: ignore[arg-type]
+
+
+def test_a_peek_says_all_that_it_was_told() -> None:
+    conversation = Conversation([Response(204, {}, memoryview(b""))])
+    dialogue = protocol.peek(
+        conversation.terms,
+        "ada",
+        origins=["a", "b"],
+        origin_groups=["g"],
+        bundle_id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60",
+        format="xml",
+        max_messages=7,
+        max_weight=9,
+    )
+    assert conversation.lead(dialogue) is None
+    (request,) = conversation.requests
+    assert request.target == (
+        "/v1/recipients/ada/peek?origin=a&origin=b&origin_group=g&bundle_id=0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
+        "&format=xml&max_messages=7&max_weight=9"
+    )
+    assert ("Accept", ARROW) in request.headers
+
+
+def test_a_bundle_is_read_from_headers_and_columns() -> None:
+    answer = peeked(arrow_response(BUNDLE_HEADERS))
+    assert answer is not None
+    assert (answer.origin, answer.kind, answer.document_types) == ("café /", "a,b", ("one,two", "three"))
+    assert (answer.recipient, answer.message_count, answer.content) == ("ada", 0, None)
+    assert answer.table.schema == MESSAGE_SCHEMA
+
+
+def test_content_of_a_claim_check_is_taken_as_it_is() -> None:
+    headers = {**BUNDLE_HEADERS, "restante-content": "claim-check", "content-type": "text/csv; header=present"}
+    answer = peeked(Response(200, headers, memoryview(b"a,b\n")))
+    assert answer is not None
+    assert (answer.content, answer.media_type) == (b"a,b\n", "text/csv; header=present")
+    assert answer.table.num_rows == 0
+
+
+def test_an_origin_that_did_not_deliver_is_an_error_as_in_process() -> None:
+    with pytest.raises(errors.OriginDidNotDeliver):
+        peeked(Response(204, {"restante-empty-reason": "origin_did_not_deliver"}, memoryview(b"")))
+
+
+@pytest.mark.parametrize("missing", sorted(BUNDLE_HEADERS.keys() - {"content-type"}))
+def test_a_bundle_without_one_of_its_headers_is_refused(missing: str) -> None:
+    headers = {name: value for name, value in BUNDLE_HEADERS.items() if name != missing}
+    with pytest.raises(errors.Unavailable, match=missing):
+        peeked(arrow_response(headers))
+
+
+def test_columns_that_cannot_be_read_are_refused() -> None:
+    whole = arrow_response(BUNDLE_HEADERS)
+    for body in (b"", b"no arrow at all", bytes(whole.body)[:40]):
+        with pytest.raises(errors.Unavailable, match="cannot be read"):
+            peeked(Response(200, BUNDLE_HEADERS, memoryview(body)))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"bundle_id": 1, "messages": 2}', b"\xff"])
+def test_json_that_is_no_answer_is_refused(body: bytes) -> None:
+    conversation = Conversation([Response(200, {"content-type": "application/json"}, memoryview(body))])
+    with pytest.raises(errors.Unavailable, match="cannot be read"):
+        conversation.lead(protocol.dequeue(conversation.terms, "ada", "x"))
+
+
+def test_what_is_no_hub_is_told_so() -> None:
+    conversation = Conversation([Response(404, {"content-type": "text/html"}, memoryview(b"<html>"))])
+    with pytest.raises(errors.InvalidRequest, match=r"hub\.test:8470 is no hub"):
+        conversation.lead(protocol.partitions(conversation.terms))
+
+
+def test_a_problem_that_cannot_be_read_is_an_error_all_the_same() -> None:
+    conversation = Conversation([Response(400, {"content-type": "application/problem+json"}, memoryview(b"{"))])
+    with pytest.raises(errors.Unavailable, match="cannot be read"):
+        conversation.lead(protocol.partitions(conversation.terms))
+
+
+def test_faults_come_back_as_they_were() -> None:
+    fault = {"index": 3, "code": "message_conflict", "detail": "other content", "field": "id"}
+    conversation = Conversation([problem_response(409, "message_conflict", errors=[fault])])
+    with pytest.raises(errors.MessageConflict) as caught:
+        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+    assert caught.value.faults == (errors.Fault(index=3, code="message_conflict", detail="other content", field="id"),)
+
+
+def test_a_parcel_goes_to_its_partition() -> None:
+    conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
+    conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1), partition=4))
+    assert conversation.requests[0].path == "/v1/partitions/4/parcels"
+
+
+@pytest.mark.parametrize("partition", ["1", 1.0, True])
+def test_a_partition_is_a_number(partition: object) -> None:
+    conversation = Conversation([])
+    with pytest.raises(errors.InvalidRequest, match="partition"):
+        conversation.lead(
+            protocol.publish(conversation.terms, Message(recipient="ada", data=1), partition=partition)  # type: ignore[arg-type]
+        )
+
+
+def test_partitions_are_asked_for_page_by_page() -> None:
+    first = {"partition": 0, "visible_sequence": 1, "owner": "x", "waiting": 2, "unfiled": 3}
+    pages = [
+        json_response({"partitions": [first], "next": "1"}),
+        json_response({"partitions": [{**first, "partition": 1}], "next": None}),
+    ]
+    conversation = Conversation(pages)
+    assert [status.partition for status in conversation.lead(protocol.partitions(conversation.terms))] == [0, 1]
+    assert [dict(request.query).get("after") for request in conversation.requests] == [None, "1"]
+
+
+def test_history_asks_by_state_and_reads_where_to_go_on() -> None:
+    conversation = Conversation([arrow_response({"content-type": ARROW, "restante-next": "12"})])
+    page = conversation.lead(protocol.history(conversation.terms, "ada", after=3, state=State.SET_ASIDE, limit=5))
+    assert (page.messages, page.next) == ((), 12)
+    assert conversation.requests[0].target == "/v1/recipients/ada/messages?after=3&state=set_aside&limit=5"
+
+
+def test_a_purge_says_only_what_it_was_told() -> None:
+    conversation = Conversation([json_response({"messages": 2}), json_response({"messages": 0})])
+    before = datetime(2026, 1, 2, tzinfo=UTC)
+    dialogue = protocol.purge(conversation.terms, "ada", kind="k", before=before, dry_run=True)
+    asked = Conversation([json_response({"messages": 2})])
+    assert asked.lead(dialogue) == 2
+    assert msgspec.json.decode(asked.requests[0].body or b"") == {
+        "kind": "k",
+        "before": "2026-01-02T00:00:00Z",
+        "dry_run": True,
+    }
+
+
+def test_a_purge_before_a_time_without_a_zone_is_refused() -> None:
+    conversation = Conversation([])
+    with pytest.raises(errors.InvalidRequest, match="time zone"):
+        conversation.lead(protocol.purge(conversation.terms, "ada", before=datetime(2026, 1, 1)))  # noqa: DTZ001 - the point
+
+
+def test_an_explanation_has_its_reason_and_times() -> None:
+    told = {
+        "reason": "nothing_waiting",
+        "text": "t",
+        "waiting": [{"origin": "o", "kind": "k", "messages": 1, "oldest": "2026-01-02T03:04:05.000006Z"}],
+        "open_bundles": [],
+        "not_yet_visible": 0,
+    }
+    conversation = Conversation([json_response(told)])
+    explanation = conversation.lead(protocol.explain(conversation.terms, "ada", origins=["o"]))
+    assert explanation.reason is Reason.NOTHING_WAITING
+    assert explanation.waiting[0].oldest == datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+def test_work_that_takes_long_is_waited_for() -> None:
+    conversation = Conversation([json_response({"count": 5})])
+    assert conversation.lead(protocol.maintain(conversation.terms, "file")) == 5
+    assert conversation.requests[0].timeout == 600
