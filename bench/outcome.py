@@ -87,6 +87,8 @@ class Outcome:
     lines: list[Line] = field(default_factory=list)
     series: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    figures: list[tuple[str, Figure]] = field(default_factory=list)
+    """Everything that was measured, by what was done, also what no line compares with."""
 
 
 def slower(what: str, ours: Figure, reference: Figure, *, at_most: float | None = None, of: str = "") -> Line:

@@ -24,6 +24,14 @@ class Operation(Enum):
     """Publishing without pause: whatever the peer leaves for later must be part of it."""
     COMMIT = auto()
     """One durable commit of next to nothing."""
+    ONE = auto()
+    """Small publishes by one publisher that waits for each answer."""
+    CONNECTIONS = auto()
+    """The same by many connections at a time."""
+    PIPELINE = auto()
+    """Small publishes over one connection that does not wait for the answers."""
+    BULK = auto()
+    """Large publishes beside small ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,12 @@ Opener = Callable[[Path], Peer]
 
 
 def variants(peer: str, operation: Operation) -> Mapping[str, Opener]:
-    """The ways in which a peer can do an operation, by name; none if it cannot. The fastest one is the reference."""
-    found: Mapping[str, Opener] = importlib.import_module(f"bench.peers.{peer}").variants(operation)
+    """The ways in which a peer can do an operation, by name; none if it cannot. The fastest one is the reference.
+
+    Peers that are servers (`bench.server`) have none: they take part in the runs over the wire only.
+    """
+    module = importlib.import_module(f"bench.peers.{peer}")
+    found: Mapping[str, Opener] = {} if hasattr(module, "SERVER") else module.variants(operation)
     return found
 
 

@@ -17,12 +17,32 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
-COLOURS = {"restante": "#3f51b5", "blob": "#9e9e9e", "rows": "#d98032", "commit": "#9e9e9e"}
+COLOURS = {
+    "restante": "#3f51b5",
+    "blob": "#9e9e9e",
+    "rows": "#d98032",
+    "commit": "#9e9e9e",
+    "postgresql": "#5b8db8",
+    "valkey": "#c0564f",
+    "nats": "#5da271",
+    "rabbitmq": "#d98032",
+}
 BARS = (
     ("publish_one", "publish to one recipient", "publish 51,200\nto one"),
     ("publish_many", "publish to 5,000 recipients", "publish 51,200\nto 5,000"),
     ("peek", "peek 51,200", "peek 51,200"),
     ("dequeue", "dequeue 51,200", "dequeue 51,200"),
+)
+WIRE_TIMES = (
+    ("wire_publish_one", "W1 publish 51,200 to one", "publish 51,200\nto one"),
+    ("wire_publish_many", "W2 publish 50,000 to 5,000", "publish 50,000\nto 5,000"),
+    ("wire_fetch", "W3 fetch 51,200", "fetch 51,200"),
+    ("wire_acknowledge", "W4 acknowledge 51,200", "acknowledge 51,200"),
+)
+WIRE_RATES = (
+    ("wire_connections", "W5 64 connections, by the clients", "64 connections,\nby the clients"),
+    ("wire_connections", "W5 64 connections, over bare sockets", "64 connections,\nover bare sockets"),
+    ("wire_pipelined", "W5 one pipelined link", "one pipelined link"),
 )
 
 
@@ -35,6 +55,12 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         drawn.append(_growth(workloads, folder / "bench-growth.png"))
     if any(name in workloads for name, _, _ in BARS):
         drawn.append(_bars(workloads, folder / "bench-bars.png"))
+    for name, chosen, label, unit in (
+        ("bench-peers-bulk.png", WIRE_TIMES, "milliseconds, durable", 1e3),
+        ("bench-peers-small.png", WIRE_RATES, "durable publishes a second", 1.0),
+    ):
+        if groups := _wire_groups(workloads, chosen, unit):
+            drawn.append(_grouped_bars(groups, label, folder / name))
     return drawn
 
 
@@ -59,19 +85,38 @@ def _growth(workloads: dict[str, Any], path: Path) -> Path:
 def _bars(workloads: dict[str, Any], path: Path) -> Path:
     """Publish, peek and dequeue beside the references, on a scale of logarithms."""
     groups = [(label, _times(workloads[name], what)) for name, what, label in BARS if name in workloads]
+    return _grouped_bars(groups, "milliseconds, durable", path)
+
+
+def _grouped_bars(groups: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str, path: Path) -> Path:
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     for place, (_, times) in enumerate(groups):
         width = 0.8 / len(times)
-        for number, (name, milliseconds) in enumerate(times):
+        for number, (name, value) in enumerate(times):
             centre = place + (number - (len(times) - 1) / 2) * width
-            bar = axes.bar(centre, milliseconds, width * 0.92, color=_colour(name))
-            axes.bar_label(bar, [f"{_family(name)}\n{milliseconds:.3g}"], fontsize=7, padding=2)
-    axes.set_xticks(range(len(groups)), [label for label, _ in groups])
+            bar = axes.bar(centre, value, width * 0.92, color=_colour(name))
+            text = f"{value:.3g}" if value < 1e3 else f"{value:,.0f}"
+            axes.bar_label(bar, [f"{_family(name)}\n{text}"], fontsize=5.5 if len(times) > 3 else 7, padding=2)
+    axes.set_xticks(range(len(groups)), [name for name, _ in groups])
     axes.set_yscale("log")
-    axes.set_ylabel("milliseconds, durable")
+    axes.set_ylabel(label)
     axes.margins(y=0.18)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     return _save(figure, axes, path)
+
+
+def _wire_groups(
+    workloads: dict[str, Any], chosen: Sequence[tuple[str, str, str]], unit: float
+) -> list[tuple[str, Sequence[tuple[str, float]]]]:
+    """Ours and the fastest way of each server, which is the first that a line names."""
+    groups: list[tuple[str, Sequence[tuple[str, float]]]] = []
+    for workload, what, label in chosen:
+        lines = [line for line in workloads.get(workload, {}).get("lines", ()) if line["what"] == what]
+        figures = [line["reference"] for line in lines if line["reference"]]
+        fastest = {_family(figure["name"]): figure["value"] * unit for figure in reversed(figures)}
+        if fastest:
+            groups.append((label, [("restante", lines[0]["ours"]["value"] * unit), *sorted(fastest.items())]))
+    return groups
 
 
 def _times(workload: dict[str, Any], what: str) -> Sequence[tuple[str, float]]:

@@ -23,6 +23,8 @@ class Report:
     machine: dict[str, object]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    servers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What is known of each server that was asked to take part: version and settings, or what is missing."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -30,12 +32,14 @@ class Report:
             "date": self.date,
             "scale": asdict(self.scale),
             "machine": self.machine,
+            **({"servers": self.servers} if self.servers else {}),
             "workloads": {
                 name: {
                     "seconds": round(self.seconds[name], 1),
                     "lines": [_line_json(line) for line in outcome.lines],
                     "series": outcome.series,
                     "notes": outcome.notes,
+                    **_figures_json(outcome),
                 }
                 for name, outcome in self.outcomes.items()
             },
@@ -56,9 +60,25 @@ class Report:
             for line in outcome.lines:
                 table.add_row(*_cells(line))
             table.add_section()
-        console.print(table)
+        if any(outcome.lines for outcome in self.outcomes.values()):
+            console.print(table)
+        if any(outcome.figures for outcome in self.outcomes.values()):
+            console.print(self._all_figures())
+        for name, facts in self.servers.items():
+            console.print(f"[bold]{name}[/bold]: {'; '.join(facts.values())}")
         for note in self._notes():
             console.print(note, style="dim")
+
+    def _all_figures(self) -> Table:
+        """Every way that was measured, those that no line names among them."""
+        table = Table("workload", "way", title="every way, as measured")
+        table.add_column("median", justify="right")
+        table.add_column("from … to", justify="right", style="dim")
+        for outcome in self.outcomes.values():
+            for what, figure in outcome.figures:
+                table.add_row(what, figure.name, figure.text, _spread(figure))
+            table.add_section()
+        return table
 
     def _notes(self) -> Sequence[str]:
         facts = ", ".join(f"{name} {_fact(name, value)}" for name, value in self.machine.items())
@@ -83,6 +103,17 @@ def _cells(line: Line) -> tuple[str, ...]:
         goal,
         {None: "", True: "yes", False: "[bold]NO[/bold]"}[line.met],
     )
+
+
+def _spread(figure: Figure) -> str:
+    if not figure.samples:
+        return ""
+    return " … ".join(Figure(value, figure.unit).text for value in (min(figure.samples), max(figure.samples)))
+
+
+def _figures_json(outcome: Outcome) -> dict[str, Any]:
+    found = [{"what": what, **_figure_json(figure)} for what, figure in outcome.figures]
+    return {"figures": found} if found else {}
 
 
 def _line_json(line: Line) -> dict[str, Any]:

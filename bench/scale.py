@@ -35,6 +35,16 @@ class Scale:
     collectors: int = 64
     """Threads that empty mailboxes at the same time."""
 
+    spread: int = 50_000
+    """Messages of one publish to many recipients over the wire."""
+    one_by_one: int = 1_000
+    """Publishes of one publisher, in one sample."""
+    connection_rounds: int = 100
+    """Publishes of each connection, in one sample."""
+    pipelined: int = 20_000
+    bulk: int = 6_500
+    """Messages of a bulk publish beside small ones: about 1.5 MB."""
+
     def __post_init__(self) -> None:
         assert self.repetitions >= 5, "medians of at least five"
         assert self.rounds >= 20, "a steady rate"
@@ -62,4 +72,8 @@ QUICK = Scale(
     probe_peeks=100,
     emptied_recipients=1_000,
     collectors=16,
+    spread=5_000,
+    one_by_one=100,
+    connection_rounds=10,
+    pipelined=1_000,
 )

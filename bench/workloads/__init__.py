@@ -1,6 +1,7 @@
 """The workloads, one file each, in the order they are run.
 
-A workload's file opens with its title, and has `run(bench)` that gives an `Outcome`. It is named by `--only`.
+A workload's file opens with its title, and has `run(bench)` that gives an `Outcome`. It is named by `--only`. Those
+over the wire, beside real servers, have names that begin with `wire_`, and are given a `WireBench`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,17 @@ ORDER = (
     "open_store",
     "large_store",
     "emptied",
+)
+WIRE_ORDER = (
+    "wire_publish_one",
+    "wire_publish_many",
+    "wire_fetch",
+    "wire_acknowledge",
+    "wire_one_by_one",
+    "wire_connections",
+    "wire_pipelined",
+    "wire_beside_bulk",
+    "wire_emptied",
 )
 
 

@@ -47,16 +47,16 @@ def run(bench: Bench) -> Outcome:
     try:
         never, published = _publish(bench, folder, count)
         seconds = _collect(bench, folder, count)
-        collected = _stored(folder)
-        _retain(folder)
-        retained = _stored(folder)
+        collected = stored(folder)
+        retain(folder)
+        retained = stored(folder)
     finally:
         shutil.rmtree(folder)
-    empty = _stored_empty(bench)
+    empty = stored_empty(bench)
     return Outcome(
         [
             Line("never seen recipients", _bytes(never), goal=AFTER),
-            Line("emptied mailbox, beside its history", _bytes(_beside(published, collected) / count), goal=WITHIN),
+            Line("emptied mailbox, beside its history", _bytes(beside(published, collected) / count), goal=WITHIN),
             Line("emptied mailbox, all that collecting left", _bytes((collected.disk - published.disk) / count)),
             Line("emptied mailbox, after retention", _bytes((retained.disk - empty.disk) / count), goal=AFTER),
             Line("mailboxes peeked and dequeued", Figure(count / seconds, Unit.RATE)),
@@ -74,18 +74,18 @@ def _publish(bench: Bench, folder: Path, count: int) -> tuple[float, Stored]:
             hub.producer.send(bench.mail.one_each(names))
             advance(count=len(names))
         hub.file()
-    return never, _stored(folder)
+    return never, stored(folder)
 
 
 def _look(folder: Path, strangers: pa.StringArray) -> float:
     """Bytes that each recipient costs who peeks and has never been written to."""
     with restante.open(folder) as hub:
         hub.file()
-    before = _stored(folder)
+    before = stored(folder)
     with restante.open(folder) as hub:
         for name in map(str, strangers):
             assert hub.recipient(name).peek() is None
-    return (_stored(folder).disk - before.disk) / len(strangers)
+    return (stored(folder).disk - before.disk) / len(strangers)
 
 
 def _collect(bench: Bench, folder: Path, count: int) -> float:
@@ -109,7 +109,7 @@ def _empty(hub: Hub, name: str) -> int:
     return bundle.dequeue().messages
 
 
-def _retain(folder: Path) -> None:
+def retain(folder: Path) -> None:
     """Past the retention everything goes; what was filed meanwhile goes with the next filing."""
     later = int((Settings().collected_retention_seconds + 86_400) * MICROSECONDS)
     with restante.open(folder, clock=lambda: time.time_ns() // 1_000 + later) as hub:
@@ -118,17 +118,17 @@ def _retain(folder: Path) -> None:
         hub.retain()
 
 
-def _stored_empty(bench: Bench) -> Stored:
+def stored_empty(bench: Bench) -> Stored:
     folder = bench.fresh_folder()
     with restante.open(folder) as hub:
         hub.file()
     try:
-        return _stored(folder)
+        return stored(folder)
     finally:
         shutil.rmtree(folder)
 
 
-def _stored(folder: Path) -> Stored:
+def stored(folder: Path) -> Stored:
     files = [path for path in folder.rglob("*") if path.is_file()]
     databases = [path for path in files if is_database(path)]
     others = [path for path in files if path not in databases and not path.name.endswith(("-wal", "-shm"))]
@@ -148,10 +148,10 @@ def _rows_bytes(path: Path) -> Sequence[tuple[int, int]]:
         connection.close()
 
 
-def _beside(before: Stored, after: Stored) -> float:
+def beside(before: Stored, after: Stored) -> float:
     """The part of the growth that is not history."""
-    beside, history = after.beside - before.beside, after.history - before.history
-    return (after.disk - before.disk) * beside / (beside + history)
+    other, history = after.beside - before.beside, after.history - before.history
+    return (after.disk - before.disk) * other / (other + history)
 
 
 def _bytes(value: float) -> Figure:

@@ -1,0 +1,152 @@
+"""Real servers, as the bench starts them: on a free port, in a folder of their own, stopped at the end.
+
+A peer that is a server has its file in `bench.peers`, with a class `Server` (`SERVER` there names it). It says what is
+missing where it cannot run, and gives the *ways* to drive it: functions that connect a client, by name. A way can be
+pickled, as some are used in processes of their own (`bench.load`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import pwd
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from bench.peer import Operation
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+POLL_SECONDS = 0.02
+LOCALHOST = "127.0.0.1"
+
+Answer = TypeVar("Answer")
+Way = Callable[[], Any]
+"""Connects a client: a `Peer` for what is done in bulk, a `bench.load.Driver` for what a process of its own does."""
+
+
+class Server:
+    """A server that is up once it is made, on a folder it may fill."""
+
+    name: ClassVar[str]
+    lesser: ClassVar[frozenset[str]] = frozenset()
+    """Ways that do less than the work asks for: their figures are shown, but no goal refers to them."""
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """What is not there, if it cannot take part."""
+        return None
+
+    def __init__(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, str]:
+        """Its version and the settings that differ from its defaults."""
+        raise NotImplementedError
+
+    def ways(self, operation: Operation) -> Mapping[str, Way]:
+        """The ways in which it can do an operation, by name; none if it cannot."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Not timed: forget all messages, before another workload."""
+
+    def close(self) -> None:
+        """Stops it, whatever state it is in."""
+        raise NotImplementedError
+
+
+class Process:
+    """A server's process; its output goes to a file, whose end is told when it does not come up."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        *,
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._log = folder / "server.log"
+        with self._log.open("wb") as log:
+            self._child = subprocess.Popen(
+                [str(part) for part in command],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C stops the bench, which then stops its servers
+                **as_user(user),
+            )
+
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def wait_until(self, ready: Callable[[], Answer | None]) -> Answer:
+        """What `ready` answers as soon as it answers anything."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while (answer := ready()) is None:
+            if self._child.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self._child.args!r} did not come up:\n{self.output()[-2_000:]}")
+            time.sleep(POLL_SECONDS)
+        return answer
+
+    @contextmanager
+    def stopped_on_failure(self) -> Iterator[None]:
+        """Around what is done before anybody else can stop it."""
+        try:
+            yield
+        except BaseException:
+            self._child.kill()
+            self._child.wait()
+            raise
+
+    def stop(self, signal_number: int) -> None:
+        if self._child.poll() is None:
+            self._child.send_signal(signal_number)
+        try:
+            self._child.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+
+def servers() -> list[type[Server]]:
+    """Every peer that is a server."""
+    names = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "peers")]))
+    modules = [importlib.import_module(f"bench.peers.{name}") for name in names]
+    return [module.SERVER for module in modules if hasattr(module, "SERVER")]
+
+
+def driver(name: str) -> Any:
+    """A peer's driver, which is installed for this bench alone: nothing else may depend on it, types neither."""
+    return importlib.import_module(name)
+
+
+def as_user(name: str | None) -> dict[str, Any]:
+    """The arguments that make a child run as somebody else; none for nobody in particular."""
+    if name is None:
+        return {}
+    account = pwd.getpwnam(name)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOCALHOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def listening(port: int) -> bool | None:
+    """Whether somebody answers at the port; None while nobody does."""
+    try:
+        with socket.create_connection((LOCALHOST, port), timeout=1):
+            return True
+    except OSError:
+        return None
