@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from restante.errors import BodyTooLarge, InvalidRequest
 from restante.limits import SEND_BYTES_MAX
 from restante.model.changes import Buffer
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange, Headers
+from restante.server.exchange import PIECE_BYTES, Exchange, Headers
 from restante.server.room import Parcel
+from restante.wire import media
 from restante.wire.compression import accepted_encoding, compress, decompress
+from restante.wire.outgoing import arrow_bytes
 
-PIECE_BYTES = 1024 * 1024
+WHOLE_BYTES_MIN = 64 * 1024
+"""Longer bodies are received in one place."""
 PACK_BYTES_MIN = 1024
 """Smaller answers are not worth packing."""
+SMALL_TABLE_BYTES = 64 * 1024
+"""Up to this size an answer is made in the event loop."""
 _UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
 
@@ -37,10 +44,7 @@ async def read_body(
     declared = length_of(exchange, limit=limit)
     if parcel is not None and declared:
         parcel.grow_to(declared)
-    piece, more = await exchange.chunk()
-    body: Buffer = piece
-    if more:
-        body = await _collected(exchange, piece, declared, parcel, limit)
+    body = await _received(exchange, declared, parcel, limit)
     desk.metrics.received.add(len(body))
     encoding = exchange.header(_ENCODING)
     if encoding is None or encoding.lower() == "identity":
@@ -51,6 +55,15 @@ async def read_body(
     if parcel is not None:
         parcel.grow_to(len(unpacked))
     return unpacked
+
+
+async def _received(exchange: Exchange, declared: int | None, parcel: Parcel | None, limit: int) -> Buffer:
+    if declared is not None and declared > WHOLE_BYTES_MIN:
+        whole = await exchange.whole_body(declared)
+        if whole is not None:
+            return whole
+    piece, more = await exchange.chunk()
+    return await _collected(exchange, piece, declared, parcel, limit) if more else piece
 
 
 async def _collected(
@@ -93,6 +106,17 @@ async def send_pieces(
         pieces = compress(pieces, encoding)
         headers = [*headers, (_ENCODING, encoding.encode()), (b"vary", b"accept-encoding")]
     await stream(desk, exchange, pieces, media_type=media_type, headers=headers)
+
+
+async def send_arrow(desk: Desk, exchange: Exchange, table: pa.Table, *, headers: Headers = ()) -> None:
+    """The table as an Arrow stream: its length is known, so it goes out without another copy."""
+    small = table.nbytes <= SMALL_TABLE_BYTES
+    body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
+    if accepted_encoding(exchange.header(b"accept-encoding")) is None:
+        await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)
+        return
+    pieces = (bytes(body[start : start + PIECE_BYTES]) for start in range(0, len(body), PIECE_BYTES))
+    await send_pieces(desk, exchange, pieces, media_type=media.ARROW, headers=headers, small=small)
 
 
 async def stream(

@@ -13,6 +13,7 @@ from restante.errors import BodyTooLarge, InvalidRequest, MethodNotAllowed, Over
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, QUERY_PARAMETERS_MAX
 from restante.model.access import Grant
 from restante.model.changes import Buffer
+from restante.server.whole_body import WholeBody
 from restante.wire import media
 from restante.wire.problems import problem_of, status_of
 
@@ -22,6 +23,7 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
+PIECE_BYTES: Final = 1024 * 1024
 CORRELATION_ID: Final = b"restante-correlation-id"
 _encode_json = msgspec.json.Encoder().encode
 
@@ -139,6 +141,15 @@ class Exchange:
             raise ClientGone
         return event["body"], event["more_body"]
 
+    async def whole_body(self, length: int) -> bytearray | None:
+        """The body of this length, received in one place; None if it must be taken piece by piece."""
+        receive = self.scope.get("restante.whole_body")
+        whole: WholeBody | None = None if receive is None else receive(self.scope, length)
+        if whole is None:
+            return None
+        await whole.done
+        return whole.buffer
+
     async def gone(self) -> None:
         """Returns when the other side has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
@@ -173,6 +184,14 @@ class Exchange:
     async def go_on(self, body: Buffer) -> None:
         self.sent_bytes += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def send_whole(self, status: int, body: memoryview, *, media_type: str, headers: Headers = ()) -> None:
+        """A large answer that is there already, in pieces that wait for the client, and without a copy."""
+        length = (b"content-length", b"%d" % len(body))
+        await self.begin(status, media_type=media_type, headers=[*headers, length])
+        for start in range(0, len(body), PIECE_BYTES):
+            await self.go_on(body[start : start + PIECE_BYTES])
+        await self.end()
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})

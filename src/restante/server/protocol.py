@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
+from restante.server.exchange import ClientGone
 from restante.server.metrics import Metrics
+from restante.server.whole_body import WholeBody
 from restante.settings import ServerSettings
 from restante.wire import media
 from restante.wire.problems import problem_of
@@ -41,6 +45,7 @@ class Connection(HttpToolsProtocol):
         """A request has begun (or is to come first), and has not come whole."""
         self._earlier: deque[RequestResponseCycle] = deque()
         """Requests that were not answered yet when the next one came."""
+        self._whole: WholeBody | None = None
         self._paused: float | None = None
         self._lingers: float | None = None
 
@@ -63,6 +68,8 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["restante.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
+        self.scope["restante.whole_body"] = self.whole_body  # type: ignore[typeddict-unknown-key]
+        self._whole = None
         self._began = self._last
         self._incomplete = self._in_headers = True
         self._header_bytes = self._body_bytes = 0
@@ -83,19 +90,41 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
+        if self._whole is not None:
+            self._whole.finish(ClientGone())
         for cycle in self._earlier:
             if not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
         self._earlier.clear()
 
+    def whole_body(self, scope: Mapping[str, Any], length: int) -> WholeBody | None:
+        """Receive the rest of a request's body in one place; None if it has come already."""
+        cycle = self.cycle
+        if cycle.scope is not scope or not cycle.more_body or cycle.disconnected:
+            return None
+        if cycle.waiting_for_100_continue:
+            cycle.waiting_for_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._whole = WholeBody(length, self.loop)
+        self._whole.take(cycle.body)
+        cycle.body = bytearray()
+        self.flow.resume_reading()
+        return self._whole
+
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
-        super().on_body(body)
+        if self._whole is not None:
+            self._whole.take(body)
+        else:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._incomplete = False
         super().on_message_complete()
+        if self._whole is not None:
+            self._whole.finish()
+            self._whole = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -163,3 +192,12 @@ class Connection(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        # Closing alone would wait for ever until the other side has read what was sent.
+        self.transport.abort()

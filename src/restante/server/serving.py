@@ -30,7 +30,7 @@ from restante.server.desk import Desk
 from restante.server.gate import gate_of
 from restante.server.metrics import Metrics
 from restante.server.origins import origin_ports
-from restante.server.protocol import SWEEP_SECONDS, Connection
+from restante.server.protocol import SWEEP_SECONDS, Connection, Socket
 from restante.settings import Settings
 
 _log = logging.getLogger("restante.server")
@@ -85,8 +85,10 @@ class Service:
         return uvicorn.Config(
             Application(self.desk),
             http=bound,
-            ws="websockets-sansio",
+            ws=Socket,
             ws_max_size=SEND_BYTES_MAX + 64 * KIB,
+            ws_ping_interval=server.answer_idle_seconds,
+            ws_ping_timeout=server.answer_idle_seconds,
             ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,

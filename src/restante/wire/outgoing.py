@@ -6,13 +6,11 @@ Tables follow `restante.model.outtake.MESSAGE_SCHEMA`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import msgspec
 import pyarrow as pa
 from pyarrow import ipc
 
-from restante.limits import ANSWER_BYTES_TARGET
 from restante.model.answers import BundleAnswer
 from restante.wire.json_columns import (
     Writer,
@@ -25,7 +23,6 @@ from restante.wire.json_columns import (
     time_writer,
 )
 from restante.wire.outgoing_cloudevents import event_writers
-from restante.wire.sink import Sink
 
 
 def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
@@ -61,20 +58,18 @@ def message_json(table: pa.Table) -> bytes:
     return b"".join(_messages(table.slice(0, 1)))
 
 
-def arrow_stream(table: pa.Table) -> Iterator[bytes]:
-    """An Arrow IPC stream, some megabytes of batches at a time."""
-    sink = Sink()
-    # The writer sees the sink as any Python file.
-    with ipc.new_stream(cast("pa.NativeFile", sink), table.schema) as writer:
-        for batch in table.to_batches(max_chunksize=_rows_at_a_time(table)):
-            writer.write_batch(batch)
-            yield from sink.taken()
-    yield from sink.taken()
+def arrow_bytes(table: pa.Table) -> memoryview:
+    """A whole Arrow IPC stream in one buffer of just its size: what is in memory already is copied once."""
+    counted = pa.MockOutputStream()
+    _write(table, counted)
+    buffer = pa.allocate_buffer(counted.size())
+    _write(table, pa.FixedSizeBufferWriter(buffer))
+    return memoryview(buffer)
 
 
-def _rows_at_a_time(table: pa.Table) -> int:
-    pieces = -(-table.nbytes // (4 * ANSWER_BYTES_TARGET))
-    return max(1, table.num_rows // max(1, pieces))
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
 
 
 def _messages(table: pa.Table) -> Iterator[bytes]:
@@ -114,7 +109,7 @@ def _framed(head: bytes, rows: Iterator[bytes], tail: bytes) -> Iterator[bytes]:
 
 
 __all__ = [
-    "arrow_stream",
+    "arrow_bytes",
     "bundle_cloudevents",
     "bundle_json",
     "message_json",

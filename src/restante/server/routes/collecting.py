@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -12,17 +12,16 @@ from restante.errors import OriginDidNotDeliver
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.access import Role
 from restante.model.answers import BundleAnswer, Reason
-from restante.server.bodies import send_pieces
+from restante.server.bodies import SMALL_TABLE_BYTES, send_arrow, send_pieces
 from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange
 from restante.server.routing import Route
 from restante.wire import media
-from restante.wire.outgoing import arrow_stream, bundle_cloudevents, bundle_json
+from restante.wire.outgoing import bundle_cloudevents, bundle_json
 
 T = TypeVar("T")
 
 SMALL_BUNDLE_MESSAGES = 64
-SMALL_BUNDLE_BYTES = 64 * 1024
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
 
 
@@ -95,20 +94,12 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         await exchange.answer(200, answer.content, media_type=content_type, headers=headers)
         return
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
-    pieces = _ENCODINGS[kind](answer)
-    small = answer.message_count <= SMALL_BUNDLE_MESSAGES and answer.table.nbytes <= SMALL_BUNDLE_BYTES
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, answer.table, headers=headers)
+        return
+    pieces = bundle_json(answer) if kind == media.JSON else bundle_cloudevents(answer)
+    small = answer.message_count <= SMALL_BUNDLE_MESSAGES and answer.table.nbytes <= SMALL_TABLE_BYTES
     await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
-
-
-def _arrow(answer: BundleAnswer) -> Iterator[bytes]:
-    return arrow_stream(answer.table)
-
-
-_ENCODINGS: dict[str, Callable[[BundleAnswer], Iterator[bytes]]] = {
-    media.JSON: bundle_json,
-    media.CLOUDEVENTS_BATCH: bundle_cloudevents,
-    media.ARROW: _arrow,
-}
 
 
 async def dequeue(desk: Desk, exchange: Exchange) -> None:

@@ -13,14 +13,13 @@ from restante.limits import REQUEST_BYTES_MAX
 from restante.model.access import Role
 from restante.model.changes import Buffer
 from restante.model.message import State
-from restante.server.bodies import read_body, send_pieces
+from restante.server.bodies import SMALL_TABLE_BYTES, read_body, send_arrow, send_pieces
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
 from restante.server.routing import Handler, Route
 from restante.wire import media
-from restante.wire.outgoing import arrow_stream, message_json, page_json
+from restante.wire.outgoing import message_json, page_json
 
-SMALL_PAGE_BYTES = 64 * 1024
 _OFFERED = (media.JSON, media.ARROW)
 
 
@@ -44,9 +43,11 @@ async def history(desk: Desk, exchange: Exchange) -> None:
         limit=exchange.integer("limit"),
     )
     headers = [] if following is None else [(b"restante-next", b"%d" % following)]
-    pieces = arrow_stream(table) if kind == media.ARROW else page_json(table, following)
-    small = table.nbytes <= SMALL_PAGE_BYTES
-    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, table, headers=headers)
+        return
+    small = table.nbytes <= SMALL_TABLE_BYTES
+    await send_pieces(desk, exchange, page_json(table, following), media_type=kind, headers=headers, small=small)
 
 
 def _state(text: str | None) -> State | None:
@@ -60,8 +61,10 @@ def _state(text: str | None) -> State | None:
 async def find(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
     table = await desk.read(desk.hub.find_table, exchange.place["recipient"], exchange.place["id"])
-    pieces = arrow_stream(table) if kind == media.ARROW else iter([message_json(table)])
-    await send_pieces(desk, exchange, pieces, media_type=kind, small=table.nbytes <= SMALL_PAGE_BYTES)
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, table)
+        return
+    await send_pieces(desk, exchange, iter([message_json(table)]), media_type=kind, small=True)
 
 
 def _on_message(act: Callable[[Hub, str, str], None]) -> Handler:
