@@ -1,0 +1,108 @@
+"""A hub served by a process of its own, that a test may kill, end, and start again at the same address."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from restante.assembly import open_store
+from restante.hub.doctor import examine
+
+CHECKOUT = Path(__file__).parents[2]
+_PORTS = range(20_000, 30_000)
+"""Below those that the system gives to outgoing connections. A client that tries again and again to reach a port of
+those, while nobody listens there, may be given that very port, and be connected to itself."""
+_PORTS_TRIED_MAX = 100
+
+
+def free_port() -> int:
+    for port in random.SystemRandom().sample(_PORTS, _PORTS_TRIED_MAX):
+        with socket.socket() as found:
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
+
+
+class Served:
+    """A process that serves a data folder, whenever it is started; always on the same port."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder = folder
+        self.log = folder.with_name(folder.name + ".log")
+        self._port = free_port()
+        self._environment: Mapping[str, str] = {
+            **os.environ,
+            **{f"RESTANTE_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[str] | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "not started"
+        return self._process
+
+    def start(self) -> None:
+        """Returns when it serves."""
+        command = [sys.executable, "-m", "restante.cli", "serve", "--data", str(self.folder), "--port", str(self._port)]
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=CHECKOUT, env=self._environment
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._ended()
+        assert line == f"Restante serves {self.folder} on {self.url}\n", (line, self.log.read_text()[-2_000:])
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        assert self._ended() == -signal.SIGKILL
+
+    def end(self, *, within: float = 10) -> int:
+        """SIGTERM; gives the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended(within)
+
+    def _ended(self, within: float | None = None) -> int:
+        code = self.process.wait(within)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def check_folder(self) -> None:
+        """The doctor finds it sound; while nothing serves it."""
+        store = open_store(self.folder)
+        try:
+            report = examine(store)
+        finally:
+            store.close()
+        assert report.sound, report.findings
+
+    def check_log(self, *, but: str | None = None) -> None:
+        """It has never failed at anything, but this: a defect would be logged as an error."""
+        lines = self.log.read_text().splitlines()
+        faulty = [line for line in lines if '"level":"error"' in line or not line.startswith("{")]
+        others = [line for line in faulty if but is None or but not in line]
+        assert not others, others[:3]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
