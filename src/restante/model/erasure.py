@@ -47,34 +47,44 @@ def digests(first: Hashes, second: Hashes, ids: NDArray[np.uint64]) -> NDArray[n
 class Erased:
     """The erased identities of a partition, sorted by fingerprint."""
 
-    __slots__ = ("_digests",)
+    __slots__ = ("_first", "_second")
 
     def __init__(self, known: NDArray[np.uint64] | None = None) -> None:
-        self._digests = np.zeros((0, 2), np.uint64) if known is None else known
+        known = np.zeros((0, 2), np.uint64) if known is None else known
+        order = np.argsort(known[:, 0], kind="stable")
+        self._first = known[order, 0]
+        self._second = known[order, 1]
 
     @staticmethod
     def of(rows: Sequence[ErasedRow]) -> Erased:
         if not rows:
             return Erased()
-        known = np.concatenate([np.frombuffer(row.digests, np.uint64).reshape(-1, 2) for row in rows])
-        return Erased(known[np.argsort(known[:, 0], kind="stable")])
+        return Erased(np.concatenate([np.frombuffer(row.digests, np.uint64).reshape(-1, 2) for row in rows]))
 
     def __len__(self) -> int:
-        return len(self._digests)
+        return len(self._first)
 
     def with_more(self, digests: NDArray[np.uint64]) -> Erased:
-        known = np.concatenate([self._digests, digests])
-        return Erased(known[np.argsort(known[:, 0], kind="stable")])
+        return Erased(np.concatenate([np.stack([self._first, self._second], axis=1), digests]))
 
     def may_contain(self, fingerprints: Hashes) -> NDArray[np.bool_]:
         """Which of these fingerprints are those of erased identities: the few whose digests are worth making."""
-        return np.isin(fingerprints, self._digests[:, 0])
+        if not len(self):
+            return np.zeros(len(fingerprints), np.bool_)
+        place = np.searchsorted(self._first, fingerprints)
+        return self._first[np.minimum(place, len(self) - 1)] == fingerprints
 
     def contains(self, asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of these digests are of erased identities."""
+        first, second = asked[:, 0], asked[:, 1]
         found = np.zeros(len(asked), np.bool_)
-        maybe = np.flatnonzero(np.isin(asked[:, 0], self._digests[:, 0])) if len(self) else ()
-        known = {(int(first), int(second)) for first, second in self._digests} if len(maybe) else set()
-        for row in maybe:
-            found[row] = (int(asked[row, 0]), int(asked[row, 1])) in known
+        rows = np.flatnonzero(self.may_contain(first))
+        # Those that share a fingerprint lie side by side; hardly ever more than one.
+        place = np.searchsorted(self._first, first[rows])
+        while len(rows):
+            found[rows] |= self._second[place] == second[rows]
+            place += 1
+            alike = place < len(self)
+            alike[alike] = self._first[place[alike]] == first[rows[alike]]
+            rows, place = rows[alike], place[alike]
         return found

@@ -93,9 +93,10 @@ def _unpacked(body: Body, codec: Encoding, limit: int) -> bytes:
         raise InvalidRequest(f"the body is empty: that is no {codec} stream, as its Content-Encoding says")
     pieces, size = [], 0
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), codec) as stream:
-        while piece := stream.read(_PIECE_BYTES):
-            size += len(piece)
+        # Not `read`: it loses the memory of a piece that turns out to be damaged.
+        while (piece := stream.read_buffer(_PIECE_BYTES)).size:
+            size += piece.size
             if size > limit:
                 raise _too_large(limit)
             pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return b"".join(map(memoryview, pieces))
