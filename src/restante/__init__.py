@@ -54,8 +54,14 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "aio"]
+
+
 def __getattr__(name: str) -> object:
     """Import what is asked for when it is asked for: `restante --help` should not wait for Arrow."""
+    if name == "aio":
+        return import_module("restante.aio")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"restante.{home}"), name)

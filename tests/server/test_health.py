@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from restante.server.logs import JsonFormatter
+from restante.server.logs import JsonFormatter, TextFormatter
 from restante.server.routes import health
 from restante.server.serving import Running
 from tests.server.wire import Wire
@@ -145,9 +145,17 @@ def test_logs_are_json_lines_with_the_correlation_id(
         logger.removeHandler(keep)
         logger.setLevel(logging.NOTSET)
     (line,) = [json.loads(line) for line in lines]
+    assert (line["client"], line["caller"]) == ("127.0.0.1", "everyone")
     assert line["correlation_id"] == "seek-me"
     assert (line["route"], line["status"], line["level"]) == ("/v1/recipients/{recipient}/peek", 204, "debug")
     assert "rst_secret" not in lines[0]
+
+
+def test_text_logs_tell_the_same() -> None:
+    record = logging.LogRecord("restante.server", logging.INFO, "", 0, "request", (), None)
+    record.fields = {"status": 404, "code": "not_found"}
+    line = TextFormatter().format(record)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z info restante.server: request status=404 code=not_found", line)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ def test_a_method_that_is_not_allowed_is_a_405_with_those_that_are(
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/", "/v1/messages/", "/v2/messages", "//v1/messages", "/v1/recipients/a/b"]
+    "path", ["/v1", "/v1/", "/v1/messages/", "/v2/messages", "//v1/messages", "/v1/recipients/a/b"]
 )
 def test_an_address_with_nothing_at_it_is_a_404(wire: Wire, path: str) -> None:
     answer = wire("POST", path)

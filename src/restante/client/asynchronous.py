@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from restante.client.asking import names, seconds, state_of, whole
 from restante.client.link import AsyncLink, Order
 from restante.client.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.sync import BundleView
@@ -50,6 +51,9 @@ class Producer:
 class Recipient:
     """One mailbox."""
 
+    def __repr__(self) -> str:
+        return f"<Recipient {self.name!r}>"
+
     def __init__(self, link: AsyncLink, name: str) -> None:
         self._link = link
         self.name = name
@@ -68,13 +72,13 @@ class Recipient:
         """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
         answer = await self._link.peek(
             self.name,
-            origins=origins,
-            origin_groups=origin_groups,
+            origins=names("origins", origins),
+            origin_groups=names("origin_groups", origin_groups),
             bundle_id=bundle_id,
             format=format,
-            max_messages=max_messages,
-            max_weight=max_weight,
-            wait=wait,
+            max_messages=whole("max_messages", max_messages),
+            max_weight=whole("max_weight", max_weight),
+            wait=seconds("wait", wait),
         )
         return None if answer is None else Bundle(self._link, answer)
 
@@ -112,18 +116,26 @@ class Recipient:
 
     async def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation:
         """Why a peek answers what it answers."""
-        return await self._link.explain(self.name, origins=origins, origin_groups=origin_groups)
+        return await self._link.explain(
+            self.name, origins=names("origins", origins), origin_groups=names("origin_groups", origin_groups)
+        )
 
     async def history(
         self,
         *,
         after: int | None = None,
         before: int | None = None,
-        state: State | None = None,
+        state: State | str | None = None,
         limit: int | None = None,
     ) -> HistoryPage:
         """Messages by sequence number, collected ones included until their retention ends."""
-        return await self._link.history(self.name, after=after, before=before, state=state, limit=limit)
+        return await self._link.history(
+            self.name,
+            after=whole("after", after),
+            before=whole("before", before),
+            state=state_of(state),
+            limit=whole("limit", limit),
+        )
 
     async def find(self, message_id: str) -> Message:
         return await self._link.find(self.name, message_id)
@@ -169,7 +181,7 @@ class Hub:
         self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
     ) -> RecipientPage:
         """Those with waiting messages: most first, or oldest first; at most 5 s old."""
-        return await self._link.recipients(order=order, limit=limit, after=after)
+        return await self._link.recipients(order=order, limit=whole("limit", limit), after=after)
 
     async def partitions(self) -> tuple[PartitionStatus, ...]:
         return await self._link.partitions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -58,6 +59,24 @@ class HttpLink:
     def _exchange(self, request: Request) -> Reply:
         if self._closing.is_set():
             raise closed()
+        if request.timeout > self._terms.timeout and threading.current_thread() is threading.main_thread():
+            return self._interruptibly(request)
+        return self._send(request)
+
+    def _interruptibly(self, request: Request) -> Reply:
+        """A long wait for the hub, that Ctrl-C ends at once: it goes on in a thread that nobody waits for."""
+        outcome: Future[Reply] = Future()
+
+        def send() -> None:
+            try:
+                outcome.set_result(self._send(request))
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the caller
+                outcome.set_exception(error)
+
+        threading.Thread(target=send, name="restante-wait", daemon=True).start()
+        return outcome.result()
+
+    def _send(self, request: Request) -> Reply:
         address = self._terms.address
         try:
             builder = self._client.request(request.method, address.url + request.target)

@@ -117,7 +117,7 @@ class Recipient(Protocol):
         *,
         after: int | None = None,
         before: int | None = None,
-        state: State | None = None,
+        state: State | str | None = None,
         limit: int | None = None,
     ) -> HistoryPage: ...
     def find(self, message_id: str) -> Message: ...

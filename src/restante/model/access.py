@@ -41,5 +41,7 @@ class Grant:
         return Role.OPERATOR in self.roles
 
 
+NOTHING = Grant("nobody", frozenset())
+"""The grant of a caller who has not been let in."""
 EVERYTHING = Grant("everyone", frozenset(Role))
 """The grant of every caller of an open hub."""

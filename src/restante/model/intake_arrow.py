@@ -59,7 +59,10 @@ def _as_table(source: object) -> pa.Table:
         return _read(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _read(pa.RecordBatchReader.from_stream(source))
-    raise InvalidRequest(f"Arrow columns are expected (a table, a batch, a stream), not {type(source).__name__}")
+    raise InvalidRequest(
+        "Send a Message, a list of them, or Arrow columns (a table, a batch, a stream, a frame), "
+        f"not {type(source).__name__}."
+    )
 
 
 def _read(reader: pa.RecordBatchReader) -> pa.Table:

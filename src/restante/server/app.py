@@ -58,10 +58,10 @@ class Application:
         self._count(exchange, route, time.perf_counter() - started)
 
     def _admit(self, exchange: Exchange, route: Route) -> None:
-        exchange.allow(route.query)
         if route.roles is not None:
             exchange.grant = self._desk.gate.grant(exchange.header(b"authorization"))
             check_role(exchange.grant, route.roles, exchange.place.get("recipient"))
+        exchange.allow(route.query)
 
     def _count(self, exchange: Exchange, route: Route | None, seconds: float) -> None:
         path = "none" if route is None else route.path
@@ -69,14 +69,22 @@ class Application:
         self._desk.metrics.sent.add(exchange.sent_bytes)
         level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
         if _log.isEnabledFor(level):
-            fields = {
-                "method": exchange.method,
-                "route": path,
-                "status": exchange.status,
-                "seconds": round(seconds, 6),
-                "sent_bytes": exchange.sent_bytes,
-            }
-            _log.log(level, "request", extra={"fields": fields})
+            _log.log(level, "request", extra={"fields": _told(exchange, path, seconds)})
+
+
+def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
+    """What the log says of a request: nothing of its content, and no secret."""
+    client = exchange.scope.get("client")
+    told: dict[str, object] = {
+        "method": exchange.method,
+        "route": path,
+        "status": exchange.status,
+        "seconds": round(seconds, 6),
+        "sent_bytes": exchange.sent_bytes,
+        "client": client[0] if client else "",
+        "caller": exchange.grant.name,
+    }
+    return told | {"code": exchange.code} if exchange.code else told
 
 
 async def _answer_problem(exchange: Exchange, error: RestanteError) -> None:

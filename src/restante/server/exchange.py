@@ -11,7 +11,7 @@ import msgspec
 
 from restante.errors import BodyTooLarge, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError, Unauthenticated
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, QUERY_PARAMETERS_MAX
-from restante.model.access import Grant
+from restante.model.access import NOTHING, Grant
 from restante.model.changes import Buffer
 from restante.server.whole_body import WholeBody
 from restante.wire import media
@@ -40,6 +40,7 @@ class Exchange:
         "_headers",
         "_receive",
         "_send",
+        "code",
         "correlation_id",
         "grant",
         "method",
@@ -57,13 +58,15 @@ class Exchange:
         self.place: dict[str, str] = {}
         """What stands in the path in place of the names of its route."""
         self.status = 0
+        self.code = ""
+        """Of the problem that was the answer."""
         self.sent_bytes = 0
         self._receive = receive
         self._send = send
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._given: dict[str, list[str]] | None = None
         self.correlation_id = _correlation_id(self._headers.get(CORRELATION_ID))
-        self.grant: Grant
+        self.grant: Grant = NOTHING
 
     # What was asked
 
@@ -207,6 +210,7 @@ class Exchange:
         """The error as problem details; if the answer has begun, there is no way but to break it off."""
         if self.status:
             raise ClientGone from error
+        self.code = error.code
         body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
         await self.answer(status_of(error.code), body, media_type=media.PROBLEM, headers=list(_problem_headers(error)))
 

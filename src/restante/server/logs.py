@@ -32,13 +32,26 @@ class JsonFormatter(logging.Formatter):
         return _encode(line).decode()
 
 
+class TextFormatter(logging.Formatter):
+    """The same for people: what belongs to the event stands behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        fields = dict(getattr(record, "fields", {}))
+        found = correlation.get()
+        if found is not None:
+            fields["correlation_id"] = found
+        told = "".join(f" {name}={value}" for name, value in fields.items())
+        line = f"{at} {record.levelname.lower()} {record.name}: {record.getMessage()}{told}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
 def set_up(settings: ServerSettings) -> None:
     """Log to standard error as the settings say."""
     handler = logging.StreamHandler(sys.stderr)
-    if settings.log == "json":
-        handler.setFormatter(JsonFormatter())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(JsonFormatter() if settings.log == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
+    # Uvicorn tells of each broken request; ours are counted, and told with what is known of them.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)

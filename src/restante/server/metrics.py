@@ -143,6 +143,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
         "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
+        "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)

@@ -21,6 +21,8 @@ class Room:
         self.publishes = 0
         self.publish_bytes = 0
         self.reads = 0
+        self.waits = 0
+        """Peeks that wait for mail; they hold nothing but their connection."""
         self.refused = 0
 
     def publish(self) -> Parcel:

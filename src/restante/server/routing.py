@@ -60,10 +60,15 @@ class Router:
         if node is None or not node.routes:
             raise NotFound("There is nothing at this address. The routes are listed at /docs.")
         route = node.routes.get(exchange.method)
-        if route is None:
-            allowed = ", ".join(sorted(node.routes))
-            raise MethodNotAllowed(f"{exchange.method} is not allowed here: {allowed}.", allow=allowed)
-        return route
+        if route is not None:
+            return route
+        # Whoever only asks whether a page or the health is there gets its headers; elsewhere a GET is more than a look.
+        get = node.routes.get("GET")
+        looks = get is not None and get.roles is None
+        if get is not None and looks and exchange.method == "HEAD":
+            return get
+        allowed = ", ".join(sorted([*node.routes, *(["HEAD"] if looks else [])]))
+        raise MethodNotAllowed(f"{exchange.method} is not allowed here, but {allowed}.", allow=allowed)
 
 
 def _step(node: _Node, segment: str) -> _Node:

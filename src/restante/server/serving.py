@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 import uvicorn
 
+from restante import __version__
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.in_process import InProcess
@@ -27,7 +28,7 @@ from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.server.app import Application
 from restante.server.desk import Desk
-from restante.server.gate import gate_of
+from restante.server.gate import gate_of, is_loopback
 from restante.server.metrics import Metrics
 from restante.server.origins import origin_ports
 from restante.server.protocol import SWEEP_SECONDS, Connection, Socket
@@ -102,6 +103,7 @@ class Service:
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called, then finish what is under way and close the hub."""
+        self._tell()
         sweeper = asyncio.ensure_future(self._sweep())
         self._server.announce = started
         try:
@@ -109,6 +111,18 @@ class Service:
         finally:
             sweeper.cancel()
             await self.desk.link.close()
+
+    def _tell(self) -> None:
+        gate = self.desk.gate
+        fields = {
+            "version": __version__,
+            "url": self.url,
+            "data": str(self.desk.folder),
+            "access": "open" if gate.open else "tokens",
+        }
+        _log.info("serving", extra={"fields": fields})
+        if gate.open and not is_loopback(self.desk.settings.server.host):
+            _log.warning("Everybody who reaches this address may do everything here: no token is asked for.")
 
     def drain(self) -> None:
         """Stop accepting, tell those who wait, finish; from the event loop's thread."""

@@ -34,6 +34,7 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
         {"type": "string", "format": "date-time"},
         "2030-01-31T12:00:00Z",
     ),
+    "Location": ("Where to go on.", TEXT, "/docs"),
     "Retry-After": ("After so many seconds, try again.", {"type": "integer", "minimum": 1}, 1),
     "Allow": ("The methods that this address has.", TEXT, "GET, POST"),
     "WWW-Authenticate": ("How to say who you are.", TEXT, 'Bearer realm="restante"'),

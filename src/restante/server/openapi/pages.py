@@ -43,10 +43,21 @@ OPENAPI = Operation(
     problems=(),
     examples=(Example(name="openapi", text="The document.", target="/openapi.json", status=200),),
 )
+HOME = Operation(
+    method="GET",
+    path="/",
+    name="home",
+    summary="To the pages",
+    text="For whoever opens the hub's address in a browser.",
+    answers=(Answer(status=307, text="On to `/docs`.", contents=(), headers=("Location",)),),
+    problems=(),
+    examples=(Example(name="home", text="The way to the pages.", target="/", status=307),),
+)
 SUBJECT = Subject(
     name="Pages",
     text="The contract as the hub tells it. It asks for no token.",
     operations=(
+        HOME,
         OPENAPI,
         _page("/docs", "docs", "Every route, to read", "Made from `/openapi.json`; loads nothing from elsewhere."),
         _page("/docs/problems", "problems", "Every problem code, to read", "What each means and what to do about it."),

@@ -59,6 +59,7 @@ async def _unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, A
     work = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(exchange.gone())
     drained = asyncio.ensure_future(desk.draining.wait())
+    desk.room.waits += 1
     try:
         await asyncio.wait((work, gone, drained), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
@@ -67,6 +68,7 @@ async def _unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, A
             raise ClientGone
         return None
     finally:
+        desk.room.waits -= 1
         for task in (work, gone, drained):
             task.cancel()
         with suppress(asyncio.CancelledError):

@@ -48,7 +48,12 @@ def _serving(made: Callable[[], bytes], media_type: str) -> Handler:
     return handle
 
 
+async def _home(_desk: Desk, exchange: Exchange) -> None:
+    await exchange.answer(307, headers=[(b"location", b"/docs")])
+
+
 ROUTES = (
+    Route("GET", "/", _home, ANYBODY),
     Route("GET", "/openapi.json", _serving(_openapi, media.JSON), ANYBODY),
     Route("GET", "/docs", _serving(_docs, _HTML), ANYBODY),
     Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
