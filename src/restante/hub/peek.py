@@ -72,7 +72,7 @@ def wish(
     """A checked wish."""
     for name, value in (("max_messages", max_messages), ("max_weight", max_weight)):
         if value is not None and value < 1:
-            raise InvalidRequest(f"{name} must be at least 1, not {value}.")
+            raise InvalidRequest(f"{name} must be at least 1, not {value}.", parameter=name)
     most = limits.BUNDLE_WEIGHT_KIB_MAX
     bounds = Bounds(messages=min(max_messages or most, most), weight=min(max_weight or most, most))
     proposed = None if bundle_id is None else parse_uuid(bundle_id, "bundle_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 
@@ -21,6 +22,8 @@ from restante.wire import media
 from restante.wire.outgoing import message_json, page_json
 
 _OFFERED = (media.JSON, media.ARROW)
+_NAMED = re.compile(r"unknown field `(\w+)`|at `\$\.(\w+)")
+"""The field that a decoder complains of."""
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,8 +101,13 @@ def parsed(body: Buffer, kind: type[PurgeBody]) -> PurgeBody:
     """A JSON body; what is wrong with it is named."""
     try:
         return msgspec.json.decode(bytes(body), type=kind)
+    except msgspec.ValidationError as error:
+        named = _NAMED.search(str(error))
+        details = {} if named is None else {"field": named[1] or named[2]}
+        allowed = ", ".join(kind.__struct_fields__)
+        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"The body cannot be read: {error}.") from error
+        raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
 
 _RECIPIENT = frozenset({Role.RECIPIENT})
