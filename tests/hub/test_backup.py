@@ -182,6 +182,7 @@ def test_a_backup_leaves_nothing_in_the_folder(hub: Hub, tmp_path: Path, backup:
         "restante.db",
         "restante.db-wal",
         "restante.db-shm",
+        "log-0",
     }
 
 

@@ -9,13 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.model.handful import Handful, NameTable, Routed, route
+from restante.model.handful import Handful, NameTable
 from restante.model.hashing import text_hash
-from restante.model.letter import letter_of
+from restante.model.letter import Letter, letter_of
 from restante.model.message import Message
 from restante.model.partition import partition_of
 from restante.model.segment import Encoded
-from restante.model.uuids import RANDOM_BYTES_PER_ID, made_uuids
+from restante.model.uuids import RANDOM_BYTES_PER_ID, few_uuids
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter
@@ -23,28 +23,21 @@ from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid,
 PARTITIONS = 3
 
 
-def routed_of(sent: Sequence[Message], partition_count: int) -> list[Routed]:
+def letters_of(sent: Sequence[Message]) -> list[tuple[Letter, bytes]]:
+    """The letters with their ids."""
     letters = [own for message in sent if (own := letter_of(message, claim_check_origins=None)) is not None]
     assert len(letters) == len(sent)
     count = sum(not own.id for own in letters)
     random = b"".join(number.to_bytes(RANDOM_BYTES_PER_ID, "big") for number in range(count))
-    made = made_uuids(count, now_ms=1, random=random).tobytes() if count else b""
-    ids = iter([made[at : at + 16] for at in range(0, len(made), 16)])
-    return [
-        route(
-            own,
-            own.id or next(ids),
-            recipient_hash=text_hash(own.recipient, KEY),
-            partition=partition_of(own.recipient, partition_count),
-        )
-        for own in letters
-    ]
+    ids = iter(few_uuids(count, now_ms=1, random=random))
+    return [(own, own.id or next(ids)) for own in letters]
 
 
 def encoded_of(sent: Sequence[Message], partition_count: int = PARTITIONS) -> dict[int, Encoded | None]:
     names, handfuls = NameTable(KEY), dict[int, Handful]()
-    for one in routed_of(sent, partition_count):
-        handfuls.setdefault(one.partition, Handful(names)).add_letter(one, PUBLISHED)
+    for own, own_id in letters_of(sent):
+        handful = handfuls.setdefault(partition_of(own.recipient, partition_count), Handful(names))
+        handful.add_letter(own, own_id, text_hash(own.recipient, KEY), PUBLISHED)
     return {partition: handful.encoded(partition, names.encoded()) for partition, handful in handfuls.items()}
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.limits import FILING_FAN_IN, FILING_FAN_IN_MAX, FILING_HANDFUL, KIB, MIB
-from restante.model.run import RunRow, RunState, SegmentRow, choose_merge, decode_run, encode_run, tier_of
+from restante.model.run import RunRow, RunState, SegmentRow, choose_merge, decode_run, encode_run, is_small, tier_of
 from tests.model.strategies import unhurried
 
-BY_TIER = {0: 10 * KIB, 1: 300 * KIB, 2: 3 * MIB, 3: 20 * MIB}
+BY_TIER = {0: 10 * KIB, 1: 100 * KIB, 2: 300 * KIB, 3: 3 * MIB, 4: 20 * MIB}
 
 sizes = st.sampled_from([100, 10 * KIB, 200 * KIB, 300 * KIB, 3 * MIB, 20 * MIB, 200 * MIB])
 
@@ -48,10 +48,10 @@ def arriving(lengths: Iterable[int]) -> tuple[list[RunRow], int]:
     return runs, most
 
 
-def test_a_tier_is_eight_times_the_one_before() -> None:
-    borders = [256 * KIB, 2 * MIB, 16 * MIB, 128 * MIB]
-    assert [tier_of(border - 1) for border in borders] == [0, 1, 2, 3]
-    assert [tier_of(border) for border in borders] == [1, 2, 3, 4]
+def test_a_tier_is_eight_times_the_one_before_beyond_the_tiny_and_the_small() -> None:
+    borders = [16 * KIB, 256 * KIB, 2 * MIB, 16 * MIB, 128 * MIB]
+    assert [tier_of(border - 1) for border in borders] == [0, 1, 2, 3, 4]
+    assert [tier_of(border) for border in borders] == [1, 2, 3, 4, 5]
     assert tier_of(0) == 0
 
 
@@ -96,8 +96,8 @@ def test_filing_comes_to_an_end_and_keeps_all_numbers_in_order(lengths: list[int
 @given(st.lists(sizes, max_size=150))
 @unhurried
 def test_filing_everything_leaves_no_two_small_neighbours(lengths: list[int]) -> None:
-    tiers = [tier_of(each.length) for each in filed(runs_of(lengths), everything=True)]
-    assert all(one or other for one, other in itertools.pairwise(tiers))
+    small = [is_small(each) for each in filed(runs_of(lengths), everything=True)]
+    assert not any(one and other for one, other in itertools.pairwise(small))
 
 
 @given(st.lists(sizes, min_size=50, max_size=300))
@@ -121,16 +121,17 @@ def test_small_runs_are_never_stranded_between_larger_ones(pattern: list[int]) -
     assert most <= limits.UNFILED_RUNS_MAX
 
 
-def test_bytes_are_rewritten_about_once_a_tier() -> None:
+@pytest.mark.parametrize("size", [32 * KIB, 400], ids=["small", "tiny"])
+def test_bytes_are_rewritten_about_once_a_tier(size: int) -> None:
     written, runs = 0, list[RunRow]()
     for number in range(1, 4_097):
-        runs = [*runs, run(number, 32 * KIB)]
+        runs = [*runs, run(number, size)]
         while chosen := list(choose_merge(runs)):
             at = runs.index(chosen[0])
             length = sum(each.length for each in chosen)
             written += length
             runs = [*runs[:at], run(chosen[0].first, length, last=chosen[-1].last), *runs[at + len(chosen) :]]
-    assert written <= 4 * 4_096 * 32 * KIB
+    assert written <= 4 * 4_096 * size
 
 
 @given(st.integers(1, 2**60), st.integers(0, 2**40), st.booleans())

@@ -55,7 +55,7 @@ class Background:
             core.filing_wanted.wait()
             core.filing_wanted.clear()
             for partition in core.partitions:
-                if partition.fresh_runs < limits.FILING_FAN_IN:
+                if partition.fresh_runs < limits.FILING_HANDFUL:
                     continue
                 while not core.closing.is_set() and self._guarded(lambda p=partition: filing.file_once(core, p)):  # type: ignore[misc]
                     pass

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from restante import limits
 from restante.hub.core import Core
+from restante.hub.partitions import Partition
 from restante.hub.planning import Draft
 from restante.model.run import Run, RunRow, RunState, SegmentRow, tier_of
 from restante.model.segment import Encoded
@@ -23,13 +25,14 @@ def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: in
     draft.put_run(partition.number, row)
     recipients = segments[0].recipients if len(segments) == 1 else None
     run = Run.of(row, partition.number, [segment.front for segment in segments], recipients)
+    draft.applies.append(partial(_enter, core, partition, run))
 
-    def apply() -> None:
-        partition.runs = (*partition.runs, run)
-        core.note_runs(partition)
-        # A look at all runs is dear, and one small run more changes little.
-        partition.fresh_runs += limits.FILING_FAN_IN if tier_of(row.length) else 1
-        if partition.fresh_runs >= limits.FILING_FAN_IN:
-            core.filing_wanted.set()
 
-    draft.applies.append(apply)
+def _enter(core: Core, partition: Partition, run: Run) -> None:
+    """Into the catalog; and filing is told, when there is enough for it."""
+    partition.runs = (*partition.runs, run)
+    core.note_runs(partition)
+    # A look at all runs is dear, and one tiny run more changes little.
+    partition.fresh_runs += 1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL
+    if partition.fresh_runs >= limits.FILING_HANDFUL and not core.filing_wanted.is_set():
+        core.filing_wanted.set()

@@ -18,7 +18,7 @@ from restante.model.erasure import Erased, decode_erased
 from restante.model.hashing import Hashes
 from restante.model.identity import Fingerprints, merge
 from restante.model.keys import number_key
-from restante.model.run import Run, RunRow, RunState, decode_run, tier_of
+from restante.model.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store
 
 FORMAT_VERSION = 1
@@ -84,7 +84,7 @@ class Partition:
         """By blob, when the next message of each drawer expires; only of blobs looked at."""
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
-        self.fresh_runs = limits.FILING_FAN_IN
+        self.fresh_runs = limits.FILING_HANDFUL
         """How many have come since filing last looked; a large one counts for several, and whoever was just opened too."""
         self.damaged_runs: set[int] = set()
         """Runs found damaged when they were to be merged: filing leaves them alone."""
@@ -114,12 +114,9 @@ class Partition:
     def knows_any(self, fingerprints: Sequence[int]) -> bool:
         """Whether one of these may be stored already, or be erased."""
         # First the recent ones, for they only ever go from here to there.
-        if not self._recent.keys().isdisjoint(fingerprints):
+        if not self._recent.keys().isdisjoint(fingerprints) or self._fingerprints.has_any(fingerprints):
             return True
-        asked = np.array(fingerprints, np.uint64)
-        return self._fingerprints.has_any(asked) or (
-            len(self.erased) > 0 and bool(self.erased.may_contain(asked).any())
-        )
+        return len(self.erased) > 0 and bool(self.erased.may_contain(np.array(fingerprints, np.uint64)).any())
 
     def remember(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
         """Add the fingerprints of new messages."""
@@ -152,7 +149,7 @@ class Partition:
 
     @property
     def unfiled(self) -> int:
-        return sum(1 for run in self.runs if run.row.mailbag and tier_of(run.row.length) == 0)
+        return sum([run.row.mailbag and is_small(run.row) for run in self.runs])
 
 
 def load_deed(store: Store) -> Deed | None:
@@ -212,8 +209,11 @@ def run_bounds(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64
     return firsts, np.array([run.row.last for run in runs], np.int64)
 
 
+_encoder = msgspec.msgpack.Encoder()
+
+
 def encode_counters(row: PartitionRow) -> bytes:
-    return msgspec.msgpack.encode(row)
+    return _encoder.encode(row)
 
 
 def run_key(row: RunRow) -> bytes:

@@ -50,11 +50,15 @@ class Plan:
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
-            counted = msgspec.structs.replace(counters, next_blob=self.partitions[number].next_blob)
+            next_blob = self.partitions[number].next_blob
+            counted = PartitionRow(counters.visible, counters.waiting, next_blob, counters.forgotten, counters.erasures)
             self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counted))
-        touched = {key.partition for key in self.changes.entries} | {blob.partition for blob, _ in self.changes.blobs}
-        self.changes.fences = dict.fromkeys(touched | {blob.partition for blob in self.changes.dropped}, self._fence)
-        return self.changes
+        changes = self.changes
+        touched = [key[0] for key in changes.entries]
+        touched += [blob[0] for blob, _ in changes.blobs]
+        touched += [blob[0] for blob in changes.dropped]
+        changes.fences = dict.fromkeys(touched, self._fence)
+        return changes
 
     def apply(self) -> None:
         """Bring memory up to what was committed."""
@@ -118,8 +122,8 @@ class Draft:
     def add_messages(self, partition: int, count: int) -> int:
         """Take the numbers of so many new messages, which wait; gives the first."""
         row = self.count(partition)
-        self.counters[partition] = msgspec.structs.replace(
-            row, visible=row.visible + count, waiting=row.waiting + count
+        self.counters[partition] = PartitionRow(
+            row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures
         )
         return row.visible + 1
 

@@ -6,26 +6,40 @@ with all the others of the commit, which gives the same result, only later. So n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from restante import limits
-from restante.hub.core import Core
+from restante.hub.core import Address, Core
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft
 from restante.model.answers import PartitionReceipt, Receipt
-from restante.model.handful import Handful, NameTable, Routed, route
-from restante.model.hashing import Hashes
+from restante.model.handful import Handful, NameTable
+from restante.model.hashing import Hashes, fingerprint
 from restante.model.letter import Letter, letter_of
 from restante.model.segment import Encoded
-from restante.model.uuids import RANDOM_BYTES_PER_ID, made_uuids
+from restante.model.uuids import RANDOM_BYTES_PER_ID, few_uuids
 
 if TYPE_CHECKING:
     from restante.hub.publish import Publish
 
-_ByPartition = dict[int, list[Routed]]
+_WORDS = struct.Struct("<2Q")
+
+
+class _Bag:
+    """What one partition gets."""
+
+    __slots__ = ("fingerprints", "following", "handful")
+
+    def __init__(self, names: NameTable) -> None:
+        self.handful = Handful(names)
+        self.fingerprints: list[int] = []
+        self.following = 0
+        """The number of the next message that is answered."""
 
 
 def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequence[Hashes]) -> bool:
@@ -39,18 +53,17 @@ def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequ
     letters = _letters(core, requests)
     if letters is None:
         return False
-    routed = _routed(core, letters)
-    by_partition: _ByPartition = {}
-    for one in routed:
-        by_partition.setdefault(one.partition, []).append(one)
-    if not _as_asked(requests, routed) or not _all_new(core, by_partition, beside):
+    names, addresses = NameTable(core.deed.key), [core.locate(letter.recipient) for letter in letters]
+    bags = _bags(core, names, letters, addresses)
+    if not _as_asked(requests, addresses) or not _all_new(core, bags, beside):
         return False
-    mailbags = _mailbags(core, routed)
+    mailbags = _mailbags(bags, names.encoded())
     if mailbags is None:
         return False
-    first = {encoded.group: _store(core, draft, encoded, by_partition[encoded.group]) for encoded in mailbags}
-    draft.concerns.append(np.array([one.recipient_hash for one in routed], np.uint64))
-    _give_receipts(requests, routed, first)
+    for encoded in mailbags:
+        _store(core, draft, encoded, bags[encoded.group])
+    draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
+    _give_receipts(requests, addresses, bags)
     return True
 
 
@@ -67,86 +80,86 @@ def _letters(core: Core, requests: Sequence[Publish]) -> list[Letter] | None:
     return letters if size <= limits.COMMIT_FEW_BYTES_MAX else None
 
 
-def _routed(core: Core, letters: Sequence[Letter]) -> list[Routed]:
+def _bags(core: Core, names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address]) -> dict[int, _Bag]:
+    """The letters by partition, with the names of them all, as on the long way."""
+    bags: dict[int, _Bag] = {}
+    now, made = core.clock(), _made_ids(core, letters)
+    for letter, address in zip(letters, addresses, strict=True):
+        bag = bags.get(address.partition)
+        if bag is None:
+            bag = bags[address.partition] = _Bag(names)
+        own_id = letter.id or next(made)
+        bag.fingerprints.append(fingerprint(address.hash, *_WORDS.unpack(own_id)))
+        bag.handful.add_letter(letter, own_id, address.hash, now)
+    return bags
+
+
+def _made_ids(core: Core, letters: Sequence[Letter]) -> Iterator[bytes]:
+    """An id for each letter that has none."""
     count = sum([not letter.id for letter in letters])
-    made = b""
-    if count:
-        random = core.random(count * RANDOM_BYTES_PER_ID)
-        made = made_uuids(count, now_ms=core.clock() // 1000, random=random).tobytes()
-    ids = iter([made[at : at + 16] for at in range(0, len(made), 16)])
-    addresses = [core.locate(letter.recipient) for letter in letters]
-    return [
-        route(letter, letter.id or next(ids), recipient_hash=address.hash, partition=address.partition)
-        for letter, address in zip(letters, addresses, strict=True)
-    ]
+    if not count:
+        return iter(())
+    random = core.random(count * RANDOM_BYTES_PER_ID)
+    return iter(few_uuids(count, now_ms=core.clock() // 1000, random=random))
 
 
-def _as_asked(requests: Sequence[Publish], routed: Sequence[Routed]) -> bool:
+def _as_asked(requests: Sequence[Publish], addresses: Sequence[Address]) -> bool:
     """Whether everything is for the partition that its sender named, if any."""
     at = 0
     for request in requests:
-        end = at + len(request.messages)
-        if request.partition is not None and any(one.partition != request.partition for one in routed[at:end]):
+        end, asked = at + len(request.messages), request.partition
+        if asked is not None and any(address.partition != asked for address in addresses[at:end]):
             return False
         at = end
     return True
 
 
-def _all_new(core: Core, by_partition: _ByPartition, beside: Sequence[Hashes]) -> bool:
+def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> bool:
     """Whether no fingerprint is known, nor there twice."""
     if beside:
-        own = np.array([one.fingerprint for routed in by_partition.values() for one in routed], np.uint64)
+        own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
         if any(np.isin(own, other).any() for other in beside):
             return False
-    for partition, routed in by_partition.items():
-        fingerprints = [one.fingerprint for one in routed]
-        if len(set(fingerprints)) < len(fingerprints):
+    for partition, bag in bags.items():
+        fingerprints = bag.fingerprints
+        if len(fingerprints) > 1 and len(set(fingerprints)) < len(fingerprints):
             return False
         if core.partitions[partition].knows_any(fingerprints):
             return False
     return True
 
 
-def _mailbags(core: Core, routed: Sequence[Routed]) -> list[Encoded] | None:
-    """The mailbag of each partition, with the names of them all, as on the long way."""
-    names, now = NameTable(core.deed.key), core.clock()
-    handfuls: dict[int, Handful] = {}
-    for one in routed:
-        handful = handfuls.get(one.partition)
-        if handful is None:
-            handful = handfuls[one.partition] = Handful(names)
-        handful.add_letter(one, now)
-    packed, mailbags = names.encoded(), []
-    for partition, handful in handfuls.items():
-        encoded = handful.encoded(partition, packed)
+def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[Encoded] | None:
+    mailbags = []
+    for partition, bag in bags.items():
+        encoded = bag.handful.encoded(partition, names)
         if encoded is None:
             return None
         mailbags.append(encoded)
     return mailbags
 
 
-def _store(core: Core, draft: Draft, encoded: Encoded, routed: Sequence[Routed]) -> int:
-    """Number a partition's letters and put their mailbag into the draft; gives the first number."""
-    partition = core.partitions[encoded.group]
-    first = draft.add_messages(partition.number, len(routed))
-    put_mailbag(core, draft, [encoded], first, len(routed))
-    fingerprints = [one.fingerprint for one in routed]
-    draft.applies.append(lambda: partition.remember_few(fingerprints, first))
-    return first
+def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
+    """Number a partition's letters and put their mailbag into the draft."""
+    partition, count = encoded.group, encoded.rows
+    first = bag.following = draft.add_messages(partition, count)
+    put_mailbag(core, draft, [encoded], first, count)
+    draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
 
 
-def _give_receipts(requests: Sequence[Publish], routed: Sequence[Routed], following: dict[int, int]) -> None:
-    """Answer the requests; `following` is the number that comes next in each partition."""
+def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], bags: dict[int, _Bag]) -> None:
     at = 0
     for request in requests:
         count = len(request.messages)
         numbers: dict[int, list[int]] = {}
-        for one in routed[at : at + count]:
-            numbers.setdefault(one.partition, []).append(following[one.partition])
-            following[one.partition] += 1
+        for address in addresses[at : at + count]:
+            partition = address.partition
+            bag = bags[partition]
+            numbers.setdefault(partition, []).append(bag.following)
+            bag.following += 1
         receipts = [
             PartitionReceipt(partition=partition, first_sequence_number=own[0], last_sequence_number=own[-1])
-            for partition, own in sorted(numbers.items())
+            for partition, own in (sorted(numbers.items()) if count > 1 else numbers.items())
         ]
         request.result = Receipt(accepted=count, duplicates=0, partitions=tuple(receipts))
         at += count

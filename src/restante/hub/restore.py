@@ -40,6 +40,7 @@ Write = Callable[[bytes], object]
 OpenPart = Callable[[str], AbstractContextManager[Write]]
 
 _DATABASE = "restante.db"
+_BEGINNINGS = (_DATABASE.encode(), b"blobs/")
 _UNVERIFIED = Path("blobs", f"{_DATABASE}.unverified")
 
 
@@ -100,9 +101,12 @@ class _Reading:
                 raise DataDamaged(f"{found.name} in the backup fails its checksum.", file=found.name)
 
     def _entry(self) -> Entry:
-        entry = read_header(self._exactly(BLOCK))
+        block = self._up_to(BLOCK)
+        if not self._found and not _begins_like_a_backup(block):
+            raise _no_backup()
+        entry = read_header(_whole(block, BLOCK))
         if entry is None and not self._found:
-            raise InvalidRequest("This is not a backup of Restante.")
+            raise _no_backup()
         if entry is None:
             raise DataDamaged(f"The backup is damaged behind {self._found[-1].name}.")
         return entry
@@ -131,6 +135,10 @@ class _Reading:
             raise DataDamaged(f"The backup is damaged behind {entry.name}.")
 
     def _exactly(self, size: int) -> bytes:
+        return _whole(self._up_to(size), size)
+
+    def _up_to(self, size: int) -> bytes:
+        """Less only at the end."""
         content = self._read(size) if size else b""
         if len(content) == size:
             return content
@@ -139,9 +147,22 @@ class _Reading:
         while left and parts[-1]:
             parts.append(self._read(left))
             left -= len(parts[-1])
-        if left:
-            raise DataDamaged("The backup ends too early: it was cut short.")
         return b"".join(parts)
+
+
+def _whole(content: bytes, size: int) -> bytes:
+    if len(content) < size:
+        raise DataDamaged("The backup ends too early: it was cut short.")
+    return content
+
+
+def _begins_like_a_backup(block: bytes) -> bool:
+    """Also if little of it is there: what was cut short is told from what never was one."""
+    return any(block.startswith(name[: len(block)]) for name in _BEGINNINGS)
+
+
+def _no_backup() -> InvalidRequest:
+    return InvalidRequest("This is not a backup of Restante. Give a file that `restante backup` wrote.")
 
 
 @contextmanager

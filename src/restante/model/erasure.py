@@ -72,7 +72,8 @@ class Erased:
         if not len(self):
             return np.zeros(len(fingerprints), np.bool_)
         place = np.searchsorted(self._first, fingerprints)
-        return self._first[np.minimum(place, len(self) - 1)] == fingerprints
+        found: NDArray[np.bool_] = self._first[np.minimum(place, len(self) - 1)] == fingerprints
+        return found
 
     def contains(self, asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of these digests are of erased identities."""

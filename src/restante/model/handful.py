@@ -7,12 +7,11 @@ a commit of few messages, and the filing of few, cost what their messages cost. 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import msgspec
 
 from restante.errors import DataDamaged
-from restante.model.hashing import combine_one, fingerprint, text_hash
+from restante.model.hashing import combine_one, text_hash
 from restante.model.letter import Letter
 from restante.model.rows import DRAWER, RECORD
 from restante.model.segment import (
@@ -26,25 +25,20 @@ from restante.model.segment import (
     front_length,
 )
 
-_WORDS = struct.Struct("<2Q")
 _RECORD = struct.Struct("<16sqqIiIIIIIHBB")
 _DRAWER = struct.Struct("<QQQqqIIIIIIII")
 assert _RECORD.size == RECORD.itemsize
 assert _DRAWER.size == DRAWER.itemsize
 
 
-class Routed(msgspec.Struct, frozen=True, gc=False):
-    """A letter with its id, its recipient's hash, where it goes, and what identifies it."""
+class _Places(dict[str, int]):
+    """Names with their places; one that is not there yet gets the next."""
 
-    letter: Letter
-    id: bytes
-    recipient_hash: int
-    partition: int
-    fingerprint: int
+    __slots__ = ()
 
-
-def route(letter: Letter, own_id: bytes, *, recipient_hash: int, partition: int) -> Routed:
-    return Routed(letter, own_id, recipient_hash, partition, fingerprint(recipient_hash, *_WORDS.unpack(own_id)))
+    def __missing__(self, name: str) -> int:
+        place = self[name] = len(self)
+        return place
 
 
 class NameTable:
@@ -53,10 +47,10 @@ class NameTable:
     __slots__ = ("_hashes", "_key", "document_types", "kinds", "media_types", "origins")
 
     def __init__(self, key: int) -> None:
-        self.origins: dict[str, int] = {}
-        self.kinds: dict[str, int] = {}
-        self.document_types: dict[str, int] = {}
-        self.media_types: dict[str, int] = {}
+        self.origins = _Places()
+        self.kinds = _Places()
+        self.document_types = _Places()
+        self.media_types = _Places()
         self._key = key
         self._hashes: dict[str, int] = {}
 
@@ -74,65 +68,60 @@ class NameTable:
         return found
 
 
-def code_of(name: str, names: dict[str, int]) -> int:
-    return names.setdefault(name, len(names))
+class _Codes(dict[int, int]):
+    """From the places of names in another table to those in this one; a name gets its place when a row first has it."""
+
+    __slots__ = ("_names", "_other")
+
+    def __init__(self, other: list[str], names: _Places) -> None:
+        self._other = other
+        self._names = names
+
+    def __missing__(self, code: int) -> int:
+        own = self[code] = self._names[self._other[code]]
+        return own
 
 
-class _Row(NamedTuple):
-    id: bytes
-    expires_at: int
-    published_at: int
-    place: int
-    weight: int
-    document_type: int
-    media_type: int
-    flags: int
-    data: bytes
-    properties: bytes
+_Row = tuple[bytes, int, int, int, int, int, int, int, bytes, bytes]
+"""Id, expiry, time of publishing, place, weight, document type, media type, flags, data, properties."""
 
-
-class _Drawer(NamedTuple):
-    """What is alike in all rows of a cabinet, and the rows."""
-
-    recipient_hash: int
-    cabinet_hash: int
-    recipient: str
-    origin: int
-    kind: int
-    rows: list[_Row]
+_Drawer = tuple[int, int, bytes, int, int, list[_Row]]
+"""What is alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
 
 
 class Handful:
     """Rows by cabinet, those of each in the order in which they came."""
 
-    __slots__ = ("_drawers", "_names", "count")
+    __slots__ = ("_codes", "_drawers", "_names", "count")
 
     def __init__(self, names: NameTable) -> None:
         self._names = names
-        self._drawers: dict[tuple[str, str, str], _Drawer] = {}
+        self._codes: dict[bytes, tuple[_Codes, ...]] = {}
+        """By the names of a segment as they are written: most segments have the same."""
+        self._drawers: dict[tuple[bytes, int, int], _Drawer] = {}
         self.count = 0
 
-    def add_letter(self, routed: Routed, published_at: int) -> None:
+    def add_letter(self, letter: Letter, own_id: bytes, recipient_hash: int, published_at: int) -> None:
         """The next one to arrive."""
-        letter, names = routed.letter, self._names
-        cabinet = (letter.recipient, letter.origin, letter.kind)
+        names = self._names
+        cabinet = (letter.recipient.encode(), names.origins[letter.origin], names.kinds[letter.kind])
         drawer = self._drawers.get(cabinet)
         if drawer is None:
-            own = names.cabinet_hash(routed.recipient_hash, letter.origin, letter.kind)
-            drawer = self._open(cabinet, routed.recipient_hash, own)
-        row = _Row(
-            routed.id,
+            own = names.cabinet_hash(recipient_hash, letter.origin, letter.kind)
+            drawer = self._drawers[cabinet] = (recipient_hash, own, *cabinet, [])
+        row = (
+            own_id,
             letter.expires_at,
             published_at,
             self.count,
             letter.weight,
-            code_of(letter.document_type, names.document_types),
-            code_of(letter.media_type, names.media_types),
+            names.document_types[letter.document_type],
+            names.media_types[letter.media_type],
             letter.flags,
             letter.data,
             letter.properties,
         )
-        drawer.rows.append(row)
+        drawer[5].append(row)
         self.count += 1
 
     def add_segment(self, content: bytes, shift: int) -> None:
@@ -144,70 +133,67 @@ class Handful:
         checks = check_bytes(content[frame : frame + ledger]) + check_bytes(content[frame + ledger :])
         if content[HEADER_BYTES + packed : HEADER_BYTES + packed + len(checks)] != checks:
             raise DataDamaged("A segment is not as it was written.")
-        names = decode_names(content[HEADER_BYTES : HEADER_BYTES + packed])
+        origins, kinds, *types = self._codes_of(content[HEADER_BYTES : HEADER_BYTES + packed])
         texts_at = frame + drawers * _DRAWER.size
-        rows = _rows(content, texts_at + texts, frame + ledger, count)
-        begin = 0
+        rows = _rows(content, (texts_at + texts, frame + ledger), count, shift, types)
+        begin, found = 0, self._drawers
         for line in _DRAWER.iter_unpack(content[frame:texts_at]):
             recipient_hash, cabinet_hash, _, _, _, first, own, _, _, end, origin, kind, _ = line
-            recipient = content[texts_at + begin : texts_at + end].decode()
+            cabinet = (content[texts_at + begin : texts_at + end], origins[origin], kinds[kind])
             begin = end
-            cabinet = (recipient, names.origins[origin], names.kinds[kind])
-            drawer = self._drawers.get(cabinet) or self._open(cabinet, recipient_hash, cabinet_hash)
-            drawer.rows.extend([self._moved(row, names, shift) for row in rows[first : first + own]])
+            drawer = found.get(cabinet)
+            if drawer is None:
+                found[cabinet] = (recipient_hash, cabinet_hash, *cabinet, rows[first : first + own])
+            else:
+                drawer[5].extend(rows[first : first + own])
         self.count += count
 
-    def _moved(self, row: _Row, names: Names, shift: int) -> _Row:
-        """A row of another segment with its place and its names as they are here."""
-        own = self._names
-        return row._replace(
-            place=row.place + shift,
-            document_type=code_of(names.document_types[row.document_type], own.document_types),
-            media_type=code_of(names.media_types[row.media_type], own.media_types),
-        )
-
-    def _open(self, cabinet: tuple[str, str, str], recipient_hash: int, cabinet_hash: int) -> _Drawer:
-        recipient, origin, kind = cabinet
-        origin_code, kind_code = code_of(origin, self._names.origins), code_of(kind, self._names.kinds)
-        drawer = _Drawer(recipient_hash, cabinet_hash, recipient, origin_code, kind_code, [])
-        self._drawers[cabinet] = drawer
-        return drawer
+    def _codes_of(self, packed: bytes) -> tuple[_Codes, ...]:
+        codes = self._codes.get(packed)
+        if codes is None:
+            other, own = decode_names(packed), self._names
+            codes = self._codes[packed] = (
+                _Codes(other.origins, own.origins),
+                _Codes(other.kinds, own.kinds),
+                _Codes(other.document_types, own.document_types),
+                _Codes(other.media_types, own.media_types),
+            )
+        return codes
 
     def encoded(self, group: int, names: bytes) -> Encoded | None:
         """The segment, once all names are known.
 
         None if the hashes of two cabinets collide: then the texts decide their order, which is not done here.
         """
-        drawers = sorted(self._drawers.values())
-        if len(drawers) > 1 and len({drawer[:2] for drawer in drawers}) < len(drawers):
-            return None
-        lines, records = list[bytes](), list[bytes]()
-        texts, properties, data = bytearray(), bytearray(), bytearray()
+        drawers = list(self._drawers.values())
+        if len(drawers) > 1:
+            drawers.sort()
+            if len({drawer[:2] for drawer in drawers}) < len(drawers):
+                return None
+        lines, texts, rows = list[bytes](), bytearray(), list[_Row]()
         for drawer in drawers:
-            texts += drawer.recipient.encode()
-            lines.append(_line(drawer, len(records), len(texts)))
-            for row in drawer.rows:
-                records.append(_record(row, len(data), len(properties)))
-                data += row.data
-                properties += row.properties
+            texts += drawer[2]
+            lines.append(_line(drawer, len(rows), len(texts)))
+            rows += drawer[5]
+        records, properties, data = _records(rows)
         ledger = b"".join([*lines, texts, *records, properties])
-        front = front_length(len(lines) * _DRAWER.size + len(texts), len(ledger))
         lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
-        frame = encode_frame(len(records), lengths, names, check_bytes(ledger) + check_bytes(data))
-        rest = (ledger[front:], data)
+        frame = encode_frame(len(rows), lengths, names, check_bytes(ledger) + check_bytes(data))
         length = len(frame) + len(ledger) + len(data)
-        recipients = frozenset([drawer.recipient_hash for drawer in drawers])
-        return Encoded(group, len(records), frame + ledger[:front], rest, length, recipients)
+        front = front_length(len(lines) * _DRAWER.size + len(texts), len(ledger))
+        rest = (data,) if front == len(ledger) else (ledger[front:], data)
+        recipients = frozenset([drawer[0] for drawer in drawers])
+        return Encoded(group, len(rows), frame + ledger[:front], rest, length, recipients)
 
 
 def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
     """The directory's line about a drawer."""
     recipient_hash, cabinet_hash, _, origin, kind, rows = drawer
-    first, weight, expires_at, published_at = rows[0], rows[0].weight, rows[0].expires_at, rows[0].published_at
-    for other in rows[1:]:
-        weight += other.weight
-        expires_at = min(expires_at, other.expires_at)
-        published_at = min(published_at, other.published_at)
+    _, expires_at, published_at, first, weight, _, _, _, _, _ = rows[0]
+    if len(rows) > 1:
+        expires_at = min([other[1] for other in rows])
+        published_at = min([other[2] for other in rows])
+        weight = sum([other[4] for other in rows])
     return _DRAWER.pack(
         recipient_hash,
         cabinet_hash,
@@ -216,8 +202,8 @@ def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
         published_at,
         row,
         len(rows),
-        first.place,
-        rows[-1].place,
+        first,
+        rows[-1][3],
         recipient_end,
         origin,
         kind,
@@ -225,44 +211,56 @@ def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
     )
 
 
-def _record(row: _Row, data_start: int, properties_start: int) -> bytes:
-    own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, properties = row
-    return _RECORD.pack(
-        own_id,
-        expires_at,
-        published_at,
-        place,
-        weight,
-        data_start,
-        len(data),
-        properties_start,
-        document_type,
-        media_type,
-        len(properties),
-        flags,
-        0,
-    )
+def _records(rows: list[_Row]) -> tuple[list[bytes], bytes, bytes]:
+    """The records of rows, and their properties and data joined."""
+    records, pack, start, more = list[bytes](), _RECORD.pack, 0, 0
+    for row in rows:
+        own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, properties = row
+        length, size = len(data), len(properties)
+        records.append(
+            pack(
+                own_id,
+                expires_at,
+                published_at,
+                place,
+                weight,
+                start,
+                length,
+                more,
+                document_type,
+                media_type,
+                size,
+                flags,
+                0,
+            )
+        )
+        start += length
+        more += size
+    properties = b"".join([row[9] for row in rows]) if more else b""
+    return records, properties, b"".join([row[8] for row in rows])
 
 
-def _rows(content: bytes, records_at: int, data_at: int, count: int) -> list[_Row]:
-    """The rows of a segment in full."""
+def _rows(content: bytes, areas: tuple[int, int], count: int, shift: int, types: list[_Codes]) -> list[_Row]:
+    """The rows of a segment in full, with places and names as they are to be; its areas are records and data."""
+    records_at, data_at = areas
+    document_types, media_types = types
     properties_at = records_at + count * _RECORD.size
     rows = []
     for record in _RECORD.iter_unpack(content[records_at:properties_at]):
         own_id, expires_at, published_at, place, weight, start, length, more, document_type, media_type = record[:10]
-        data = content[data_at + start : data_at + start + length]
-        properties = content[properties_at + more : properties_at + more + record[10]]
-        row = _Row(
+        start += data_at
+        more += properties_at
+        row = (
             own_id,
             expires_at,
             published_at,
-            place,
+            place + shift,
             weight,
-            document_type,
-            media_type,
+            document_types[document_type],
+            media_types[media_type],
             record[11],
-            data,
-            properties,
+            content[start : start + length],
+            content[more : more + record[10]],
         )
         rows.append(row)
     return rows

@@ -13,6 +13,7 @@ never changes a number, does not touch them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,12 +51,15 @@ class Fingerprints:
             last, levels = merge(levels[-1], last), levels[:-1]
         return Fingerprints((*levels, last))
 
-    def has_any(self, fingerprints: Hashes) -> bool:
-        """Whether there is an entry for any of these."""
+    def has_any(self, fingerprints: Sequence[int]) -> bool:
+        """Whether there is an entry for any of these few."""
+        asked = np.array(fingerprints, np.uint64)
         for level in self.levels:
-            place = level.fingerprint.searchsorted(fingerprints)
-            if (level.fingerprint.take(place, mode="clip") == fingerprints).any():
-                return True
+            known = level.fingerprint
+            places = known.searchsorted(asked).tolist()
+            for place, fingerprint in zip(places, fingerprints, strict=True):
+                if place < len(known) and known.item(place) == fingerprint:
+                    return True
         return False
 
     def mergeable(self) -> tuple[Known, Known] | None:

@@ -19,6 +19,8 @@ from restante.model.json_documents import json_problem
 from restante.model.message import NEVER, Message
 from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID
 
+_DEFAULT = "default"
+"""What `Message` says where its sender says nothing: known by sight, it need not be looked at."""
 _PLAIN_VALUES = (dict, list, str, int, float, bool, type(None))
 _encoder = msgspec.json.Encoder()
 
@@ -45,8 +47,8 @@ def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) 
     recipient, origin, kind = message.recipient, message.origin, message.kind
     if not (
         _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
-        and _plain(origin, limits.ORIGIN_CHARACTERS_MAX)
-        and _plain(kind, limits.KIND_CHARACTERS_MAX)
+        and (origin is _DEFAULT or _plain(origin, limits.ORIGIN_CHARACTERS_MAX))
+        and (kind is _DEFAULT or _plain(kind, limits.KIND_CHARACTERS_MAX))
         and type(message.bundleable) is bool
     ):
         return None
@@ -59,9 +61,10 @@ def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) 
     if not inline and claim_check_origins is not None and origin not in claim_check_origins:
         return None
     weight, expires_at = _weight(message.weight, len(data)), _expiry(message.expires_at)
-    if weight is None or expires_at is None or not _plain(document_type, limits.DOCUMENT_TYPE_CHARACTERS_MAX):
+    typed = document_type is kind or _plain(document_type, limits.DOCUMENT_TYPE_CHARACTERS_MAX)
+    if weight is None or expires_at is None or not typed:
         return None
-    if inline and media_type is not media_types.BYTES and media_types.is_json(media_type) and json_problem(data):
+    if inline and _is_json(media_type) and json_problem(data):
         return None
     flags = (BUNDLEABLE if message.bundleable else 0) | (INLINE if inline else 0) | (0 if own_id else MADE_ID)
     return Letter(
@@ -88,11 +91,18 @@ def _id(text: object) -> bytes | None:
 
 def _media_type(message: Message) -> str | None:
     given = message.media_type
+    if given is media_types.JSON:
+        return given
     if given is None:
         value = message.data
         return media_types.BYTES if type(value) is bytes or value is msgspec.UNSET else media_types.JSON
     right = _plain(given, limits.MEDIA_TYPE_CHARACTERS_MAX) and media_types.looks_right(given)
     return given if right else None
+
+
+def _is_json(media_type: str) -> bool:
+    # The usual ones are known by sight.
+    return media_type is media_types.JSON or (media_type is not media_types.BYTES and media_types.is_json(media_type))
 
 
 def _data(value: object) -> bytes | None:

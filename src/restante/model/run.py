@@ -48,12 +48,16 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def rows(self) -> int:
-        return sum(segment.rows for segment in self.segments)
+        return sum([segment.rows for segment in self.segments])
 
     @property
     def length(self) -> int:
-        return sum(segment.length for segment in self.segments)
+        return sum([segment.length for segment in self.segments])
 
+
+_TINY_BYTES = 16 * limits.KIB
+_SMALL_BYTES = 256 * limits.KIB
+_SMALL_TIER = 1
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(RunRow)
@@ -112,11 +116,11 @@ class Run:
         row: RunRow, partition: int, segments: Sequence[Segment | bytes], recipients: frozenset[int] | None = None
     ) -> Run:
         """Of each segment what is known of it, or the front that this process has just encoded."""
-        stored = tuple(
+        stored = [
             Stored(BlobKey(partition, place.blob), row.first, segment)
             for place, segment in zip(row.segments, segments, strict=True)
-        )
-        return Run(row, stored, recipients)
+        ]
+        return Run(row, tuple(stored), recipients)
 
     @property
     def first_hash(self) -> Hashes:
@@ -154,21 +158,30 @@ def drawer_of_rows(stored: Stored) -> NDArray[np.int64]:
 
 
 def tier_of(length: int) -> int:
-    """The size class of a run: each is eight times the one before; tiny ones are all of the first."""
-    tier, bound = 0, 256 * limits.KIB
+    """The size class of a run: tiny, small, and from there on each is eight times the one before."""
+    if length < _TINY_BYTES:
+        return 0
+    tier, bound = 1, _SMALL_BYTES
     while length >= bound:
         tier, bound = tier + 1, bound * limits.FILING_FAN_IN
     return tier
 
 
+def is_small(row: RunRow) -> bool:
+    """Whether it is one that filing joins with any small neighbour, when it is to file everything."""
+    return row.length < _SMALL_BYTES
+
+
 def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
     """Neighbouring runs worth merging now, or none.
 
-    Runs of like size are merged when there are eight of them side by side, the smallest when there are thirty-two, for
+    Runs of like size are merged when there are eight of them side by side, tiny ones when there are thirty-two, for
     most of what their merging costs is the same for one as for many; smaller ones that lie between them go along,
     and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
     """
     tiers = [tier_of(run.length) for run in runs]
+    if everything:
+        tiers = [max(tier, _SMALL_TIER) for tier in tiers]
     for tier in sorted(set(tiers)):
         start, least = 0, _least(tier, everything=everything)
         while start < len(runs):
@@ -187,9 +200,9 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
 
 def _least(tier: int, *, everything: bool) -> int:
     """How many neighbours of a tier are worth merging."""
-    if tier:
-        return limits.FILING_FAN_IN
-    return 2 if everything else limits.FILING_HANDFUL
+    if everything and tier == _SMALL_TIER:
+        return 2
+    return limits.FILING_FAN_IN if tier else limits.FILING_HANDFUL
 
 
 def _numbers_fit(runs: Sequence[RunRow]) -> bool:

@@ -33,11 +33,13 @@ from restante.model.rows import DRAWER, FEW_NAMES, RECORD, DrawerArray, Drawers,
 FORMAT_VERSION = 1
 _MAGIC = b"RSTN"
 _NUMBERS = struct.Struct("<8I")
+_START = struct.Struct("<4sHHQ")
 _HEADER = struct.Struct("<4sHHQ8I")
 """Magic, version, reserved, checksum of the rest of the frame, then rows, drawers, names, texts, properties, ledger and
 data lengths, and the length of the frame."""
 HEADER_BYTES = _HEADER.size
 """The names begin here."""
+assert _START.size + _NUMBERS.size == HEADER_BYTES
 
 
 class Area(Enum):
@@ -54,8 +56,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True):
     media_types: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(msgspec.Struct, frozen=True):
     """A segment ready to be written: its parts in order, of which the first are the front."""
 
     group: int
@@ -205,6 +206,8 @@ def _encode_one(
 
 def check_bytes(content: Buffer) -> bytes:
     """The checksums of the blocks as they are written."""
+    if 0 < len(content) <= BLOCK_BYTES and type(content) is bytes:
+        return xxhash.xxh3_64_intdigest(content).to_bytes(8, "little")
     sums = _block_sums(content)
     return struct.pack(f"<{len(sums)}Q", *sums)
 
@@ -256,11 +259,11 @@ def _own_names(values: pa.StringArray, table: NDArray[np.void], field: str) -> l
 def encode_frame(rows: int, lengths: tuple[int, int, int, int, int], names: bytes, checks: bytes) -> bytes:
     """The frame of so many rows. The lengths are those of drawers, texts, properties, ledger and data."""
     drawers, texts, properties, ledger, data = lengths
-    body = names + checks
-    body += b"\0" * (-(_HEADER.size + len(body)) % 16)
-    numbers = (rows, drawers, len(names), texts, properties, ledger, data, _HEADER.size + len(body))
-    tail = _NUMBERS.pack(*numbers) + body
-    return _HEADER.pack(_MAGIC, FORMAT_VERSION, 0, xxhash.xxh3_64_intdigest(tail), *numbers) + body
+    length = HEADER_BYTES + len(names) + len(checks)
+    length += -length % 16
+    numbers = _NUMBERS.pack(rows, drawers, len(names), texts, properties, ledger, data, length)
+    tail = (numbers + names + checks).ljust(length - _START.size, b"\0")
+    return _START.pack(_MAGIC, FORMAT_VERSION, 0, xxhash.xxh3_64_intdigest(tail)) + tail
 
 
 def decode(front: bytes, *, trusted: bool = False) -> Segment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ Words = NDArray[np.uint64]
 RANDOM_BYTES_PER_ID = 8
 """How much randomness one made id takes."""
 
+_BIG_WORDS = struct.Struct(">2Q")
 _CHARACTERS = 36
 _NIL = b"00000000-0000-0000-0000-000000000000"
 _DASHES = (8, 13, 18, 23)
@@ -79,6 +81,19 @@ def made_uuids(count: int, *, now_ms: int, random: bytes) -> Words:
     low = (counter & np.uint64(2**20 - 1)) << np.uint64(42) | noise & np.uint64(2**42 - 1)
     words[:, 1] = np.uint64(1 << 63) | low
     return words.view(np.uint64)
+
+
+def few_uuids(count: int, *, now_ms: int, random: bytes) -> list[bytes]:
+    """The same ids that `made_uuids` makes, which takes longer for a few."""
+    noises = struct.unpack(f"={count}Q", random)
+    start = noises[0] >> 42 << 9 if count else 0
+    return [
+        _BIG_WORDS.pack(
+            now_ms << 16 | 0x7000 | counter >> 20,
+            1 << 63 | (counter & 0xFFFFF) << 42 | noise & (1 << 42) - 1,
+        )
+        for counter, noise in enumerate(noises, start)
+    ]
 
 
 def _parse_characters(characters: NDArray[np.uint8], valid: NDArray[np.bool_]) -> tuple[Words, NDArray[np.bool_]]:
