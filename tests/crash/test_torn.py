@@ -1,4 +1,4 @@
-"""A journal torn or spoilt anywhere: the hub shows a whole prefix of what was acknowledged, and nothing half."""
+"""A log torn or spoilt anywhere: the hub shows a whole prefix of what was acknowledged, and nothing half, or refuses."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import pytest
 
 import restante
 from restante.client.surface import Hub
+from restante.errors import DataDamaged
 from restante.model.message import Message
 from restante.settings import Settings
 from restante.stores.sqlite import SqliteStore
-from restante.stores.sqlite.schema import PAGE_BYTES
+from restante.stores.sqlite.record import MARK_BYTES
 from tests.crash.seen import Seen, check_counters, inside, seen
 from tests.hub.engines import START, FakeClock
 
 NAMES = ("ada", "ben", "cleo")
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False)
-JOURNAL_HEADER_BYTES = 32
-FRAME_BYTES = 24 + PAGE_BYTES
+CUTS_BYTES = 4_000
+"""About how far apart a log is cut or spoilt, beside the ends of its acts."""
+LOG_NAME = "log-0"
 LATER_SECONDS = 60.0
 
 
@@ -74,15 +76,15 @@ ACTS: list[Callable[[Hub], object]] = [
 
 
 class Stage(NamedTuple):
-    """What was seen after an act, and how long the journal was then."""
+    """What was seen after an act, and how long the log was then."""
 
     seen: Seen
-    journal_bytes: int
+    log_bytes: int
 
 
 class Recorded(NamedTuple):
     folder: Path
-    journal: bytes
+    log: bytes
     stages: list[Stage]
 
 
@@ -98,27 +100,28 @@ def look(hub: Hub) -> Seen:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A folder as it lies on the disk after all acts, none of its journal transferred."""
+    """A folder as it lies on the disk after all acts, none of its log transferred."""
     folder = tmp_path_factory.mktemp("torn")
     clock = now()
     with restante.open(folder / "live", settings=SETTINGS, clock=clock) as hub:
         store = inside(hub).core.store
         assert isinstance(store, SqliteStore)
         store.checkpoint()
-        stages = []
+        before, stages = store._log.written_bytes, []
         for act in [lambda _: None, *ACTS]:
             act(hub)
             clock.advance(10)
-            stages.append(Stage(look(hub), JOURNAL_HEADER_BYTES + store._journal.length_bytes()))
+            stages.append(Stage(look(hub), store._log.written_bytes - before))
         shutil.copytree(folder / "live", folder / "crashed", ignore=shutil.ignore_patterns("*-shm", "lock"))
-    journal = (folder / "crashed" / "restante.db-wal").read_bytes()
-    return Recorded(folder / "crashed", journal[: stages[-1].journal_bytes], stages)
+    log = (folder / "crashed" / LOG_NAME).read_bytes()
+    return Recorded(folder / "crashed", log[: stages[-1].log_bytes], stages)
 
 
-def stage_after(recorded: Recorded, folder: Path, journal: bytes) -> int:
-    """Which stage a hub shows whose journal is this; it can also go on from there."""
+def stage_after(recorded: Recorded, folder: Path, log: bytes) -> int:
+    """Which stage a hub shows whose log is this; it can also go on from there."""
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(recorded.folder, folder)
-    (folder / "restante.db-wal").write_bytes(journal)
+    (folder / LOG_NAME).write_bytes(log)
     clock = now()
     clock.advance(10 * len(recorded.stages))
     with restante.open(folder, settings=SETTINGS, clock=clock) as hub:
@@ -129,41 +132,47 @@ def stage_after(recorded: Recorded, folder: Path, journal: bytes) -> int:
         hub.expire()
         clock.advance(10)
         check_counters(look(hub))
-    shutil.rmtree(folder)
     return len(stages) - 1 - stages[::-1].index(found.mailboxes)
 
 
 def acknowledged(recorded: Recorded, length: int) -> int:
-    """The last act that lies wholly in so much of the journal."""
-    return max((number for number, stage in enumerate(recorded.stages) if stage.journal_bytes <= length), default=0)
+    """The last act that lies wholly in so much of the log."""
+    return max((number for number, stage in enumerate(recorded.stages) if stage.log_bytes <= length), default=0)
 
 
 def test_the_acts_each_write_something_and_are_told_apart(recorded: Recorded) -> None:
-    lengths = [stage.journal_bytes for stage in recorded.stages]
-    assert all(one < other for one, other in itertools.pairwise(lengths[1:]))
+    lengths = [stage.log_bytes for stage in recorded.stages]
+    assert lengths[0] == 0
+    assert all(one < other for one, other in itertools.pairwise(lengths))
     assert len(list((recorded.folder / "blobs").iterdir())) == 1, "one of them is large"
 
 
-def test_a_journal_cut_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(
-    recorded: Recorded, tmp_path: Path
-) -> None:
-    generator, length = random.Random(1), len(recorded.journal)
-    frames = range(JOURNAL_HEADER_BYTES, length + 1, FRAME_BYTES)
-    cuts = sorted({0, *frames, *(min(length, cut + generator.randrange(1, FRAME_BYTES)) for cut in frames[::4])})
-    found = [stage_after(recorded, tmp_path / "cut", recorded.journal[:cut]) for cut in cuts]
+def test_a_log_cut_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(recorded: Recorded, tmp_path: Path) -> None:
+    generator, length = random.Random(1), len(recorded.log)
+    ends = {stage.log_bytes for stage in recorded.stages}
+    near = {end + more for end in ends for more in (-1, 1, generator.randrange(2, 200)) if 0 <= end + more <= length}
+    cuts = sorted(
+        ends | near | {at + generator.randrange(CUTS_BYTES) for at in range(0, length - CUTS_BYTES, CUTS_BYTES)}
+    )
+    found = [stage_after(recorded, tmp_path / "cut", recorded.log[:cut]) for cut in cuts]
     assert found == sorted(found)
     for cut, stage in zip(cuts, found, strict=True):
         assert stage >= acknowledged(recorded, cut), f"acknowledged and lost, cut at {cut}"
     assert found[-1] == len(recorded.stages) - 1
 
 
-def test_a_journal_spoilt_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(
+def test_a_log_spoilt_anywhere_shows_what_came_before_its_last_record_or_is_refused(
     recorded: Recorded, tmp_path: Path
 ) -> None:
-    generator = random.Random(2)
-    for start in range(JOURNAL_HEADER_BYTES, len(recorded.journal), 3 * FRAME_BYTES):
-        at = start + generator.randrange(FRAME_BYTES)
-        spoilt = bytearray(recorded.journal)
+    generator, length = random.Random(2), len(recorded.log)
+    last = recorded.log.rindex(recorded.log[:MARK_BYTES])
+    places = [*range(0, last, CUTS_BYTES // 2), *(generator.randrange(last, length) for _ in range(5))]
+    for at in places:
+        spoilt = bytearray(recorded.log)
         spoilt[at] ^= 1 << generator.randrange(8)
-        stage = stage_after(recorded, tmp_path / "spoilt", bytes(spoilt))
-        assert stage >= acknowledged(recorded, start)
+        if at < last:
+            with pytest.raises(DataDamaged):
+                stage_after(recorded, tmp_path / "spoilt", bytes(spoilt))
+        else:
+            stage = stage_after(recorded, tmp_path / "spoilt", bytes(spoilt))
+            assert acknowledged(recorded, last) <= stage < len(recorded.stages)

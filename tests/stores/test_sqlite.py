@@ -179,7 +179,7 @@ def test_a_file_goes_when_its_last_blob_is_dropped(tmp_path: Path) -> None:
     store.commit(Changes(dropped=[BlobKey(1, 1)]))
     store.checkpoint()
     assert blob_files(tmp_path) == []
-    assert store.size().stored_bytes <= stored - 3 * len(LARGE)
+    assert store.size().stored_bytes <= stored - 3 * len(LARGE) + 16 * KIB, "but for a few pages"
     store.close()
 
 
@@ -281,6 +281,7 @@ def test_a_checkpoint_empties_the_journal_for_the_next_commit(tmp_path: Path) ->
         put(store, number.to_bytes(2, "big"), b"v" * 10_000)
     store.checkpoint()
     length = (tmp_path / "restante.db-wal").stat().st_size
+    assert length > 50 * 10_000
     for number in range(50):
         put(store, number.to_bytes(2, "big"), b"w" * 10_000)
         store.checkpoint()
@@ -291,7 +292,7 @@ def test_a_checkpoint_empties_the_journal_for_the_next_commit(tmp_path: Path) ->
 
 def test_a_long_journal_is_transferred_without_being_asked(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
-    for number in range(JOURNAL_BYTES_TARGET // INLINE_BYTES_MAX + 1):
+    for number in range(2 * JOURNAL_BYTES_TARGET // INLINE_BYTES_MAX):
         store.put_blob(BlobKey(0, number), [bytes(INLINE_BYTES_MAX)])
     # Closing waits for the thread, and would itself transfer the journal uncounted.
     store.close()

@@ -17,6 +17,7 @@ from restante.limits import KIB, MIB
 from restante.model.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.schema import PAGE_BYTES
 
 CHECKOUT = Path(__file__).parents[2]
@@ -48,13 +49,15 @@ def last_whole_commit(store: Store) -> int:
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as it lies on the disk after some commits, their journal not transferred."""
+    """A folder as it lies on the disk after some commits, each a transaction of its own, the journal not transferred."""
     folder = tmp_path_factory.mktemp("store")
     store = SqliteStore.open(folder / "live")
     store.checkpoint()
     for number in range(1, COMMITS + 1):
         store.commit(numbered_commit(number))
-    shutil.copytree(folder / "live", folder / "crashed", ignore=shutil.ignore_patterns("*-shm", "lock"))
+        store._commits.transfer()
+    ignored = shutil.ignore_patterns("*-shm", "lock", "log-*")
+    shutil.copytree(folder / "live", folder / "crashed", ignore=ignored)
     store.close()
     return folder / "crashed"
 
@@ -94,17 +97,20 @@ def test_a_journal_with_a_flipped_byte_opens_to_a_whole_commit_before_it(crashed
 COMMIT_FOR_EVER = """
 import itertools, pathlib, sys
 from restante.stores.sqlite import SqliteStore
+from restante.stores.sqlite.commits import LogBounds
 from tests.stores.test_sqlite_crashes import numbered_commit
-store = SqliteStore.open(pathlib.Path(sys.argv[1]))
+bounds = LogBounds(target_bytes=int(sys.argv[2]), most_bytes=2 * int(sys.argv[2]))
+store = SqliteStore.open(pathlib.Path(sys.argv[1]), bounds=bounds)
 for number in itertools.count(1):
     store.commit(numbered_commit(number))
     print(number, flush=True)
 """
 
 
+@pytest.mark.parametrize("target_bytes", [1, 20_000, 4 * MIB], ids=["each transferred", "some", "all in the log"])
 @pytest.mark.parametrize("answers", [1, 30, 75])
-def test_a_killed_process_has_kept_what_it_answered(tmp_path: Path, answers: int) -> None:
-    command = [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path)]
+def test_a_killed_process_has_kept_what_it_answered(tmp_path: Path, answers: int, target_bytes: int) -> None:
+    command = [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path), str(target_bytes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) as child:
         assert child.stdout is not None
         answered = [int(next(child.stdout)) for _ in range(answers)]
@@ -155,22 +161,56 @@ def test_a_full_disk_changes_nothing_and_room_lets_the_store_go_on(small_disk: P
     store.close()
 
 
-def test_a_full_database_changes_nothing_and_goes_on(tmp_path: Path) -> None:
-    store = SqliteStore.open(tmp_path)
+def test_a_full_database_is_borne_by_the_log_until_that_is_full_too(tmp_path: Path) -> None:
+    bounds = LogBounds(target_bytes=10_000, most_bytes=40_000)
+    store = SqliteStore.open(tmp_path, bounds=bounds)
     store.commit(numbered_commit(1))
+    store.checkpoint()
     connection = store._writer._connection
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    kept = 1
+    with suppress(StorageFull):
+        for number in range(2, 100):
+            store.commit(numbered_commit(number))
+            kept = number
+    assert 4 < kept < 20
     with pytest.raises(StorageFull):
-        store.commit(numbered_commit(2))
-    assert last_whole_commit(store) == 1
+        store.commit(numbered_commit(kept + 1))
+    assert store._overlay.weight_bytes() < bounds.most_bytes + 10_000
+    assert last_whole_commit(store) == kept
     connection.execute("PRAGMA max_page_count = 1000000").fetchall()
-    store.commit(numbered_commit(2))
-    assert last_whole_commit(store) == 2
+    store.commit(numbered_commit(kept + 1))
+    assert last_whole_commit(store) == kept + 1
+    assert store._overlay.weight_bytes() < 10_000, "those before it are in the database"
     store.close()
 
 
-# A limit on the length of files fails writes as a disk does: with EFBIG, which SQLite reports as an I/O error.
+def test_a_folder_without_room_for_its_log_in_the_database_opens_all_the_same(small_disk: Path, tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "live")
+    for number in range(1, 201):
+        store.commit(Changes(blobs=[(BlobKey(0, number), [bytes([number]) * 10_000])]))
+    shutil.copytree(tmp_path / "live", small_disk / "data", ignore=shutil.ignore_patterns("*-shm", "lock"))
+    store.close()
+    everything = [BlobKey(0, number) for number in range(1, 201)]
+    for _ in range(2):
+        store = SqliteStore.open(small_disk / "data")
+        assert store._overlay.frozen is not None, "the disk is too small for the test"
+        assert store.blobs(0) == everything
+        assert store.read_blob(BlobKey(0, 150), 0, 10_000) == bytes([150]) * 10_000
+        with suppress(StorageFull):
+            store.commit(Changes(dropped=[everything[-1]]))
+            everything.pop()
+        store.close()
+    shutil.copytree(small_disk / "data", tmp_path / "roomy")
+    store = SqliteStore.open(tmp_path / "roomy")
+    assert store._overlay.frozen is None
+    assert store.blobs(0) == everything
+    store.close()
+
+
+# A limit on the length of files fails writes as a disk does: with EFBIG, which to the log and to blobs is no room, and
+# which SQLite reports as an I/O error.
 WRITE_UNDER_A_LIMIT = """
 import os, pathlib, resource, sys
 from restante.errors import RestanteError
@@ -186,6 +226,8 @@ for limit in (None, most):
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
     try:
+        if number == 0:
+            store.checkpoint()
         store.commit(numbered_commit(2 if number % 3 else 3))
         print("committed")
     except RestanteError as error:
@@ -206,8 +248,12 @@ def test_a_blob_file_that_finds_no_room_is_removed_and_the_store_goes_on(tmp_pat
     assert under_a_limit(tmp_path, 3, 100 * KIB) == ["storage_full False", "committed", "1 True", "2"]
 
 
-def test_after_an_io_error_the_store_writes_nothing_until_it_is_reopened(tmp_path: Path) -> None:
-    shown = under_a_limit(tmp_path, 2, 20 * KIB)
+def test_a_log_that_finds_no_room_goes_on_when_there_is_some(tmp_path: Path) -> None:
+    assert under_a_limit(tmp_path, 2, 8 * KIB) == ["storage_full False", "committed", "0 True", "2"]
+
+
+def test_after_an_io_error_of_the_database_nothing_is_written_until_the_store_is_reopened(tmp_path: Path) -> None:
+    shown = under_a_limit(tmp_path, 0, 20 * KIB)
     assert shown == ["unavailable False", "unavailable True", "0 True", "1"]
 
 

@@ -17,6 +17,10 @@ class FlushFailed(OSError):
     """The system could not say that what was written is on the disk."""
 
 
+class RecordInDoubt(FlushFailed):
+    """A record of the log was written whole, and its flush failed: whatever the reason, it may be found later."""
+
+
 def translated(error: sqlite3.Error | OSError, where: object) -> RestanteError:
     """The hub's error for a driver's; raise it `from` the original. `where` is the folder or file concerned."""
     if _full(error):
@@ -30,8 +34,8 @@ def outcome_unknown(error: BaseException) -> bool:
     """Whether what was being committed may be found whole after a restart although it failed.
 
     That is so after a failed flush or any I/O error of a transaction (its frames may lie in the journal with only the
-    flush failed), and when it was interrupted from outside. A flush that found the disk full is none: nothing names
-    the new file yet, and it is removed.
+    flush failed), and when it was interrupted from outside. A flush of a new file that found the disk full is none:
+    nothing names the file yet, and it is removed.
     """
     if isinstance(error, FlushFailed):
         return not _full(error)
@@ -39,6 +43,8 @@ def outcome_unknown(error: BaseException) -> bool:
 
 
 def _full(error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, RecordInDoubt):
+        return False
     if isinstance(error, OSError):
         return error.errno in _FULL_ERRNOS
     return _primary_code(error) == sqlite3.SQLITE_FULL

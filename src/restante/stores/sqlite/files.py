@@ -83,15 +83,17 @@ class BlobFiles:
         with self._lock:
             self._live[number] += count
 
-    def dropped(self, numbers: Iterable[int]) -> bool:
-        """A committed transaction dropped one blob for each mention of a file. Whether a file can go."""
+    def dropped(self, numbers: Iterable[int]) -> None:
+        """One blob was dropped durably for each mention of a file."""
         with self._lock:
             for number in numbers:
                 self._live[number] -= 1
                 if not self._live[number]:
                     del self._live[number]
                     self._unnamed.append(number)
-            return bool(self._unnamed)
+
+    def any_unnamed(self) -> bool:
+        return bool(self._unnamed)
 
     def discard(self, number: int) -> None:
         """Give up a file that no transaction came to name."""
@@ -169,7 +171,7 @@ class _OpenFile:
         return data
 
 
-def _flush(descriptor: int) -> None:
+def flush(descriptor: int) -> None:
     """Everything written so far is on the disk when this returns."""
     try:
         if sys.platform == "darwin":
@@ -185,7 +187,7 @@ def flush_names(folder: Path) -> None:
     """The files created in a folder are found there after a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _flush(descriptor)
+        flush(descriptor)
     finally:
         os.close(descriptor)
 
@@ -200,7 +202,7 @@ def _write_file(path: Path, parts: list[Buffer]) -> int:
     try:
         for first in range(0, len(parts), _PARTS_PER_WRITE):
             _write_parts(descriptor, parts[first : first + _PARTS_PER_WRITE])
-        _flush(descriptor)
+        flush(descriptor)
     finally:
         os.close(descriptor)
     return byte_count(parts)

@@ -105,4 +105,13 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE fences (partition INTEGER PRIMARY KEY, fence INTEGER NOT NULL)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_create,)
+def _add_log(connection: sqlite3.Connection) -> None:
+    """Format 2: a log before the database. `mark` begins its records; those up to `transferred` are in the tables.
+
+    Versions that know nothing of the log would miss what it holds, so they must not open the folder.
+    """
+    connection.execute("CREATE TABLE log (mark BLOB NOT NULL, transferred INTEGER NOT NULL)")
+    connection.execute("INSERT INTO log VALUES (randomblob(8), 0)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_create, _add_log)

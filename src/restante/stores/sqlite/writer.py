@@ -8,50 +8,38 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from restante.errors import StoreConflict, Unavailable
-from restante.model.changes import EntryKey
 from restante.stores.sqlite.failures import outcome_unknown, translated
+from restante.stores.sqlite.record import BlobRow
 
 _PUT = "INSERT INTO entries VALUES {} ON CONFLICT DO UPDATE SET value = excluded.value"
 _DELETE = "DELETE FROM entries WHERE partition = ? AND space = ? AND key = ?"
 _PUT_BLOB = "INSERT INTO blobs VALUES {}"
 _DROP_BLOB = "DELETE FROM blobs WHERE id IN (VALUES {}) RETURNING file"
 _RAISE_FENCE = "INSERT INTO fences VALUES {} ON CONFLICT DO UPDATE SET fence = excluded.fence"
-
-_PUT_ALL = "INSERT INTO changed VALUES {}"
-_CHANGED = (
-    "CREATE TEMP VIEW changed AS SELECT 0 AS partition, 0 AS space, 0 AS key, 0 AS value, "
-    "0 AS id, 0 AS file, 0 AS start, 0 AS length"
-)
-"""A view of this connection alone, through which entries and blobs are put by one statement."""
-_PUT_CHANGED = (
-    "CREATE TEMP TRIGGER put_changed INSTEAD OF INSERT ON changed BEGIN "
-    "INSERT INTO entries SELECT NEW.partition, NEW.space, NEW.key, NEW.value WHERE NEW.id IS NULL "
-    "ON CONFLICT DO UPDATE SET value = excluded.value; "
-    "INSERT INTO blobs SELECT NEW.id, NEW.file, NEW.start, NEW.length, NEW.value WHERE NEW.id IS NOT NULL; END"
-)
+_TRANSFERRED = "UPDATE log SET transferred = ?"
 
 _ROWS_AT_ONCE = (64, 32, *range(16, 0, -1))
 """Rows go in statements of a few fixed sizes, so that few are prepared. Each statement lets other threads in, and
 getting the interpreter back from a busy one takes longer than the statement: the fewer, the better."""
 
-BlobRow = tuple[int, int | None, int, int, bytes | None]
-"""Row id; file and start there, or none and 0; length; the bytes themselves if they are in no file."""
-
 
 class Transaction(NamedTuple):
     """What is written whole or not at all."""
 
-    entries: Mapping[EntryKey, bytes | None] = {}
+    puts: Sequence[tuple[int, int, bytes, bytes]] = ()
+    deletes: Sequence[tuple[int, int, bytes]] = ()
     blobs: Sequence[BlobRow] = ()
-    dropped: Collection[int] = ()
-    fences: Collection[tuple[int, int]] = ()
+    dropped: Sequence[int] = ()
+    fences: Sequence[tuple[int, int]] = ()
+    transferred: int | None = None
+    """The last commit of the log that this transaction brings into the database."""
 
 
 class Writer:
@@ -63,8 +51,6 @@ class Writer:
         self._folder = folder
         self._stopped: str | None = None
         # Only this process writes (the folder's lock), so what it last stored is what is stored.
-        for statement in ("PRAGMA temp_store = MEMORY", _CHANGED, _PUT_CHANGED):
-            connection.execute(statement)
         self._fences: dict[int, int] = dict(connection.execute("SELECT partition, fence FROM fences"))
 
     def require_running(self) -> None:
@@ -82,7 +68,7 @@ class Writer:
     def raise_fences(self, partition_count: int) -> int:
         fence = max(self._fences.values(), default=0) + 1
         raised = dict.fromkeys(range(partition_count), fence)
-        self.write(Transaction(fences=raised.items()))
+        self.write(Transaction(fences=list(raised.items())))
         self._fences.update(raised)
         return fence
 
@@ -90,9 +76,6 @@ class Writer:
         """Durable when it returns; gives the files whose blobs it dropped, once for each blob."""
         self.require_running()
         try:
-            if _is_one_statement(transaction):
-                _put_all(transaction, self._connection)
-                return []
             self._connection.execute("BEGIN IMMEDIATE")
             freed = _carry_out(transaction, self._connection)
             self._connection.execute("COMMIT")
@@ -126,49 +109,21 @@ class Writer:
             self.stop(f"The store in {self._folder} could not undo a failed commit ({error}); reopen it to go on.")
 
 
-def _is_one_statement(transaction: Transaction) -> bool:
-    """A few puts are one statement, and one statement is a transaction by itself."""
-    few = 0 < len(transaction.entries) + len(transaction.blobs) <= _ROWS_AT_ONCE[0]
-    return few and None not in transaction.entries.values() and not (transaction.dropped or transaction.fences)
-
-
-def _put_all(transaction: Transaction, connection: sqlite3.Connection) -> None:
-    puts = _puts(transaction.entries)
-    if not transaction.blobs:
-        connection.execute(_statement(_PUT, 4, len(puts)), list(chain.from_iterable(puts)))
-        return
-    values: list[object] = []
-    for put in puts:
-        values += (*put, None, None, None, None)
-    for row_id, file, start, length, data in transaction.blobs:
-        values += (None, None, None, data, row_id, file, start, length)
-    connection.execute(_statement(_PUT_ALL, 8, len(puts) + len(transaction.blobs)), values)
-
-
 @cache
 def _statement(statement: str, columns: int, rows: int) -> str:
     row = f"({', '.join('?' * columns)})"
     return statement.format(", ".join([row] * rows))
 
 
-def _puts(entries: Mapping[EntryKey, bytes | None]) -> list[tuple[int, int, bytes, bytes]]:
-    # Plain integers, for sqlite3 looks for an adapter for every value of any other type.
-    return [
-        (partition, int(space), key, value) for (partition, space, key), value in entries.items() if value is not None
-    ]
-
-
 def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list[int]:
-    entries = transaction.entries
-    puts = _puts(entries)
-    _execute(connection, _PUT, puts)
-    if len(puts) < len(entries):
-        gone = [(partition, int(space), key) for (partition, space, key), value in entries.items() if value is None]
-        # One by one: SQLite finds a list of keys by reading the whole table.
-        connection.executemany(_DELETE, gone)
+    _execute(connection, _PUT, transaction.puts)
+    # One by one: SQLite finds a list of keys by reading the whole table.
+    connection.executemany(_DELETE, transaction.deletes)
     _execute(connection, _PUT_BLOB, transaction.blobs)
-    _execute(connection, _RAISE_FENCE, list(transaction.fences))
+    _execute(connection, _RAISE_FENCE, transaction.fences)
     freed = _execute(connection, _DROP_BLOB, [(row_id,) for row_id in transaction.dropped])
+    if transaction.transferred is not None:
+        connection.execute(_TRANSFERRED, (transaction.transferred,))
     return [file for (file,) in freed if file is not None]
 
 

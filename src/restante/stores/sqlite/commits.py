@@ -1,0 +1,163 @@
+"""Commits: into the log and the overlay one by one, and from there into the database many at a time.
+
+Two locks, so that a transfer holds no commit up. `_appending` is held by a commit, and for a moment by whoever freezes
+the overlay; the writer's lock by whoever uses the database's connection. The first is taken before the second.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from restante.errors import RestanteError, Unavailable
+from restante.limits import MIB
+from restante.model.changes import Changes
+from restante.stores.sqlite.failures import outcome_unknown, translated
+from restante.stores.sqlite.files import BlobFiles
+from restante.stores.sqlite.journal import JOURNAL_BYTES_MAX, Journal
+from restante.stores.sqlite.log import STEP_BYTES, Log
+from restante.stores.sqlite.lookups import Lookups, row_id_of
+from restante.stores.sqlite.overlay import Overlay
+from restante.stores.sqlite.record import BlobRow, Deeds
+from restante.stores.sqlite.writer import Writer
+
+
+class LogBounds(NamedTuple):
+    """How much the log and the overlay hold.
+
+    There are two generations of both at most, each with its `most_bytes` and one commit more.
+    """
+
+    target_bytes: int = 4 * MIB
+    """From here on commits are transferred in the background."""
+    most_bytes: int = 16 * MIB
+    """From here on a commit transfers those before it first: the bound, should the background not keep up."""
+    step_bytes: int = STEP_BYTES
+
+
+LOG_BOUNDS = LogBounds()
+
+
+class Commits:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        writer: Writer,
+        journal: Journal,
+        files: BlobFiles,
+        log: Log,
+        overlay: Overlay,
+        lookups: Lookups,
+        bounds: LogBounds,
+    ) -> None:
+        self._folder = folder
+        self._writer = writer
+        self._journal = journal
+        self._files = files
+        self._log = log
+        self._overlay = overlay
+        self._lookups = lookups
+        self._bounds = bounds
+        self._appending = threading.Lock()
+        self._transferring = threading.Lock()
+        self._closed = False
+        self._in_vain = False
+        """Whether the last transfer failed. The next is tried by a commit that cannot go on without."""
+        self._last_blobs: dict[int, int] = {}
+
+    def require_running(self) -> None:
+        if self._closed:
+            raise Unavailable(f"The store in {self._folder} is closed.")
+        self._writer.require_running()
+
+    def commit(self, changes: Changes, rows: list[BlobRow], file: int | None) -> None:
+        """Durable when it returns. The rows of blobs name `file`, if they do not hold the bytes themselves."""
+        if self._overlay.weight_bytes() >= self._bounds.most_bytes:
+            self.transfer()
+        deeds = Deeds(list(changes.entries.items()), rows, list(map(row_id_of, changes.dropped)))
+        with self._appending:
+            self.require_running()
+            self._writer.require_fences(changes.fences)
+            self._require_new(changes, rows)
+            if not any(deeds):
+                return
+            freed = self._append(deeds)
+            if file is not None:
+                self._files.named(file, len(rows))
+        self._files.dropped(freed)
+
+    def raise_fences(self, partition_count: int) -> int:
+        with self._appending, self._writer.lock:
+            return self._writer.raise_fences(partition_count)
+
+    def due(self) -> bool:
+        """Whether there is something for the background to do, and hope that it can be done."""
+        return self._overlay.weight_bytes() >= self._bounds.target_bytes and not self._in_vain
+
+    def transfer(self) -> None:
+        """Bring all commits so far into the database."""
+        with self._transferring:
+            # One that failed before, or that a crash left.
+            self._transfer_frozen()
+            with self._appending:
+                files = self._log.leave()
+                if files:
+                    self._overlay.freeze(files)
+            self._transfer_frozen()
+
+    def close(self) -> None:
+        """Wait for the commit under way, and take no more."""
+        with self._appending:
+            self._closed = True
+
+    def _append(self, deeds: Deeds) -> list[int]:
+        try:
+            record_bytes = self._log.append(deeds)
+            return self._overlay.apply(deeds, sequence=self._log.last, record_bytes=record_bytes)
+        except BaseException as error:
+            if outcome_unknown(error):
+                self._writer.stop(f"The store in {self._folder} failed while it wrote ({error}); reopen it to go on.")
+            if isinstance(error, OSError):
+                raise translated(error, self._folder) from error
+            raise
+
+    def _require_new(self, changes: Changes, rows: list[BlobRow]) -> None:
+        """Numbers ascend but for those of filing, so most need not be looked for."""
+        for (blob, _), row in zip(changes.blobs, rows, strict=True):
+            last = self._last_blobs.get(blob.partition)
+            if last is None:
+                last = self._lookups.last_blob(blob.partition)
+            new = row[0] > last or not self._lookups.has_blob(row[0])
+            assert new, "a blob is written once, under a number never used before"
+            self._last_blobs[blob.partition] = max(last, row[0])
+
+    def _transfer_frozen(self) -> None:
+        frozen = self._overlay.frozen
+        if frozen is None:
+            return
+        if frozen.last:
+            self._in_vain = True
+            self._journal_bounded()
+            with self._writer.lock:
+                freed = self._writer.write(frozen.transaction())
+                self._journal.committed()
+            self._files.dropped(freed)
+            self._in_vain = False
+        self._overlay.thaw()
+        self._log.release(frozen.files)
+
+    def _journal_bounded(self) -> None:
+        if self._journal.length_bytes() <= JOURNAL_BYTES_MAX:
+            return
+        try:
+            self._journal.transfer(self._writer.lock)
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+
+    def failed(self, error: sqlite3.Error | OSError) -> RestanteError:
+        if outcome_unknown(error):
+            self._writer.stop(f"A flush failed in {self._folder} ({error}); reopen the store to go on.")
+        return translated(error, self._folder)

@@ -1,0 +1,146 @@
+"""Reads: what the overlay knows, laid over what the database has.
+
+One key, one blob: the overlay is asked first, and the database if it knows nothing. Lists are of one moment only if
+nothing was frozen between the two looks; else they are taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from restante.errors import DataDamaged
+from restante.limits import PARTITIONS_MAX
+from restante.model.changes import BlobKey, Space
+from restante.stores.sqlite.failures import translated
+from restante.stores.sqlite.files import BlobFiles
+from restante.stores.sqlite.overlay import Overlay
+from restante.stores.sqlite.readers import Readers
+
+_NUMBERS = 1 << 48
+"""Blob numbers of one partition; partition and number make one 63-bit row id."""
+assert PARTITIONS_MAX * _NUMBERS < 1 << 63
+
+_TRIES_MAX = 3
+"""How often a list is taken before commits are kept away for it."""
+
+_GET = "SELECT value FROM entries WHERE partition = ? AND space = ? AND key = ?"
+_READ_BLOB = "SELECT file, start, length, substr(data, ?, ?) FROM blobs WHERE id = ?"
+_HAS_BLOB = "SELECT 1 FROM blobs WHERE id = ?"
+_LIST_BLOBS = "SELECT id FROM blobs WHERE id >= ? AND id < ? ORDER BY id"
+_LAST_BLOB = "SELECT max(id) FROM blobs WHERE id >= ? AND id < ?"
+
+_T = TypeVar("_T")
+
+
+def row_id_of(blob: BlobKey) -> int:
+    assert 0 <= blob.number < _NUMBERS
+    return blob.partition * _NUMBERS + blob.number
+
+
+class Lookups:
+    """May be used from any thread, beside commits and transfers."""
+
+    def __init__(self, folder: Path, readers: Readers, files: BlobFiles, overlay: Overlay) -> None:
+        self._folder = folder
+        self._readers = readers
+        self._files = files
+        self._overlay = overlay
+
+    def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
+        found = self._overlay.entry(partition, space, key)
+        if found is not None:
+            return found.value
+        rows = self._readers.rows(_GET, (partition, int(space), key))
+        return rows[0][0] if rows else None
+
+    def scan(
+        self, partition: int, space: Space, *, start: bytes, end: bytes | None, limit: int | None, reverse: bool
+    ) -> list[tuple[bytes, bytes]]:
+        query = (
+            "SELECT key, value FROM entries WHERE partition = ? AND space = ? AND key >= ?"
+            f"{'' if end is None else ' AND key < ?'} ORDER BY key{' DESC' if reverse else ''} LIMIT ?"
+        )
+        bounds = (start,) if end is None else (start, end)
+
+        def look() -> list[tuple[bytes, bytes]]:
+            laid = self._overlay.entries(partition, space, start, end)
+            # SQLite's word for no limit is a negative one. As many more as may turn out to be deleted.
+            most = -1 if limit is None else limit + sum(value is None for value in laid.values())
+            rows = self._readers.rows(query, (partition, int(space), *bounds, most))
+            return _laid_over(rows, laid, reverse=reverse)[:limit] if laid else rows
+
+        return self._of_one_moment(look)
+
+    def read_blob(self, blob: BlobKey, offset: int, length: int) -> bytes:
+        file, start, stored, inline = self._find_blob(blob, offset, length)
+        if offset + length <= stored:
+            data = inline if file is None else self._read_file(blob, file, start + offset, length)
+            if len(data) == length:
+                return data
+        raise DataDamaged(f"{_name(blob)} in {self._folder} ends before byte {offset + length}.")
+
+    def blobs(self, partition: int) -> list[BlobKey]:
+        first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS
+
+        def look() -> set[int]:
+            came, gone = self._overlay.blob_ids(first, end)
+            came.update(row_id for (row_id,) in self._readers.rows(_LIST_BLOBS, (first, end)))
+            return came - gone
+
+        return [BlobKey(partition, row_id - first) for row_id in sorted(self._of_one_moment(look))]
+
+    def has_blob(self, row_id: int) -> bool:
+        """Whether there is or lately was a blob of that row."""
+        return self._overlay.blob(row_id) is not None or bool(self._readers.rows(_HAS_BLOB, (row_id,)))
+
+    def last_blob(self, partition: int) -> int:
+        """The highest row id of a partition, or the one before its first."""
+        first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS
+        came, _ = self._overlay.blob_ids(first, end)
+        ((last,),) = self._readers.rows(_LAST_BLOB, (first, end))
+        return max(first - 1, first - 1 if last is None else last, max(came, default=first - 1))
+
+    def _of_one_moment(self, look: Callable[[], _T]) -> _T:
+        for _ in range(_TRIES_MAX):
+            epoch = self._overlay.epoch
+            found = look()
+            if self._overlay.epoch == epoch:
+                return found
+        with self._overlay.lock:
+            return look()
+
+    def _find_blob(self, blob: BlobKey, offset: int, length: int) -> tuple[int | None, int, int, bytes]:
+        """Where it lies and how long it is; and the slice, if it lies in no file."""
+        row_id = row_id_of(blob)
+        known = self._overlay.blob(row_id)
+        if known is not None and known.row is not None:
+            _, file, start, stored, data = known.row
+            return file, start, stored, (data or b"")[offset : offset + length]
+        rows = self._readers.rows(_READ_BLOB, (offset + 1, length, row_id)) if known is None else []
+        if not rows:
+            raise DataDamaged(f"{_name(blob)} is missing in {self._folder}.")
+        file, start, stored, inline = rows[0]
+        # A slice of nothing is NULL to SQLite.
+        return file, start, stored, inline or b""
+
+    def _read_file(self, blob: BlobKey, file: int, start: int, length: int) -> bytes:
+        try:
+            return self._files.read(file, start, length)
+        except FileNotFoundError as error:
+            raise DataDamaged(f"The file of {_name(blob)} is missing: {error}.") from error
+        except OSError as error:
+            raise translated(error, self._folder) from error
+
+
+def _laid_over(
+    rows: list[tuple[bytes, bytes]], laid: dict[bytes, bytes | None], *, reverse: bool
+) -> list[tuple[bytes, bytes]]:
+    values: dict[bytes, bytes | None] = dict(rows)
+    values.update(laid)
+    return [(key, value) for key, value in sorted(values.items(), reverse=reverse) if value is not None]
+
+
+def _name(blob: BlobKey) -> str:
+    return f"Blob {blob.number} of partition {blob.partition}"
