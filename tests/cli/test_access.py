@@ -18,7 +18,7 @@ COMMANDS = ["partitions", "recipients", "explain ada", "collect ada", "send --re
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The address of a hub that asks for tokens, and one of an operator."""
-    made = run("tokens", "create", "--role", "operator", "--data", str(tmp_path / "data"), "--json")
+    made = run("tokens", "create", "--role", "operator", "--data", str(tmp_path / "data"), "--new", "--json")
     assert made.exit_code == 0, made.output
     with start(tmp_path / "data", QUIET) as running:
         yield running.url, json.loads(made.stdout)["token"]

@@ -57,7 +57,9 @@ def test_a_dry_run_verifies_and_writes_nothing(backup: Path, tmp_path: Path) -> 
 
 def test_a_file_is_never_overwritten(place: Place, tmp_path: Path) -> None:
     (tmp_path / "night.tar").write_text("mine")
-    assert place.run("backup", str(tmp_path / "night.tar")).exit_code == 2
+    result = place.run("backup", str(tmp_path / "night.tar"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error invalid_request: ")
     assert (tmp_path / "night.tar").read_text() == "mine"
 
 
@@ -137,3 +139,12 @@ def test_a_connection_that_breaks_leaves_no_file(folder_place: FolderPlace, tmp_
     assert result.exit_code == 1
     assert result.stderr.startswith("error ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "whole.tar"]
+
+
+@pytest.mark.parametrize("content", [b'{"recipient": "ada"}\n', b'{"recipient": "ada"}\n' * 1_000])
+def test_what_is_no_backup_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "orders.jsonl").write_bytes(content)
+    result = run("restore", str(tmp_path / "orders.jsonl"), "--data", str(tmp_path / "new"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error invalid_request: This is not a backup of Restante.")
+    assert not (tmp_path / "new").exists()

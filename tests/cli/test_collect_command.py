@@ -23,7 +23,7 @@ from restante.model.message import Message, State
 from restante.ports.content import Content, OriginPort
 from restante.server.serving import start
 from tests.cli.conftest import QUIET
-from tests.cli.places import HubPlace, Place
+from tests.cli.places import FolderPlace, HubPlace, Place
 
 
 def post(place: Place, *texts: str, recipient: str = "ada", **fields: Any) -> None:
@@ -63,6 +63,42 @@ def test_json_with_line_ends_in_it_is_still_one_line(place: Place) -> None:
         hub.producer.send(Message(recipient="ada", data=b'{\n"a":\r\n1}', media_type="application/json"))
     (line,) = place.run("collect", "ada", "--json").stdout.splitlines()
     assert json.loads(line)["data"] == {"a": 1}
+
+
+def test_text_is_the_data_alone_with_a_line_end(place: Place) -> None:
+    with place.opened() as hub:
+        texts = [Message(recipient="ada", data=data, media_type="text/plain") for data in (b"one", "zwölf".encode())]
+        hub.producer.send([*texts, Message(recipient="ada", data={"a": [1, 2]})])
+    result = place.run("collect", "ada", "--text")
+    assert result.exit_code == 0
+    assert result.stdout_bytes == 'one\nzwölf\n{"a":[1,2]}\n'.encode()
+    assert states(place) == [State.COLLECTED] * 3
+    assert (place.run("collect", "ada", "--text").exit_code, place.run("collect", "ada", "--text").stdout) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--format", "parquet"],
+        ["--no-confirm", "--follow"],
+        ["--text", "--json"],
+        ["--text", "--to", "mail"],
+        ["--format", "csv", "--to", "mail"],
+    ],
+)
+def test_a_collect_that_makes_no_sense_exits_with_2_and_confirms_nothing(
+    folder_place: FolderPlace, arguments: list[str]
+) -> None:
+    post(folder_place, "one")
+    assert folder_place.run("collect", "ada", *arguments).exit_code == 2
+    assert states(folder_place) == [State.WAITING]
+
+
+def test_files_are_for_their_owner_alone(folder_place: FolderPlace, tmp_path: Path) -> None:
+    post(folder_place, "one")
+    assert folder_place.run("collect", "ada", "--to", str(tmp_path / "mail")).exit_code == 0
+    (file,) = (tmp_path / "mail").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_there_exits_with_3_and_says_how_to_find_out_why(place: Place) -> None:
@@ -210,6 +246,7 @@ def test_claim_check_content_is_printed(claims: HubPlace) -> None:
     (line,) = claims.run("collect", "ada", "--json", "--no-confirm").stdout.splitlines()
     told = json.loads(line)
     assert (told["content_base64"], told["media_type"]) == ("YSxiCjEsMgo=", "text/csv; charset=utf-8")
+    assert claims.run("collect", "ada", "--text", "--no-confirm").stdout == "a,b\n1,2\n\n"
     assert "a,b" in claims.run("collect", "ada").stdout
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -51,6 +52,69 @@ def test_help_teaches_by_example_and_tells_the_exit_codes(runner: CliRunner, com
     assert "restante" in usage
     assert " ".join(("restante", *command)) in " ".join(rest.split())
     assert "Exit codes: 0 all is well" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
+def test_examples_stay_whole_and_no_type_of_python_is_shown(
+    runner: CliRunner, command: tuple[str, ...], columns: str
+) -> None:
+    shown = runner.invoke(app, [*command, "--help"], env={"COLUMNS": columns, "TERMINAL_WIDTH": None}).output
+    lines = [line.strip() for line in shown.splitlines()]
+    examples = examples_of(command)
+    assert examples
+    for example in examples:
+        assert example in lines
+    assert not re.search(r"<(bool|str|int|float|path|list|datetime)", shown)
+
+
+def examples_of(command: tuple[str, ...]) -> list[str]:
+    """The lines below each mark in the text of a command."""
+    group: typer.Typer = app
+    callback: object = app.registered_callback and app.registered_callback.callback
+    for name in command:
+        for below in group.registered_groups:
+            if below.name == name and below.typer_instance is not None:
+                group = below.typer_instance
+                callback = group.registered_callback and group.registered_callback.callback
+        for one in group.registered_commands:
+            if one.name == name:
+                callback = one.callback
+    paragraphs = inspect.cleandoc(str(callback.__doc__)).split("\n\n")
+    marked = [text.split("\n")[1:] for text in paragraphs if text.startswith("\b")]
+    return [line for lines in marked for line in lines]
+
+
+@pytest.mark.parametrize("command", list(commands_of(app, ()))[1:], ids=" ".join)
+def test_the_reference_has_every_command_and_option(runner: CliRunner, command: tuple[str, ...]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    heading = f"## `restante {command[0]}`\n"
+    shared = page.partition("## What they share\n")[2].partition("\n## ")[0]
+    section = page.partition(heading)[2].partition("\n## ")[0]
+    assert f"`restante {' '.join(command)}" in section + heading
+    shown = runner.invoke(app, [*command, "--help"], env={"COLUMNS": "120"}).output
+    options = set(re.findall(r"^│ (?:\* )? *(--[a-z-]+)", shown, re.MULTILINE))
+    assert "--help" in options
+    for option in options - {"--help"}:
+        assert f"`{option}" in section + shared, option
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("collect ada --to mail --format csv", "it must be one of 'jsonl', 'arrow', 'parquet', not 'csv'."),
+        ("recipients purge ada --before soon", "it must be a time such as 2030-01-31T12:00:00, not 'soon'."),
+        ("collect ada --max-messages 0", "it must be at least 1, not '0'."),
+        ("serve --port 70000", "it must be at most 65,535, not '70000'."),
+        ("collect ada --max-messages x", "it must be a whole number, not 'x'."),
+        ("collect ada --wait long", "it must be a number, not 'long'."),
+        ("tokens create --role king", "it must be one of 'publisher', 'recipient', 'reader', 'operator', not 'king'."),
+    ],
+)
+def test_a_value_that_is_not_understood_is_explained_in_our_words(runner: CliRunner, arguments: str, told: str) -> None:
+    result = runner.invoke(app, arguments.split(), env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert told in result.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from restante.cli.history import StateName
 from restante.model.message import Message, State
 from tests.cli.places import Place, run
 
@@ -119,6 +121,73 @@ def test_one_message_is_withdrawn(filled: Place) -> None:
     assert unknown.stderr.startswith("error message_unknown: ")
 
 
+def test_one_message_is_set_aside_and_released(filled: Place) -> None:
+    with filled.opened() as hub:
+        (message,) = hub.recipient("cara").history().messages
+    assert filled.answer("recipients set-aside", "cara", str(message.id))["messages"] == 1
+    assert states(filled, "cara") == [State.SET_ASIDE]
+    assert filled.run("recipients release", "cara", str(message.id)).stdout == "1 message of cara released.\n"
+    assert states(filled, "cara") == [State.WAITING]
+
+
+def test_the_question_counts_one_message_as_one(filled: Place) -> None:
+    for command in ("purge", "erase"):
+        assert "1 message of cara" in filled.run(f"recipients {command}", "cara", stdin=b"n\n").stderr
+
+
+def test_a_purge_up_to_a_time_heeds_its_zone(filled: Place) -> None:
+    soon = (datetime.now(UTC) + timedelta(minutes=30)).strftime("%Y-%m-%dT%H:%M:%S")
+    for zone, messages in (("Z", 5), ("+01:00", 0), ("-01:00", 5)):
+        found = filled.answer("recipients purge", "bob", "--before", f"{soon}{zone}", "--dry-run")
+        assert found["messages"] == messages
+
+
+def test_history_says_what_collect_says(filled: Place) -> None:
+    shown = filled.run("history", "ada", "--json")
+    assert shown.exit_code == 0
+    collected = filled.run("collect", "ada", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in shown.stdout.splitlines()] == [json.loads(line) for line in collected]
+    after = [json.loads(line) for line in filled.run("history", "ada", "--json").stdout.splitlines()]
+    assert {one["state"] for one in after} == {"collected"}
+
+
+def test_history_is_chosen_by_state_number_and_count(filled: Place) -> None:
+    with filled.opened() as hub:
+        messages = hub.recipient("ada").history().messages
+        hub.recipient("ada").withdraw(str(messages[1].id))
+    for arguments, expected in (
+        (["--state", "withdrawn"], [messages[1]]),
+        (["--after", str(messages[1].sequence_number)], messages[2:]),
+        (["--limit", "2"], messages[:2]),
+    ):
+        lines = filled.run("history", "ada", "--json", *arguments).stdout.splitlines()
+        assert [json.loads(line)["id"] for line in lines] == [message.id for message in expected]
+    told = filled.run("history", "ada", "--limit", "2").stdout
+    assert f"--after {messages[1].sequence_number}" in told
+    assert "withdrawn" in told
+
+
+def test_history_goes_on_over_its_pages(place: Place) -> None:
+    with place.opened() as hub:
+        hub.producer.send([Message(recipient="ada", data=b"x") for _ in range(2_100)])
+    lines = place.run("history", "ada", "--json", "--limit", "2050").stdout.splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == 2_050
+
+
+def test_history_of_one_message_and_of_none(filled: Place) -> None:
+    with filled.opened() as hub:
+        (message,) = hub.recipient("cara").history().messages
+    (line,) = filled.run("history", "cara", str(message.id), "--json").stdout.splitlines()
+    assert json.loads(line)["id"] == message.id
+    assert filled.run("history", "cara", "00000000-0000-0000-0000-000000000000").exit_code == 1
+    assert filled.run("history", "cara", str(message.id), "--state", "waiting").exit_code == 2
+    assert filled.run("history", "nobody").exit_code == 3
+
+
+def test_history_knows_every_state() -> None:
+    assert [state.value for state in StateName] == [state.value for state in State]
+
+
 def test_a_bench_measures_and_leaves_nothing_behind(filled: Place) -> None:
     answer = filled.answer("bench", "--messages", "6000", "--small", "20")
     measured = {one["what"]: one for one in answer["measured"]}
@@ -142,7 +211,7 @@ def test_a_bench_shows_a_table(place: Place) -> None:
     assert "p99" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["explain ada", "collect ada", "recipients", "partitions", "bench"])
+@pytest.mark.parametrize("command", ["explain ada", "history ada", "collect ada", "recipients", "partitions", "bench"])
 def test_a_mistyped_folder_is_an_error_and_is_not_made(tmp_path: Path, command: str) -> None:
     result = run(*command.split(), "--data", str(tmp_path / "typo"))
     assert result.exit_code == 1

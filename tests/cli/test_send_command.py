@@ -125,7 +125,7 @@ def test_text_over_several_lines_keeps_its_line_numbers(tmp_path: Path) -> None:
 WRONG = {
     "a field that is unknown": (b'{"recipient": "ada", "wight": 1}', "invalid_message", "the field wight is unknown"),
     "a field that is read only": (b'{"recipient": "ada", "state": "waiting"}', "invalid_message", "read only"),
-    "half a line": (b'{"recipient": "ada"', "invalid_request", "not one JSON object"),
+    "half a line": (b'{"recipient": "ada"', "invalid_request", "it is not JSON: it ends too early"),
     "two on one line": (b'{"recipient": "ada"}, {"recipient": "bob"}', "invalid_request", "a line is one message"),
     "no object": (b"[1]", "invalid_message", "must be a JSON object"),
     "a bad id": (b'{"recipient": "ada", "id": "7", "data": 1}', "invalid_message", "id"),
@@ -172,9 +172,11 @@ def test_a_wrong_row_of_columns_is_named(place: Place, tmp_path: Path) -> None:
         ("a.csv", b"", "begins with a line that names its columns"),
         ("a.csv", b"recipient,colour\n", "the column colour is unknown"),
         ("a.csv", b"data\n", "the column recipient is missing"),
-        ("a.csv", b"recipient,data\nada\n", "it has 1 cells, and the heading names 2"),
+        ("a.csv", b"recipient,data\nada\n", "it has 1 cell, and the heading names 2"),
         ("a.csv", b'recipient,data\nada,"x\n', "it is not CSV"),
-        ("a.csv", b"recipient,data\nada,\xff\n", "not UTF-8"),
+        ("a.csv", b"recipient,data\nada,\xff\n", "line 2: it is not UTF-8"),
+        ("a.csv", b"recipient,data\nada,x\nada,\xc3\xa9\nada,\xe9\n", "line 4: it is not UTF-8"),
+        ("a.csv", b"recipient,data,state\nada,x,waiting\n", "the column state is read only"),
         ("a.jsonl", b" " * (FILE_LINE_BYTES_MAX + 1), "it is longer than"),
     ],
 )
@@ -290,10 +292,81 @@ def test_a_file_without_a_telling_suffix_needs_its_format(tmp_path: Path) -> Non
     assert run("send", str(path), "--dry-run", "--format", "jsonl").exit_code == 0
 
 
-def test_a_value_that_is_no_json_is_a_clear_error(place: Place) -> None:
-    result = place.run("send", "--recipient", "ada", "--value", "{")
-    assert result.exit_code == 1
+def test_a_value_that_is_no_json_is_not_understood() -> None:
+    result = run("send", "--recipient", "ada", "--value", "{")
+    assert result.exit_code == 2
     assert "--value: it is not JSON" in result.stderr
+
+
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+def test_what_is_wrong_with_one_message_needs_no_place(place: Place, dry_run: list[str]) -> None:
+    result = place.run("send", "--recipient", " ", "--text", "hello", *dry_run)
+    assert result.exit_code == 1
+    told = "error invalid_message: recipient must have 1 to 256 characters, and not be blank."
+    assert result.stderr == f"{told}{' Nothing was sent.' if dry_run else ''}\n"
+
+
+def test_a_dry_run_tells_every_bad_line_of_every_file(tmp_path: Path) -> None:
+    bad = {"recipient": "ada", "data": 1, "weight": 0}
+    lines = [json.dumps(one) for one in (*numbered(1), bad, *numbered(1), bad)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{", '{"wight": 1}']) + "\n")
+    (tmp_path / "b.csv").write_text("recipient,data,weight\nada,x,many\nada,x,1\nada\nada,x,0\n")
+    (tmp_path / "c.parquet").write_bytes(b"not Parquet")
+    pq.write_table(pa.table({"recipient": [" ", "ada", ""], "data": [b"1"] * 3}), tmp_path / "d.parquet")
+    files = [str(tmp_path / name) for name in ("a.jsonl", "b.csv", "c.parquet", "d.parquet")]
+    result = run("send", *files, "--dry-run")
+    assert result.exit_code == 1
+    heading, *told = result.stderr.splitlines()
+    assert heading == "error invalid_request: 10 problems; nothing was sent."
+    places = [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in told]
+    assert sorted(places) == [
+        "a.jsonl, line 2",
+        "a.jsonl, line 4",
+        "a.jsonl, line 5",
+        "a.jsonl, line 6",
+        "b.csv, line 2",
+        "b.csv, line 4",
+        "b.csv, line 5",
+        "c.parquet, it cannot be read as Parquet",
+        "d.parquet, row 1",
+        "d.parquet, row 3",
+    ]
+
+
+def test_a_dry_run_shows_the_first_twenty_and_counts_all(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{\n" * 33)
+    heading, *told = run("send", str(tmp_path / "a.jsonl"), "--dry-run").stderr.splitlines()
+    assert heading == "error invalid_request: 33 problems; nothing was sent. The first 20:"
+    assert [line.split(": ")[0].rpartition(" ")[2] for line in told] == [str(number) for number in range(1, 21)]
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "arrow", "parquet"])
+def test_what_collect_wrote_is_forwarded_under_its_ids(place: Place, tmp_path: Path, file_format: str) -> None:
+    sent: list[Fields] = [
+        {"recipient": "ada", "data": {"n": 1}, "properties": {"p": "q"}},
+        {"recipient": "ada", "data_base64": "AAE="},
+    ]
+    assert place.run("send", str(json_lines(tmp_path / "a.jsonl", sent)), "--kind", "k").exit_code == 0
+    before = waiting(place, "ada")
+    assert place.run("collect", "ada", "--to", str(tmp_path / "mail"), "--format", file_format).exit_code == 0
+    (file,) = map(str, (tmp_path / "mail").iterdir())
+    other = FolderPlace(tmp_path / "other")
+    refused = other.run("send", file)
+    assert refused.exit_code == 1
+    assert "read only" in refused.stderr
+    assert "--forward" in refused.stderr
+    assert other.answer("send", file, "--forward")["accepted"] == 2
+    after = waiting(other, "ada")
+    assert [(one.id, one.data, one.kind, one.properties, one.media_type) for one in after] == [
+        (one.id, one.data, one.kind, one.properties, one.media_type) for one in before
+    ]
+    assert place.answer("send", file, "--forward")["duplicates"] == 2
+
+
+def test_columns_that_a_hub_gave_are_left_out_of_csv_too(folder_place: FolderPlace, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sequence_number,recipient,data,state\n7,ada,hello,waiting\n")
+    assert folder_place.answer("send", str(tmp_path / "a.csv"), "--forward")["accepted"] == 1
+    assert [message.data for message in waiting(folder_place, "ada")] == [b"hello"]
 
 
 def test_a_hub_that_is_gone_says_how_far_it_came(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from restante.cli import app as whole_app
 from restante.cli.settings import app
 from restante.settings import ServerSettings
 
@@ -72,11 +73,29 @@ def test_show_of_wrong_settings_tells_all_problems_and_fails(folder: Path) -> No
     assert [line.split(": ")[0] for line in result.stderr.splitlines()] == ["restante.toml:2", "restante.toml:3"]
 
 
-def test_check_passes_a_right_file_whatever_the_environment_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESTANTE_SERVER__PORT", "nonsense")
+def test_check_passes_a_right_file_in_a_right_environment(folder: Path) -> None:
     (folder / "restante.toml").write_text("filing = true\n")
     result = run("check", "restante.toml")
-    assert (result.exit_code, result.stdout) == (0, "restante.toml: all right\n")
+    assert (result.exit_code, result.stdout) == (0, "restante.toml and the environment: all right\n")
+
+
+def test_check_looks_at_the_environment_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESTANTE_SERVER__PORT", "nonsense")
+    (folder / "restante.toml").write_text("filing = 7\n")
+    problems = json.loads(run("check", "restante.toml", "--json").stdout)["problems"]
+    assert [(one["place"], one["key"]) for one in problems] == [
+        ("restante.toml:1", "filing"),
+        ("environment RESTANTE_SERVER__PORT", "server.port"),
+    ]
+    alone = run("check")
+    assert alone.exit_code == 1
+    assert alone.stdout.splitlines()[1:] == ["the environment: 1 problem"]
+
+
+def test_check_takes_the_file_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "restante.toml").write_text(BAD)
+    monkeypatch.setenv("RESTANTE_SETTINGS", "restante.toml")
+    assert run("check").stdout.splitlines()[-1] == "restante.toml and the environment: 2 problems"
 
 
 def test_check_names_every_problem_with_its_line(folder: Path) -> None:
@@ -86,16 +105,46 @@ def test_check_names_every_problem_with_its_line(folder: Path) -> None:
     assert result.exit_code == 1
     assert lines[0] == "restante.toml:2: server.port: must be a whole number from 0 to 65,535, not 99999"
     assert lines[1].startswith("restante.toml:3: server.colour: is not known; ")
-    assert lines[2:] == ["restante.toml: 2 problems"]
+    assert lines[2:] == ["restante.toml and the environment: 2 problems"]
 
 
 def test_check_speaks_json(folder: Path) -> None:
-    (folder / "restante.toml").write_text(BAD)
+    (folder / "restante.toml").write_text(BAD + '[origins."a: b"]\ngroup = 1\n')
     result = run("check", "restante.toml", "--json")
     assert result.exit_code == 1
     answer = json.loads(result.stdout)
     assert answer["file"] == "restante.toml"
-    assert len(answer["problems"]) == 2
+    assert answer["problems"][0] == {
+        "place": "restante.toml:2",
+        "key": "server.port",
+        "problem": "must be a whole number from 0 to 65,535, not 99999",
+    }
+    assert [one["key"] for one in answer["problems"]] == ["server.port", "server.colour", 'origins."a: b".group']
+
+
+@pytest.mark.parametrize(("text", "place"), [("filing = \n", "restante.toml:1"), (None, "restante.toml")])
+def test_a_problem_of_the_whole_file_has_no_key(folder: Path, text: str | None, place: str) -> None:
+    if text is not None:
+        (folder / "restante.toml").write_text(text)
+    (problem,) = json.loads(run("check", "restante.toml", "--json").stdout)["problems"]
+    assert (problem["place"], problem["key"]) == (place, None)
+    assert problem["problem"]
+
+
+def test_a_hub_that_does_not_start_tells_each_problem_on_its_line(folder: Path) -> None:
+    (folder / "restante.toml").write_text(BAD)
+    result = CliRunner().invoke(whole_app, ["serve", "--settings", "restante.toml"])
+    assert result.exit_code == 1
+    heading, *problems = result.stderr.splitlines()
+    assert heading == "error invalid_settings: The settings have 2 problems:"
+    assert [problem.split(": ")[0] for problem in problems] == ["restante.toml:2", "restante.toml:3"]
+
+
+def test_one_problem_stays_one_line(folder: Path) -> None:
+    (folder / "restante.toml").write_text("filing = 7\n")
+    result = CliRunner().invoke(whole_app, ["serve", "--settings", "restante.toml"])
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("restante.toml:1: filing: must be true or false, not 7")
 
 
 def test_check_of_a_file_that_is_not_there_fails() -> None:

@@ -22,6 +22,7 @@ SHAPE = re.compile(r"rst_[a-z0-9]{8}_[A-Za-z0-9_-]{43}")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "data" / "blobs").mkdir(parents=True)
     return tmp_path
 
 
@@ -47,7 +48,7 @@ def test_the_token_alone_is_on_standard_output_with_a_warning_beside_it() -> Non
 
 
 def test_a_token_is_for_what_was_asked() -> None:
-    arguments = "--role publisher --role recipient --origin a --origin b --recipient x --data mail --note night"
+    arguments = "--role publisher --role recipient --origin a --origin b --recipient x --data mail --new --note night"
     secret = made(*arguments.split())
     roles = frozenset({Role.PUBLISHER, Role.RECIPIENT})
     assert grant_of(secret, "mail") == Grant(str(id_of(secret)), roles, frozenset("ab"), frozenset("x"))
@@ -60,8 +61,8 @@ def test_a_publisher_of_all_origins_is_said_to_be_one() -> None:
 
 def test_a_recipient_s_token_names_recipients_or_says_all() -> None:
     result = run("create", "--role", "recipient")
-    assert isinstance(result.exception, errors.InvalidRequest)
-    assert "--all-recipients" in result.exception.message
+    assert result.exit_code == 2
+    assert "--all-recipients" in result.stderr
     grant = grant_of(made("--role", "recipient", "--all-recipients"))
     assert grant is not None
     assert grant.may_collect("anybody")
@@ -73,6 +74,7 @@ def test_a_recipient_s_token_names_recipients_or_says_all() -> None:
         "--role recipient --recipient x --all-recipients",
         "--role reader --all-recipients",
         "--role reader --origin a",
+        "--role reader --recipient a",
         "--role reader --expires 30",
         "--role reader --expires 0d",
         "--role reader --expires -1d",
@@ -80,9 +82,9 @@ def test_a_recipient_s_token_names_recipients_or_says_all() -> None:
         "--role reader --expires never",
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: str) -> None:
+def test_what_makes_no_sense_is_refused_as_not_understood(arguments: str) -> None:
     result = run("create", *arguments.split())
-    assert isinstance(result.exception, errors.InvalidRequest)
+    assert result.exit_code == 2
     assert not Path("data/tokens.json").exists()
 
 
@@ -131,8 +133,7 @@ def test_the_list_shows_all_but_the_secret() -> None:
     assert all("sha256" not in token for token in listed)
 
 
-def test_an_empty_list_is_said_to_be_one(folder: Path) -> None:
-    (folder / "data").mkdir()
+def test_an_empty_list_is_said_to_be_one() -> None:
     assert run("list").stdout == "There are no tokens in data.\n"
     assert json.loads(run("list", "--json").stdout) == {"tokens": []}
 
@@ -141,6 +142,24 @@ def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(folder: Path) ->
     for arguments in (["list"], ["revoke", "abcdefgh"]):
         assert isinstance(run(*arguments, "--data", "nosuch").exception, errors.InvalidRequest)
     assert not (folder / "nosuch").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_token_for_a_folder_that_no_hub_uses_is_refused(folder: Path, there: bool) -> None:
+    if there:
+        (folder / "nowhere").mkdir()
+    result = run("create", "--role", "reader", "--data", "nowhere")
+    assert isinstance(result.exception, errors.InvalidRequest)
+    assert "--new" in result.exception.message
+    assert not (folder / "nowhere" / "tokens.json").exists()
+    assert (folder / "nowhere").exists() is there
+
+
+def test_a_token_may_come_before_its_hub_and_others_after_it() -> None:
+    first = made("--role", "operator", "--data", "mail", "--new")
+    second = made("--role", "reader", "--data", "mail")
+    assert grant_of(first, "mail") is not None
+    assert grant_of(second, "mail") is not None
 
 
 def test_a_dry_run_revokes_nothing_and_says_what_would_be_revoked() -> None:

@@ -22,6 +22,7 @@ from restante.cli import app, sample_night
 from restante.cli import tour as tour_command
 from restante.cli.sample_night import Advance, Post, play
 from restante.cli.showing import counted, duration, size
+from restante.cli.tour_summary import called
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
 
@@ -173,3 +174,17 @@ def test_numbers_are_shown_for_people() -> None:
     assert counted(12_000, "message") == "12,000 messages"
     assert [size(count) for count in (7, 7_300, 27_400_000, 5e15)] == ["7 B", "7.3 kB", "27.4 MB", "5,000.0 TB"]
     assert [duration(seconds) for seconds in (0.0123, 3.456)] == ["12 ms", "3.46 s"]
+
+
+def test_commands_to_copy_are_called_as_the_tour_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("installed", "my checkout"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "restante").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "installed"))
+    assert called(Path("restante")) == "restante"
+    assert called(tmp_path / "installed" / "restante") == "restante"
+    assert called(tmp_path / "my checkout" / "restante") == "'my checkout/restante'"
+    assert called(Path(".venv/bin/restante")) == ".venv/bin/restante"
+    monkeypatch.setattr(sys, "executable", "/opt/python")
+    assert called(Path("/elsewhere/restante/__main__.py")) == "/opt/python -m restante"

@@ -218,9 +218,10 @@ class ReferenceRecipient:
         *,
         after: int | None = None,
         before: int | None = None,
-        state: State | None = None,
+        state: State | str | None = None,
         limit: int | None = None,
     ) -> surface.HistoryPage:
+        state = None if state is None else State(state)
         with self._mailbox() as mailbox:
             shown = [self._shown(mailbox, letter) for letter in mailbox.letters]
         found = [

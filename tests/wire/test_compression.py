@@ -56,7 +56,9 @@ def test_the_limit_itself_is_allowed() -> None:
         decompress(b"x" * 1000, "identity", 999)
 
 
-@pytest.mark.parametrize("body", [b"", b"plain text", gzip.compress(b"x") + b"rest", gzip.compress(b"abc")[:-1]])
+@pytest.mark.parametrize(
+    "body", [b"", b"plain text", gzip.compress(b"x", mtime=0) + b"rest", gzip.compress(b"abc", mtime=0)[:-1]]
+)
 def test_what_is_not_packed_as_it_says_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="gzip"):
         decompress(body, "gzip", 1000)

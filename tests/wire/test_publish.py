@@ -142,7 +142,6 @@ class Colour(StrEnum):
         {"data": b'{ "a": 1 }', "media_type": "application/json"},
         {"data": "text", "media_type": "text/plain"},
     ],
-    ids=repr,
 )
 def test_unusual_values_arrive_as_in_process(fields: dict[str, Any]) -> None:
     sent = [Message(**{"recipient": "anna", **fields})]

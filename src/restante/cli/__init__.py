@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from restante.cli.exits import EPILOG, WRONG
+from restante.cli.help import Command, Group
+from restante.cli.wording import reword
 from restante.errors import RestanteError, Unavailable
 
 
-class _Group(TyperGroup):
+class _Group(Group):
     """Errors of the hub and of the system are one line with their code, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
@@ -22,6 +23,9 @@ class _Group(TyperGroup):
         except RestanteError as error:
             print_error(error)
             raise typer.Exit(WRONG) from error
+        except typer.BadParameter as error:
+            reword(error)
+            raise
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # Typer ends quietly when nobody reads any more.
@@ -46,11 +50,14 @@ def main() -> None:
 
 
 def print_error(error: RestanteError) -> None:
-    """One line on standard error, the code in red where there are colours."""
+    """One line on standard error, the code in red where there are colours; several problems are a line each."""
     from rich.console import Console
     from rich.text import Text
 
-    line = Text.assemble(("error", "bold red"), f" {error.code}: ", error.message.replace("\n", " "))
+    problems = error.details.get("problems")
+    several = isinstance(problems, list) and len(problems) > 1
+    message = error.message if several else error.message.replace("\n", " ")
+    line = Text.assemble(("error", "bold red"), f" {error.code}: ", message)
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
@@ -71,24 +78,36 @@ def _restante(
     """A durable mailbox hub: it holds each recipient's messages in order until they collect them.
 
     \b
-    restante tour --once             see it work: a sample night, in ten seconds
-    restante serve --data ./data     a hub on http://127.0.0.1:8470, to which the others speak:
+    restante tour --once            see it work: a sample night
+    restante serve --data ./data    a hub, to which the others speak:
     restante send --recipient alice --text hello
     restante collect alice
     restante explain alice
-    restante backup night.tar        while it runs
-    restante doctor ./data           when it does not: is all as it was stored?
+    restante backup night.tar       while it runs
+    restante doctor ./data          when it does not: is all as it was?
     """
 
 
-_COMMANDS = ("serve", "tour", "send", "collect", "explain", "partitions", "bench", "doctor", "backup", "restore")
+_COMMANDS = (
+    "serve",
+    "tour",
+    "send",
+    "collect",
+    "explain",
+    "history",
+    "partitions",
+    "bench",
+    "doctor",
+    "backup",
+    "restore",
+)
 _GROUPS = ("recipients", "tokens", "settings")
 
 
 def _add_commands() -> None:
     for name in _COMMANDS:
         command: Callable[..., Any] = getattr(import_module(f"restante.cli.{name}"), name)
-        app.command(name, epilog=EPILOG)(command)
+        app.command(name, epilog=EPILOG, cls=Command)(command)
     for name in _GROUPS:
         app.add_typer(import_module(f"restante.cli.{name}").app, name=name)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from restante.hub.archive import Manifest
@@ -27,13 +28,13 @@ def backup(
     verified while it is written. It gets its name when all of it is on the disk, and no file is overwritten.
 
     \b
-    restante backup night.tar                        of the hub on this machine
+    restante backup night.tar                  of the hub on this machine
     restante backup night.tar --hub https://hub.example.org
-    restante backup night.tar --data ./data          of a folder that no hub has open
-    restante restore night.tar --data ./new          and back
+    restante backup night.tar --data ./data    of a folder not in use
+    restante restore night.tar --data ./new    and back
     """
     if file.exists():
-        raise typer.BadParameter(f"{file} is there already. Name a new file.", param_hint="FILE")
+        raise InvalidRequest(f"{file} is there already, and nothing is overwritten. Name a new file.")
     started = time.monotonic()
     manifest = _backed_up(Door(hub, token, data), file)
     _print(file, manifest, time.monotonic() - started, as_json=as_json)

@@ -50,8 +50,9 @@ def collect(
         Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write a file for each bundle there.")
     ] = None,
     file_format: Annotated[
-        FileFormat, typer.Option("--format", help="Of the files. Claim-check content is written as it is.")
-    ] = FileFormat.JSONL,
+        FileFormat | None,
+        typer.Option("--format", help="Of the files: jsonl by default. Claim-check content is written as it is."),
+    ] = None,
     origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
     max_messages: Annotated[int | None, typer.Option(min=1, help="In a bundle.")] = None,
@@ -65,6 +66,9 @@ def collect(
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
     data: DataFolder = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Print only the data of the messages, each with a line end.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print messages as JSON lines; with --to, a line for each file.")
     ] = False,
@@ -76,12 +80,16 @@ def collect(
     written twice. The exit code is 3 if nothing was there.
 
     \b
-    restante collect alice                          print what waits, and confirm it
-    restante collect alice --no-confirm             only look
+    restante collect alice                        print it, and confirm it
+    restante collect alice --no-confirm           only look
+    restante collect alice --text | sort          the data alone
     restante collect alice --json > mail.jsonl
     restante collect alice --to ./mail --format parquet
-    restante collect alice --to ./mail --follow     as it comes, until Ctrl-C
+    restante collect alice --to ./mail --follow   until Ctrl-C
     """
+    _check_output(to, file_format, text=text, as_json=as_json)
+    if no_confirm and follow:
+        raise typer.BadParameter("It looks at one bundle; --follow waits for more.", param_hint="--no-confirm")
     wish = _Wish(
         origins=origin or [],
         groups=group or [],
@@ -92,15 +100,26 @@ def collect(
         confirm=not no_confirm,
     )
     with Door(hub, token, data).open() as opened:
-        deliver = _printer(as_json=as_json) if to is None else _filer(to, Format(file_format.value), as_json=as_json)
+        deliver = (
+            _printer(_bundle_writer(text=text, as_json=as_json)) if to is None else _filer(to, file_format, as_json)
+        )
         bundles, messages = _collected(opened.recipient(recipient), wish, deliver)
-    if not as_json:
+    if not as_json and not text:
         _print_summary(recipient, bundles, messages, confirm=wish.confirm)
     raise typer.Exit(0 if bundles else NOTHING_THERE)
 
 
 Deliver = Callable[["Bundle"], None]
 """Makes a bundle safe: printed, or on the disk."""
+Write = Callable[["Bundle"], Iterator[bytes]]
+"""A bundle as it is printed."""
+
+
+def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool, as_json: bool) -> None:
+    if file_format is not None and to is None:
+        raise typer.BadParameter("It is for files: name a folder with --to.", param_hint="--format")
+    if text and (as_json or to is not None):
+        raise typer.BadParameter("It prints the data alone: without --json and --to.", param_hint="--text")
 
 
 def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:
@@ -140,11 +159,11 @@ def _confirm(bundle: Bundle) -> None:
             raise
 
 
-def _filer(folder: Path, file_format: Format, *, as_json: bool) -> Deliver:
+def _filer(folder: Path, file_format: FileFormat | None, as_json: bool) -> Deliver:
     from restante.cli.collect_files import Shelf
     from restante.cli.showing import counted, write_output
 
-    shelf = Shelf(folder, file_format)
+    shelf = Shelf(folder, Format.JSONL if file_format is None else Format(file_format.value))
 
     def deliver(bundle: Bundle) -> None:
         found = shelf.find(bundle.bundle_id)
@@ -158,15 +177,32 @@ def _filer(folder: Path, file_format: Format, *, as_json: bool) -> Deliver:
     return deliver
 
 
-def _printer(*, as_json: bool) -> Deliver:
+def _bundle_writer(*, text: bool, as_json: bool) -> Write:
+    if text:
+        return _data_lines
+    return _lines if as_json else _shown
+
+
+def _printer(write: Write) -> Deliver:
     from restante.cli.showing import write_output
 
     def deliver(bundle: Bundle) -> None:
-        for content in _lines(bundle) if as_json else _shown(bundle):
+        for content in write(bundle):
             write_output(content)
         _flush_to_disk()
 
     return deliver
+
+
+def _data_lines(bundle: Bundle) -> Iterator[bytes]:
+    """The data as it came, some of it at a time."""
+    from restante.limits import ANSWER_ROWS_MAX
+
+    if bundle.content is not None:
+        yield bundle.content + b"\n"
+        return
+    for batch in bundle.table.select(["data"]).to_batches(ANSWER_ROWS_MAX):
+        yield b"".join((data or b"") + b"\n" for data in batch.column(0).to_pylist())
 
 
 def _lines(bundle: Bundle) -> Iterator[bytes]:
@@ -191,7 +227,7 @@ def _described(bundle: Bundle) -> dict[str, object]:
 
 def _shown(bundle: Bundle) -> Iterator[bytes]:
     """A bundle for people."""
-    from restante.cli.showing import counted, output
+    from restante.cli.showing import counted, output, preview
 
     console = output()
     title = f"{counted(bundle.message_count, 'message')} of {bundle.origin}/{bundle.kind}, bundle {bundle.bundle_id}"
@@ -200,33 +236,23 @@ def _shown(bundle: Bundle) -> Iterator[bytes]:
         if bundle.content is None:
             console.print(_table(bundle))
         else:
-            console.print(_preview(bundle.content, len(bundle.content)), soft_wrap=True)
+            console.print(preview(bundle.content, len(bundle.content)), soft_wrap=True)
     yield captured.get().encode(sys.stdout.encoding or "utf-8", "replace")
 
 
 def _table(bundle: Bundle) -> Table:
-    from restante.cli.showing import clock_time, table_of
+    from restante.cli.showing import clock_time, preview, table_of
 
     rows = [
         (
             str(message.sequence_number),
             clock_time(message.published_at) if message.published_at else "",
             str(message.id),
-            _preview(data, _PREVIEW_CHARACTERS),
+            preview(data or b"", _PREVIEW_CHARACTERS),
         )
         for message, data in zip(bundle.messages, bundle.table.column("data").to_pylist(), strict=True)
     ]
     return table_of(("number", "published", "id", "data"), rows, right=["number"], whole=["published", "id"])
-
-
-def _preview(data: bytes | None, characters: int) -> str:
-    """The beginning of some data, harmless for a terminal."""
-    try:
-        text = (data or b"").decode()
-    except UnicodeDecodeError:
-        return f"{len(data or b''):,} bytes"
-    shown = "".join(one if one.isprintable() else "\N{MIDDLE DOT}" for one in text[:characters])
-    return shown if len(text) <= characters else f"{shown}…"
 
 
 def _flush_to_disk() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 WRONG = 1
-"""Something is wrong; the last line on standard error says what."""
+"""Something is wrong; standard error says what."""
 NOTHING_THERE = 3
 """Nothing is wrong, and nothing was there."""
 
 EPILOG = (
-    "Exit codes: 0 all is well, 1 something is wrong (the last line says what), 2 the command was not understood, "
-    "3 nothing was there (collect, explain)."
+    "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "
+    "3 nothing was there (collect, explain, history)."
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import msgspec
 import pyarrow as pa
 
+from restante.errors import Fault, RestanteError
 from restante.model.message import Message
+from restante.model.validation import READ_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,25 @@ class Defaults:
     def given(self) -> dict[str, str]:
         fields = {"recipient": self.recipient, "origin": self.origin, "kind": self.kind, "media_type": self.media_type}
         return {name: value for name, value in fields.items() if value is not None}
+
+
+LEAVE_OUT = "a hub gave it. Leave it out, or let --forward do so"
+"""What to do about a column that is read only."""
+
+
+def _raised(error: RestanteError) -> None:
+    raise error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How files are read: what is filled in, what is left out, and what becomes of a message that is wrong."""
+
+    defaults: Defaults = Defaults()
+    forward: bool = False
+    """Leave out what another hub gave its messages."""
+    refuse: Callable[[RestanteError], None] = _raised
+    """Raises, or goes on without the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +65,12 @@ class Piece:
     def place(self, index: int) -> str:
         """Where a message of this piece stands, for people."""
         return f"row {self.first + index + 1}" if self.lines is None else f"line {self.lines[index]}"
+
+
+def told(fault: Fault) -> str:
+    """What is wrong with a message, and what this command can do about it."""
+    detail = fault.detail.rstrip(".")
+    return f"{detail}; --forward does so" if fault.field in READ_ONLY else detail
 
 
 @dataclass(frozen=True, slots=True)

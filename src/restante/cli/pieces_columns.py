@@ -11,10 +11,11 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from restante.cli.pieces import Defaults, Piece, Pieces
+from restante.cli.pieces import LEAVE_OUT, Defaults, Piece, Pieces, Reading
 from restante.errors import InvalidRequest
 from restante.limits import SEND_PIECE_BYTES
 from restante.model.arrow import Column
+from restante.model.validation import READ_ONLY
 
 _ROW_BYTES = 64
 """What a row weighs beside its data, roughly."""
@@ -24,14 +25,14 @@ _MAGIC = b"ARROW1"
 _ReadBytes = Callable[[pa.Table], int]
 
 
-def parquet_pieces(path: Path, defaults: Defaults) -> Pieces:
+def parquet_pieces(path: Path, reading: Reading) -> Pieces:
     with _readable("Parquet"), pq.ParquetFile(path) as file:
         bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
         batches = file.iter_batches(_ROWS_AT_ONCE)
-        yield from _pieces(batches, defaults, lambda table: round(table.num_rows * bytes_a_row))
+        yield from _pieces(batches, reading, lambda table: round(table.num_rows * bytes_a_row))
 
 
-def arrow_pieces(path: Path, defaults: Defaults) -> Pieces:
+def arrow_pieces(path: Path, reading: Reading) -> Pieces:
     """An IPC file or an IPC stream, whichever it is."""
     with _readable("Arrow"), pa.memory_map(str(path)) as source:
         if bytes(source.read(len(_MAGIC))) == _MAGIC:
@@ -40,12 +41,12 @@ def arrow_pieces(path: Path, defaults: Defaults) -> Pieces:
         else:
             source.seek(0)
             batches = pa.ipc.open_stream(source)
-        yield from _pieces(batches, defaults, lambda table: table.nbytes)
+        yield from _pieces(batches, reading, lambda table: table.nbytes)
 
 
-def arrow_stream_pieces(file: BinaryIO, defaults: Defaults) -> Pieces:
+def arrow_stream_pieces(file: BinaryIO, reading: Reading) -> Pieces:
     with _readable("Arrow"):
-        yield from _pieces(pa.ipc.open_stream(cast("io.IOBase", file)), defaults, lambda table: table.nbytes)
+        yield from _pieces(pa.ipc.open_stream(cast("io.IOBase", file)), reading, lambda table: table.nbytes)
 
 
 @contextmanager
@@ -56,13 +57,21 @@ def _readable(kind: str) -> Iterator[None]:
         raise InvalidRequest(f"it cannot be read as {kind}: {error}.") from error
 
 
-def _pieces(batches: Iterable[pa.RecordBatch], defaults: Defaults, read_bytes: _ReadBytes) -> Pieces:
+def _pieces(batches: Iterable[pa.RecordBatch], reading: Reading, read_bytes: _ReadBytes) -> Pieces:
     first = 0
     for batch in batches:
         for part in _halved(pa.Table.from_batches([batch])):
-            table = _with_defaults(part, defaults)
+            table = _with_defaults(_without_given(part, reading), reading.defaults)
             yield Piece(messages=table, first=first, lines=None, read_bytes=read_bytes(part))
             first += part.num_rows
+
+
+def _without_given(table: pa.Table, reading: Reading) -> pa.Table:
+    """Without the columns that a hub gave."""
+    given = [name for name in READ_ONLY if name in table.column_names]
+    if given and not reading.forward:
+        raise InvalidRequest(f"the column {given[0]} is read only: {LEAVE_OUT}.")
+    return table.drop_columns(given)
 
 
 def _halved(table: pa.Table) -> Iterator[pa.Table]:

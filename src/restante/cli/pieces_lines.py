@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import msgspec
 
-from restante.cli.pieces import Defaults, Piece, Pieces
+from restante.cli.pieces import Piece, Pieces, Reading, told
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.message import Message
+from restante.model.validation import READ_ONLY
 from restante.wire.incoming_json import decode_json
 
 _object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -27,7 +28,7 @@ class _Lines:
     read_bytes: int = 0
 
 
-def json_pieces(file: BinaryIO, defaults: Defaults) -> Pieces:
+def json_pieces(file: BinaryIO, reading: Reading) -> Pieces:
     """Empty lines are passed over. Each piece ends after the line with which it is large enough."""
     lines = _Lines(0)
     for number, text in enumerate(_read_lines(file), 1):
@@ -36,10 +37,10 @@ def json_pieces(file: BinaryIO, defaults: Defaults) -> Pieces:
             lines.texts.append(text.strip())
             lines.numbers.append(number)
         if lines.read_bytes >= SEND_PIECE_BYTES:
-            yield _piece(lines, defaults)
+            yield _piece(lines, reading)
             lines = _Lines(lines.first + len(lines.texts))
     if lines.read_bytes:
-        yield _piece(lines, defaults)
+        yield _piece(lines, reading)
 
 
 def _read_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -51,61 +52,74 @@ def _read_lines(file: BinaryIO) -> Iterator[bytes]:
         yield text
 
 
-def _piece(lines: _Lines, defaults: Defaults) -> Piece:
-    messages = _messages(_with_defaults(lines.texts, defaults), lines.numbers)
-    return Piece(messages=messages, first=lines.first, lines=lines.numbers, read_bytes=lines.read_bytes)
+def _piece(lines: _Lines, reading: Reading) -> Piece:
+    messages, numbers = _messages(_prepared(lines.texts, reading), lines.numbers, reading)
+    return Piece(messages=messages, first=lines.first, lines=numbers, read_bytes=lines.read_bytes)
 
 
-def _with_defaults(texts: list[bytes], defaults: Defaults) -> list[bytes]:
-    ours = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in defaults.given().items()}
-    return [_completed(text, ours) for text in texts] if ours else texts
+def _prepared(texts: list[bytes], reading: Reading) -> list[bytes]:
+    """With what is filled in, and without what is left out."""
+    ours = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in reading.defaults.given().items()}
+    without = READ_ONLY if reading.forward else ()
+    return [_completed(text, ours, without) for text in texts] if ours or without else texts
 
 
-def _completed(text: bytes, ours: dict[str, msgspec.Raw]) -> bytes:
+def _completed(text: bytes, ours: dict[str, msgspec.Raw], without: Sequence[str]) -> bytes:
     try:
-        return msgspec.json.encode(ours | _object_decoder.decode(text))
+        fields = ours | _object_decoder.decode(text)
+        return msgspec.json.encode({name: value for name, value in fields.items() if name not in without})
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return text  # What is wrong with it is found when it is read as a message.
 
 
-def _messages(texts: list[bytes], numbers: list[int]) -> list[Message]:
-    """All at once, by the rules of a body; only if that fails, line by line to find the one that is wrong."""
+def _messages(texts: list[bytes], numbers: list[int], reading: Reading) -> tuple[list[Message], list[int]]:
+    """All at once, by the rules of a body; only if that fails, line by line to find those that are wrong."""
     try:
         messages = decode_json(_body(texts))
         if len(messages) == len(texts):
-            return messages
-    except InvalidMessage as error:
-        if len(texts) > 1 and error.faults:
-            # A fault's index is that of its line as long as each line is one message.
-            first = error.faults[0].index
-            _one_by_one(texts[: first + 1], numbers[: first + 1])
-        else:
-            raise _bad_line(numbers[0], error) from error
+            return messages, numbers
     except InvalidRequest:
         pass
-    return _one_by_one(texts, numbers)
+    return _one_by_one(texts, numbers, reading)
 
 
-def _one_by_one(texts: list[bytes], numbers: list[int]) -> list[Message]:
-    messages = []
+def _one_by_one(texts: list[bytes], numbers: list[int], reading: Reading) -> tuple[list[Message], list[int]]:
+    messages, right = [], []
     for text, number in zip(texts, numbers, strict=True):
         try:
-            found = decode_json(_body([text]))
+            messages.append(_single(text, number))
+            right.append(number)
         except InvalidRequest as error:
-            raise _bad_line(number, error) from error
-        if len(found) != 1:
-            raise InvalidRequest(f"line {number}: a line is one message, not {len(found)}.")
-        messages += found
-    return messages
+            reading.refuse(error)
+    return messages, right
+
+
+def _single(text: bytes, number: int) -> Message:
+    try:
+        found = decode_json(_body([text]))
+    except InvalidMessage as error:
+        raise InvalidMessage(f"line {number}: {told(error.faults[0])}.", error.faults) from error
+    except InvalidRequest as error:
+        raise InvalidRequest(f"line {number}: {_reason(text)}.") from error
+    if len(found) != 1:
+        raise InvalidRequest(f"line {number}: a line is one message, not {len(found)}.")
+    return found[0]
+
+
+def _reason(text: bytes) -> str:
+    """What is wrong with a line that is not JSON, by the places in this line."""
+    try:
+        text.decode()
+        _object_decoder.decode(text)
+    except UnicodeDecodeError:
+        return "it is not UTF-8. Save the file as UTF-8"
+    except RecursionError:
+        return "it is nested too deeply"
+    except (msgspec.MsgspecError, ValueError) as error:
+        return f"it is not JSON: {'it ends too early' if 'truncated' in str(error) else error}"
+    return "it is not one JSON object with the fields of a message"
 
 
 def _body(texts: list[bytes]) -> bytes:
     # No text of JSON goes on over a line's end, so a message ends with its line, or is found to be none.
     return b'{"messages":[' + b",\n".join(texts) + b"]}"
-
-
-def _bad_line(number: int, error: Exception) -> InvalidRequest:
-    if isinstance(error, InvalidMessage) and error.faults:
-        return InvalidMessage(f"line {number}: {error.faults[0].detail}.", error.faults)
-    reason = error.message if isinstance(error, InvalidRequest) else str(error)
-    return InvalidRequest(f"line {number}: it is not one JSON object with the fields of a message: {reason}.")

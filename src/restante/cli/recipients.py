@@ -10,11 +10,12 @@ import typer
 
 from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.exits import EPILOG
+from restante.cli.help import Command, Group
 
 if TYPE_CHECKING:
     from restante.client.surface import Hub, RecipientSummary
 
-app = typer.Typer(name="recipients", epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(name="recipients", cls=Group, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
 class ListOrder(Enum):
@@ -23,6 +24,7 @@ class ListOrder(Enum):
 
 
 Name = Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)]
+MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many messages it would be.")]
 Sure = Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")]
 
@@ -40,9 +42,9 @@ def recipients(
     """List the recipients that have waiting messages; at most 5 seconds old.
 
     \b
-    restante recipients                              the 20 with most mail
-    restante recipients --order oldest --limit 100   the 100 that wait longest
-    restante recipients purge alice --dry-run        how many messages would go?
+    restante recipients                          the 20 with most mail
+    restante recipients --order oldest --limit 100
+    restante recipients purge alice --dry-run    how many would go?
     """
     if context.invoked_subcommand is not None:
         return
@@ -56,7 +58,7 @@ def recipients(
         _print(found)
 
 
-@app.command("purge", epilog=EPILOG)
+@app.command("purge", epilog=EPILOG, cls=Command)
 def purge(
     recipient: Name,
     *,
@@ -76,19 +78,22 @@ def purge(
 
     \b
     restante recipients purge alice --dry-run
-    restante recipients purge alice --kind invoice --before 2030-01-31T12:00:00
-    restante recipients purge alice --yes            without being asked
+    restante recipients purge alice --kind invoice
+    restante recipients purge alice --before 2030-01-31T12:00:00
+    restante recipients purge alice --yes       without being asked
     """
-    until = None if before is None else before.replace(tzinfo=UTC)
+    from restante.cli.showing import counted
+
+    until = None if before is None else (before if before.tzinfo else before.replace(tzinfo=UTC))
     with Door(hub, token, data).open() as opened:
         box = opened.recipient(recipient)
         count = box.purge(origin=origin, kind=kind, before=until, dry_run=True)
-        if not dry_run and _meant(f"Withdraw {count:,} messages of {recipient}?", yes=yes):
+        if not dry_run and _meant(f"Withdraw {counted(count, 'message')} of {recipient}?", yes=yes):
             count = box.purge(origin=origin, kind=kind, before=until)
     _print_count("withdrawn", recipient, count, dry_run=dry_run, as_json=as_json)
 
 
-@app.command("erase", epilog=EPILOG)
+@app.command("erase", epilog=EPILOG, cls=Command)
 def erase(
     recipient: Name,
     dry_run: DryRun = False,
@@ -101,21 +106,23 @@ def erase(
     """Erase all messages of a recipient for good: those that wait, and its history too.
 
     \b
-    restante recipients erase alice --dry-run        how many messages would go?
+    restante recipients erase alice --dry-run    how many would go?
     restante recipients erase alice
     """
+    from restante.cli.showing import counted
+
     with Door(hub, token, data).open() as opened:
         box = opened.recipient(recipient)
         count = box.erase(dry_run=True)
-        if not dry_run and _meant(f"Erase {count:,} messages of {recipient} for good?", yes=yes):
+        if not dry_run and _meant(f"Erase {counted(count, 'message')} of {recipient} for good?", yes=yes):
             count = box.erase()
     _print_count("erased", recipient, count, dry_run=dry_run, as_json=as_json)
 
 
-@app.command("withdraw", epilog=EPILOG)
+@app.command("withdraw", epilog=EPILOG, cls=Command)
 def withdraw(
     recipient: Name,
-    message: Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)],
+    message: MessageId,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look whether it still waits.")] = False,
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
@@ -134,6 +141,44 @@ def withdraw(
             opened.recipient(recipient).withdraw(message)
             count = 1
     _print_count("withdrawn", recipient, count, dry_run=dry_run, as_json=as_json)
+
+
+@app.command("set-aside", epilog=EPILOG, cls=Command)
+def set_aside(
+    recipient: Name,
+    message: MessageId,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep one message from being delivered, until it is released or withdrawn.
+
+    \b
+    restante recipients set-aside alice 0199a6f0-6d2c-7d5e-8a31-3f1c2f6f0c11
+    """
+    with Door(hub, token, data).open() as opened:
+        opened.recipient(recipient).set_aside(message)
+    _print_count("set aside", recipient, 1, dry_run=False, as_json=as_json)
+
+
+@app.command("release", epilog=EPILOG, cls=Command)
+def release(
+    recipient: Name,
+    message: MessageId,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a message that was set aside be delivered again: in its old place, or at the end if that is past.
+
+    \b
+    restante recipients release alice 0199a6f0-6d2c-7d5e-8a31-3f1c2f6f0c11
+    """
+    with Door(hub, token, data).open() as opened:
+        opened.recipient(recipient).release(message)
+    _print_count("released", recipient, 1, dry_run=False, as_json=as_json)
 
 
 def _still_waits(hub: Hub, recipient: str, message: str) -> int:

@@ -33,7 +33,7 @@ def restore(
     Every byte of the backup is verified before anything counts. If it is damaged, nothing is left behind.
 
     \b
-    restante restore night.tar --dry-run             is the backup whole?
+    restante restore night.tar --dry-run       is the backup whole?
     restante restore night.tar --data ./restored
     restante serve --data ./restored
     """

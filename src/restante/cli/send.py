@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +14,8 @@ from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUr
 from restante.cli.formats import Format
 
 if TYPE_CHECKING:
-    from restante.cli.pieces import Defaults, Piece, Pieces
-    from restante.client.surface import Hub
-    from restante.errors import RestanteError
+    from restante.cli.pieces import Defaults, Pieces, Reading
+    from restante.cli.sending import Findings, Sent, Source
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,
@@ -49,6 +46,9 @@ def send(
     media_type: Annotated[str | None, typer.Option(help="For messages that name none.")] = None,
     text: Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")] = None,
     value: Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")] = None,
+    forward: Annotated[
+        bool, typer.Option("--forward", help="Leave out what another hub gave the messages; keep their ids.")
+    ] = False,
     idempotent: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="Derive missing ids from KEY and the message's place: safe to send again."),
@@ -62,149 +62,33 @@ def send(
     """Send messages from JSON lines, CSV, Parquet and Arrow files; each has the fields of a message as its columns.
 
     A file is sent in pieces of about 1.5 MB; each is stored whole or not at all. If one is refused, the error names
-    the file and the line or row, and says how much was stored before.
+    the file and the line or row, and says how much was stored before. --dry-run tells all that is wrong.
 
     \b
     restante send --recipient alice --text hello
     restante send --recipient alice --kind order --value '{"number": 7}'
     restante send orders.jsonl invoices.parquet
-    restante send orders.csv --origin shop --dry-run           is it all right?
-    restante send night.jsonl --idempotent night-2030-01-31    again, and nothing is stored twice
+    restante send orders.csv --origin shop --dry-run    is it all right?
+    restante send night.jsonl --idempotent night-7      safe to repeat
+    restante send mail/*.jsonl --forward                what collect wrote
     zcat orders.jsonl.gz | restante send -
     """
-    from restante.cli.pieces import Defaults
+    from restante.cli.pieces import Defaults, Reading
+    from restante.cli.sending import Findings, Sending
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
-    sources = _sources(files or [], file_format, defaults, text=text, value=value)
-    door = Door(hub, token, data)
-    with nullcontext() if dry_run else door.open(create=True) as opened:
-        sending = _Sending(opened, idempotent)
-        sending.all(sources)
-    _print(sending.sent, len(sources), dry_run=dry_run, as_json=as_json)
-
-
-class _Source(NamedTuple):
-    """Something that messages come from; `size` is that of a file."""
-
-    name: str
-    size: int | None
-    pieces: Callable[[], Pieces]
-
-
-@dataclass(slots=True)
-class _Sent:
-    messages: int = 0
-    accepted: int = 0
-    duplicates: int = 0
-    seconds: float = 0.0
-
-
-class _Sending:
-    """Sends piece after piece, and knows how far it has come. Without a hub it only checks."""
-
-    def __init__(self, hub: Hub | None, key: str | None) -> None:
-        self._hub = hub
-        self._key = key
-        self.sent = _Sent()
-
-    def all(self, sources: list[_Source]) -> None:
-        from restante.cli.showing import progress_bar, rate
-
-        sizes = [source.size for source in sources]
-        total = None if None in sizes else sum(size or 0 for size in sizes)
-        started = time.monotonic()
-        with progress_bar() as bar:
-            task = bar.add_task("sending" if self._hub else "checking", total=total, note="")
-            for number, source in enumerate(sources):
-                for piece in self._pieces(source, number):
-                    self._send(source, piece)
-                    self.sent.seconds = time.monotonic() - started
-                    note = f"{self.sent.messages:,} messages, {rate(self.sent.messages, self.sent.seconds)}"
-                    bar.update(task, advance=piece.read_bytes, note=note)
-
-    def _pieces(self, source: _Source, number: int) -> Iterator[Piece]:
-        from restante.cli.pieces import Ids
-        from restante.errors import InvalidRequest, RestanteError
-
-        try:
-            for piece in source.pieces():
-                yield piece if self._key is None else Ids(self._key, number).given_to(piece)
-        except RestanteError as error:
-            error.message = f"{source.name}, {error.message} {self._stored(error)}"
-            raise
-        except OSError as error:
-            unreadable = InvalidRequest(f"{source.name} cannot be read: {error.strerror}.")
-            unreadable.message += f" {self._stored(unreadable)}"
-            raise unreadable from error
-
-    def _send(self, source: _Source, piece: Piece) -> None:
-        from restante.errors import RestanteError
-
-        try:
-            if self._hub is None:
-                _check(piece)
-            elif len(piece):
-                receipt = self._hub.producer.send(piece.messages)
-                self.sent.accepted += receipt.accepted
-                self.sent.duplicates += receipt.duplicates
-        except RestanteError as error:
-            error.message = f"{_located(error, source, piece)} {self._stored(error)}"
-            raise
-        self.sent.messages += len(piece)
-
-    def _stored(self, error: RestanteError) -> str:
-        """What became of the rest: a hub that could not be asked may have stored what it did not acknowledge."""
-        from restante.cli.showing import counted
-        from restante.errors import Unavailable
-
-        before = counted(self.sent.messages, "message")
-        if self._hub is None:
-            return "Nothing was sent."
-        if isinstance(error, Unavailable):
-            return f"Acknowledged before: {before}."
-        return f"Stored before: {before}; nothing of this piece and on."
-
-
-def _located(error: RestanteError, source: _Source, piece: Piece) -> str:
-    """What is wrong, with the place of the first message concerned."""
-    from restante.errors import FaultyMessages, InvalidRequest
-
-    if isinstance(error, FaultyMessages) and error.faults:
-        first = error.faults[0]
-        others = len({fault.index for fault in error.faults}) - 1
-        more = f" {others:,} more of its piece are wrong too." if others else ""
-        return f"{source.name}, {piece.place(first.index)}: {first.detail.rstrip('.')}.{more}"
-    message = f"{error.message.rstrip('.')}."
-    return f"{source.name}, {piece.place(0)} and on: {message}" if isinstance(error, InvalidRequest) else message
-
-
-def _check(piece: Piece) -> None:
-    """All rules that can be held against messages without a hub."""
-    import pyarrow as pa
-
-    from restante.model import intake
-    from restante.model.refusals import refusal
-
-    messages = piece.messages
-    if isinstance(messages, pa.Table):
-        faults = intake.from_arrow(messages, claim_check_origins=None)[1]
-    else:
-        faults = intake.from_messages(messages, claim_check_origins=None)[1]
-    if faults:
-        raise refusal(faults)
-
-
-def _sources(
-    files: list[Path], file_format: Format | None, defaults: Defaults, *, text: str | None, value: str | None
-) -> list[_Source]:
-    single = [content for content in (text, value) if content is not None]
-    if len(single) + bool(files) != 1:
+    findings = Findings() if dry_run else None
+    if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
         raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
     if files:
-        return [_file_source(path, _format_of(path, file_format), defaults) for path in files]
-    if defaults.recipient is None:
-        raise typer.BadParameter("Say who gets the message.", param_hint="--recipient")
-    return [_Source("the message", None, lambda: _one(defaults, text=text, value=value))]
+        reading = Reading(defaults=defaults, forward=forward)
+        sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
+    else:
+        sources = [_single_source(defaults, text=text, value=value)]
+    with nullcontext() if dry_run else Door(hub, token, data).open(create=True) as opened:
+        sending = Sending(opened, idempotent, findings)
+        sending.all(sources)
+    _print(sending.sent, len(sources), dry_run=dry_run, as_json=as_json)
 
 
 def _format_of(path: Path, file_format: Format | None) -> Format:
@@ -222,52 +106,63 @@ def _format_of(path: Path, file_format: Format | None) -> Format:
     return file_format
 
 
-def _file_source(path: Path, file_format: Format, defaults: Defaults) -> _Source:
+def _file_source(path: Path, file_format: Format, reading: Reading, findings: Findings | None) -> Source:
+    from restante.cli.sending import Source
+
+    name = "standard input" if path == _STANDARD_INPUT else str(path)
+    if findings is not None:
+        reading = replace(reading, refuse=lambda error: findings.note(error, f"{name}, {error.message}"))
     if path == _STANDARD_INPUT:
-        return _Source("standard input", None, lambda: _stream_pieces(file_format, defaults))
-    return _Source(str(path), path.stat().st_size, lambda: _file_pieces(path, file_format, defaults))
+        return Source(name, None, lambda: _stream_pieces(file_format, reading))
+    return Source(name, path.stat().st_size, lambda: _file_pieces(path, file_format, reading))
 
 
-def _stream_pieces(file_format: Format, defaults: Defaults) -> Pieces:
+def _stream_pieces(file_format: Format, reading: Reading) -> Pieces:
     from restante.cli.pieces_columns import arrow_stream_pieces
     from restante.cli.pieces_csv import csv_pieces
     from restante.cli.pieces_lines import json_pieces
 
     read = {Format.JSONL: json_pieces, Format.CSV: csv_pieces, Format.ARROW: arrow_stream_pieces}[file_format]
-    return read(sys.stdin.buffer, defaults)
+    return read(sys.stdin.buffer, reading)
 
 
-def _file_pieces(path: Path, file_format: Format, defaults: Defaults) -> Pieces:
+def _file_pieces(path: Path, file_format: Format, reading: Reading) -> Pieces:
     from restante.cli.pieces_columns import arrow_pieces, parquet_pieces
     from restante.cli.pieces_csv import csv_pieces
     from restante.cli.pieces_lines import json_pieces
 
     if file_format in (Format.PARQUET, Format.ARROW):
-        yield from (parquet_pieces if file_format is Format.PARQUET else arrow_pieces)(path, defaults)
+        yield from (parquet_pieces if file_format is Format.PARQUET else arrow_pieces)(path, reading)
         return
     with path.open("rb") as file:
-        yield from (json_pieces if file_format is Format.JSONL else csv_pieces)(file, defaults)
+        yield from (json_pieces if file_format is Format.JSONL else csv_pieces)(file, reading)
 
 
-def _one(defaults: Defaults, *, text: str | None, value: str | None) -> Pieces:
-    import msgspec
-
+def _single_source(defaults: Defaults, *, text: str | None, value: str | None) -> Source:
     from restante.cli.pieces import Piece
-    from restante.errors import InvalidRequest
+    from restante.cli.sending import Source
     from restante.model.message import Message
 
+    if defaults.recipient is None:
+        raise typer.BadParameter("Say who gets the message.", param_hint="--recipient")
     fields: dict[str, Any] = dict(defaults.given())
     if text is not None:
         message = Message(**{"media_type": "text/plain", **fields}, data=text.encode())
     else:
-        try:
-            message = Message(**fields, data=msgspec.json.decode(value or ""))
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise InvalidRequest(f"--value: it is not JSON: {error}.") from error
-    yield Piece(messages=[message], first=0, lines=None, read_bytes=0)
+        message = Message(**fields, data=_json_value(value or ""))
+    return Source(None, None, lambda: iter([Piece(messages=[message], first=0, lines=None, read_bytes=0)]))
 
 
-def _print(sent: _Sent, sources: int, *, dry_run: bool, as_json: bool) -> None:
+def _json_value(text: str) -> object:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"it is not JSON: {error}.", param_hint="--value") from error
+
+
+def _print(sent: Sent, sources: int, *, dry_run: bool, as_json: bool) -> None:
     from restante.cli.showing import counted, duration, print_json, rate
 
     if as_json:

@@ -31,11 +31,15 @@ def serve(
     not start before there are some.
 
     \b
-    restante serve                                          ./data on http://127.0.0.1:8470
-    restante serve --data /srv/mail --port 9000             elsewhere
-    restante tokens create --role operator --data /srv/mail
-    restante serve --data /srv/mail --host 0.0.0.0          for other machines
-    curl http://127.0.0.1:8470/healthz                      is it well?
+    restante serve                         ./data on http://127.0.0.1:8470
+    restante serve --data ./mail --port 9000
+    curl http://127.0.0.1:8470/healthz     is it well?
+
+    For other machines, make a token first; --new makes the folder for it:
+
+    \b
+    restante tokens create --role operator --data ./mail --new
+    restante serve --data ./mail --host 0.0.0.0
     """
     import msgspec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.exits import EPILOG, WRONG
+from restante.cli.help import Command, Group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="settings",
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -25,20 +28,23 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+_NAME = r'(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*")'
+_KEY = rf"{_NAME}(?:\.{_NAME})*"
+"""A key as TOML writes it."""
 
 
 @app.callback()
 def settings() -> None:
-    """Show the settings that count, or check a settings file.
+    """Show the settings that count, or check them.
 
     \b
-    restante settings show                            defaults and environment
-    restante settings show --settings restante.toml   with a file
-    restante settings check restante.toml             what is wrong with it, by line
+    restante settings show                   defaults and environment
+    restante settings show --settings restante.toml
+    restante settings check restante.toml    what is wrong, by line
     """
 
 
-@app.command("show", epilog=EPILOG)
+@app.command("show", epilog=EPILOG, cls=Command)
 def show(
     file: Annotated[
         Path | None,
@@ -51,7 +57,7 @@ def show(
     \b
     restante settings show --settings restante.toml
     RESTANTE_SERVER__PORT=9000 restante settings show
-    restante settings show --json | jq '.settings[] | select(.source != "default")'
+    restante settings show --json | jq '.settings[] | select(.value == true)'
     """
     from restante.cli.showing import output, print_json, table_of
     from restante.errors import InvalidSettings
@@ -69,16 +75,23 @@ def show(
         output().print(table_of(("setting", "value", "from"), rows))
 
 
-@app.command("check", epilog=EPILOG)
+@app.command("check", epilog=EPILOG, cls=Command)
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The settings file, in TOML.", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", envvar="RESTANTE_SETTINGS", help="The settings file, in TOML.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a settings file: every problem in it, with its line. The environment is not looked at.
+    """Check the settings that a hub started here would have, and tell every problem.
+
+    Those of the file have its line, those of the environment the name of their variable.
 
     \b
-    restante settings check restante.toml
-    restante settings check restante.toml && restante serve --settings restante.toml
+    restante settings check restante.toml    file and environment
+    restante settings check                  the environment alone
     """
     from restante.cli.showing import counted, print_json
     from restante.errors import InvalidSettings
@@ -86,15 +99,24 @@ def check(
 
     problems: Sequence[str] = ()
     try:
-        load_settings(file, {})
+        load_settings(file, os.environ)
     except InvalidSettings as error:
         problems = _problems_of(error)
     if as_json:
-        print_json({"file": str(file), "problems": problems})
+        name = None if file is None else str(file)
+        print_json({"file": name, "problems": [_parted(problem, name or "") for problem in problems]})
     else:
         verdict = counted(len(problems), "problem") if problems else "all right"
-        print(*problems, f"{file}: {verdict}", sep="\n")
+        where = "the environment" if file is None else f"{file} and the environment"
+        print(*problems, f"{where}: {verdict}", sep="\n")
     raise typer.Exit(WRONG if problems else 0)
+
+
+def _parted(problem: str, file: str) -> dict[str, str | None]:
+    """The place, the key and what is wrong; what is wrong with a file as a whole has no key."""
+    found = re.fullmatch(rf"({re.escape(file)}(?::\d+)?|environment \S+): (?:({_KEY}): )?(.*)", problem, re.DOTALL)
+    place, key, detail = found.groups() if found else (None, None, problem)
+    return {"place": place, "key": key, "problem": detail}
 
 
 def _problems_of(error: InvalidSettings) -> Sequence[str]:

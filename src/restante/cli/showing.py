@@ -106,3 +106,13 @@ def duration(seconds: float) -> str:
 def clock_time(moment: datetime) -> str:
     """A time in UTC, to the second."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def preview(data: bytes, characters: int) -> str:
+    """The beginning of some data, harmless for a terminal."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return counted(len(data), "byte")
+    shown = "".join(one if one.isprintable() else "\N{MIDDLE DOT}" for one in text[:characters])
+    return shown if len(text) <= characters else f"{shown}…"

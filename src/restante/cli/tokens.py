@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.exits import EPILOG
+from restante.cli.help import Command, Group
 from restante.model.access import Role
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tokens",
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -44,11 +46,18 @@ def tokens() -> None:
     """
 
 
-@app.command("create", epilog=EPILOG)
+@app.command("create", epilog=EPILOG, cls=Command)
 def create(
     role: Annotated[
-        list[Role], typer.Option("--role", help="What it is for; may be given more than once.", show_default=False)
+        list[Role],
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="publisher, recipient, reader or operator; may be given more than once.",
+            show_default=False,
+        ),
     ],
+    *,
     origin: Annotated[
         list[str] | None, typer.Option("--origin", help="An origin that a publisher may send for. Default: all.")
     ] = None,
@@ -64,28 +73,31 @@ def create(
     ] = None,
     note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
     data: DataFolder = Path("data"),
+    new: Annotated[bool, typer.Option("--new", help="For a hub that was never started: make its folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a token and show it, this once: only its hash is kept. A hub that is running knows it within a second.
 
     \b
     restante tokens create --role operator --note "night shift"
-    restante tokens create --role publisher --origin billing --origin refunds --expires 90d
+    restante tokens create --role publisher --origin billing --expires 90d
     restante tokens create --role recipient --recipient alice
-    restante tokens create --role publisher --role recipient --all-recipients --json
+    restante tokens create --role recipient --all-recipients --json
+    restante tokens create --role operator --data /srv/mail --new
     """
     from restante.cli.showing import print_json
     from restante.server.tokens import id_of
 
-    _check_recipients(role, recipient, all_recipients)
+    _check_scope(role, origin, recipient, everyone=all_recipients)
     now = datetime.now(UTC)
-    file = _tokens_of(data)
+    lifetime = None if expires is None else _period(expires)
+    file = _tokens_for(data, new=new)
     secret = file.create(
         roles=role,
         origins=origin or None,
         recipients=recipient or None,
         note=note,
-        expires_at=None if expires is None else now + _period(expires),
+        expires_at=None if lifetime is None else now + lifetime,
         now=now,
     )
     (made,) = (token for token in file.listed() if token.id == id_of(secret))
@@ -95,7 +107,7 @@ def create(
         _print_new(secret, made, file.path)
 
 
-@app.command("list", epilog=EPILOG)
+@app.command("list", epilog=EPILOG, cls=Command)
 def list_(data: DataFolder = Path("data"), as_json: AsJson = False) -> None:
     """List the tokens: what each is for, and whether it is valid, expired or revoked.
 
@@ -127,7 +139,7 @@ def list_(data: DataFolder = Path("data"), as_json: AsJson = False) -> None:
         print(f"There are no tokens in {data}.")
 
 
-@app.command("revoke", epilog=EPILOG)
+@app.command("revoke", epilog=EPILOG, cls=Command)
 def revoke(
     identity: Annotated[str, typer.Argument(metavar="ID", help="The id of the token.", show_default=False)],
     data: DataFolder = Path("data"),
@@ -165,22 +177,40 @@ def _tokens_there(data: Path) -> TokenFile:
     return _tokens_of(data)
 
 
-def _check_recipients(roles: list[Role], named: list[str] | None, everyone: bool) -> None:
+def _tokens_for(data: Path, *, new: bool) -> TokenFile:
+    """Of a folder that a hub uses: a token in a mistyped one would open no door."""
     from restante.errors import InvalidRequest
 
+    used = any((data / name).exists() for name in ("restante.db", "blobs", "tokens.json"))
+    if not used and not new:
+        raise InvalidRequest(
+            f"{data} is not the data folder of a hub. Give the right one with --data; if the hub was never started, "
+            "say --new, and the folder is made."
+        )
+    return _tokens_of(data)
+
+
+def _check_scope(roles: list[Role], origins: list[str] | None, named: list[str] | None, *, everyone: bool) -> None:
     if Role.RECIPIENT in roles and not named and not everyone:
-        raise InvalidRequest("Whose mail? Give --recipient NAME (more than once if need be), or --all-recipients.")
+        raise typer.BadParameter(
+            "Whose mail? Give --recipient NAME (more than once if need be), or --all-recipients.",
+            param_hint="--recipient",
+        )
     if everyone and (named or Role.RECIPIENT not in roles):
-        raise InvalidRequest("--all-recipients is for --role recipient, without --recipient.")
+        raise typer.BadParameter("It is for --role recipient, without --recipient.", param_hint="--all-recipients")
+    if named and Role.RECIPIENT not in roles:
+        raise typer.BadParameter("It is for --role recipient.", param_hint="--recipient")
+    if origins and Role.PUBLISHER not in roles:
+        raise typer.BadParameter("It is for --role publisher.", param_hint="--origin")
 
 
 def _period(text: str) -> timedelta:
-    from restante.errors import InvalidRequest
-
     found = re.fullmatch(r"([1-9][0-9]{0,7})([mhdw])", text)
     period = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta.max
     if period > timedelta(days=_DAYS_MAX):
-        raise InvalidRequest(f"--expires must be a time such as 90m, 12h, 30d or 4w, up to 100 years; not {text!r}.")
+        raise typer.BadParameter(
+            f"it must be a time such as 90m, 12h, 30d or 4w, up to 100 years, not {text!r}.", param_hint="--expires"
+        )
     return period
 
 

@@ -49,8 +49,8 @@ def tour(
     stays up, so that you can look around, until Ctrl-C.
 
     \b
-    restante tour                                  on ./data, until Ctrl-C
-    restante tour --once                           in a temporary folder, and ends by itself
+    restante tour           on ./data, until Ctrl-C
+    restante tour --once    in a temporary folder, and ends by itself
     restante tour --messages 1000000 --recipients 50000
     """
     with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import msgspec
@@ -44,17 +47,32 @@ def print_night(console: Console, night: Night, stored_bytes: int, data: Path | 
 
 def print_addresses(console: Console, url: str, folder: Path) -> None:
     """Where to look around."""
+    command = called(Path(sys.argv[0]))
     console.print()
     for subject, text in (
         ("hub", url),
         ("API pages", f"{url}/docs"),
         ("metrics", f"{url}/metrics"),
-        ("send", f"restante send --hub {url} --recipient alice --text hello"),
-        ("collect", f"restante collect --hub {url} alice"),
-        ("when it has ended", f"restante doctor {folder}"),
+        ("send", f"{command} send --hub {url} --recipient alice --text hello"),
+        ("collect", f"{command} collect --hub {url} alice"),
+        ("when it has ended", f"{command} doctor {shlex.quote(str(folder))}"),
     ):
         console.print(_line(subject, text), soft_wrap=True)
     console.print("\nThe hub stays up. Ctrl-C ends it.")
+
+
+def called(program: Path) -> str:
+    """This program, as the shell that started it finds it again: by its name alone, or by its path."""
+    if program.name == "__main__.py":
+        return shlex.join([_short(Path(sys.executable)), "-m", "restante"])
+    if str(program) == program.name or shutil.which(program.name) == str(program.absolute()):
+        return program.name
+    return shlex.quote(_short(program))
+
+
+def _short(path: Path) -> str:
+    """From here, if it is below."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _line(subject: str, text: str) -> Text:

@@ -65,7 +65,7 @@ def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) ->
     if gate.open and not insecure and not is_loopback(settings.host):
         raise InvalidSettings(
             f"{settings.host} can be reached from other machines, and nobody would be asked for a token. Make one with "
-            "`restante tokens create`, serve on 127.0.0.1, or say --insecure if that is what you want."
+            "`restante tokens create --new`, serve on 127.0.0.1, or say --insecure if that is what you want."
         )
     return gate
 

@@ -1,0 +1,71 @@
+"""How help looks: text that fits any width, examples that stay whole, and options without the names of Python types."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+_EXAMPLES = "\b"
+"""A paragraph that begins with it is kept line by line."""
+
+
+class Command(TyperCommand):
+    """A command whose help is shown as above."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # Typer's own, passed on
+        super().__init__(*arguments, **options)
+        self.help = flowing(self.help)
+
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
+        return _without_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose help is shown as above."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # Typer's own, passed on
+        super().__init__(*arguments, **options)
+        self.help = flowing(self.help)
+
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
+        return _without_types(super().get_params(ctx))
+
+
+def flowing(text: str | None) -> str | None:
+    """Each paragraph as one line, which the terminal breaks; examples as they are."""
+    if text is None:
+        return None
+    return "\n\n".join(map(_paragraph, inspect.cleandoc(text).split("\n\n")))
+
+
+def _paragraph(text: str) -> str:
+    lines = text.split("\n")
+    if lines[0] == _EXAMPLES:
+        return "\n".join(lines[1:])
+    return " ".join(lines)
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """A flag has no value, and a text or a number is better told by its description."""
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005  # An argument is named by what it is.
+        elif parameter.metavar is None:
+            parameter.metavar = _value_name(parameter)
+    return parameters
+
+
+def _value_name(option: Any) -> str | None:  # noqa: ANN401  # an option of Typer
+    if option.is_flag:
+        return ""
+    kind = getattr(option, "type_descriptor", None)  # Older versions of Typer have names of their own.
+    if kind is None:
+        return None
+    if kind.is_choice:
+        return "|".join(str(getattr(choice, "value", choice)) for choice in kind.choices)
+    return _NAMES.get(option.bare_type().removeprefix("list[").removesuffix("]"))
+
+
+_NAMES = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "datetime": "TIME"}

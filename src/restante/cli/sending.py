@@ -1,0 +1,165 @@
+"""Sending what was read, piece after piece; or checking it, to tell all that is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from restante.cli.pieces import Ids, Piece, Pieces, told
+from restante.cli.showing import counted, progress_bar, rate
+from restante.errors import Fault, FaultyMessages, InvalidRequest, RestanteError, Unavailable
+
+if TYPE_CHECKING:
+    from restante.client.surface import Hub
+
+FINDINGS_SHOWN_MAX = 20
+
+
+class Source(NamedTuple):
+    """Something that messages come from; `size` is that of a file. Without a name it is one message, given here."""
+
+    name: str | None
+    size: int | None
+    pieces: Callable[[], Pieces]
+
+    def at(self, place: str, text: str) -> str:
+        return text if self.name is None else f"{self.name}, {place}: {text}"
+
+
+@dataclass(slots=True)
+class Sent:
+    messages: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check found wrong: how many, and the first of them in words."""
+
+    count: int = 0
+    first: RestanteError | None = None
+    lines: list[str] = field(default_factory=list)
+
+    def note(self, error: RestanteError, text: str) -> None:
+        self.count += 1
+        self.first = self.first or error
+        if len(self.lines) < FINDINGS_SHOWN_MAX:
+            self.lines.append(text)
+
+    def tell(self) -> None:
+        """All as one error; nothing if nothing was wrong."""
+        if self.first is None:
+            return
+        if self.count == 1:
+            self.first.message = f"{self.lines[0]} Nothing was sent."
+        else:
+            shown = f" The first {len(self.lines)}:" if self.count > len(self.lines) else ""
+            heading = f"{counted(self.count, 'problem')}; nothing was sent.{shown}"
+            self.first.message = "\n".join([heading, *self.lines])
+            self.first.details["problems"] = self.lines
+        raise self.first
+
+
+class Sending:
+    """Knows how far it has come. With `findings` nothing is sent: everything is checked, and noted there."""
+
+    def __init__(self, hub: Hub | None, key: str | None, findings: Findings | None) -> None:
+        assert (hub is None) != (findings is None)
+        self._hub = hub
+        self._key = key
+        self._findings = findings
+        self.sent = Sent()
+
+    def all(self, sources: list[Source]) -> None:
+        sizes = [source.size for source in sources]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
+        started = time.monotonic()
+        with progress_bar() as bar:
+            task = bar.add_task("sending" if self._hub else "checking", total=total, note="")
+            for number, source in enumerate(sources):
+                for piece in self._pieces(source, number):
+                    self._take(source, piece)
+                    self.sent.seconds = time.monotonic() - started
+                    note = f"{counted(self.sent.messages, 'message')}, {rate(self.sent.messages, self.sent.seconds)}"
+                    bar.update(task, advance=piece.read_bytes, note=note)
+        if self._findings is not None:
+            self._findings.tell()
+
+    def _pieces(self, source: Source, number: int) -> Iterator[Piece]:
+        try:
+            for piece in source.pieces():
+                yield piece if self._key is None else Ids(self._key, number).given_to(piece)
+        except RestanteError as error:
+            self._fail(source, error, f"{source.name}, {error.message}")
+        except OSError as error:
+            unreadable = InvalidRequest(f"{source.name} cannot be read: {error.strerror}.")
+            self._fail(source, unreadable, unreadable.message)
+
+    def _take(self, source: Source, piece: Piece) -> None:
+        try:
+            if self._findings is not None:
+                self._check(source, piece, self._findings)
+            elif self._hub is not None and len(piece):
+                receipt = self._hub.producer.send(piece.messages)
+                self.sent.accepted += receipt.accepted
+                self.sent.duplicates += receipt.duplicates
+        except RestanteError as error:
+            self._fail(source, error, _located(error, source, piece))
+        self.sent.messages += len(piece)
+
+    def _check(self, source: Source, piece: Piece, findings: Findings) -> None:
+        from restante.model.refusals import refusal
+
+        for fault in _first_faults(_faults(piece)):
+            findings.note(refusal([fault]), source.at(piece.place(fault.index), f"{told(fault)}."))
+
+    def _fail(self, source: Source, error: RestanteError, text: str) -> None:
+        """The end of sending; a check goes on."""
+        if self._findings is not None:
+            self._findings.note(error, text)
+            return
+        error.message = text if source.name is None else f"{text} {self._stored(error)}"
+        raise error
+
+    def _stored(self, error: RestanteError) -> str:
+        """What became of the rest: a hub that could not be asked may have stored what it did not acknowledge."""
+        before = counted(self.sent.messages, "message")
+        if isinstance(error, Unavailable):
+            return f"Acknowledged before: {before}."
+        return f"Stored before: {before}; nothing of this piece and on."
+
+
+def _located(error: RestanteError, source: Source, piece: Piece) -> str:
+    """What is wrong, with the place of the first message concerned."""
+    if isinstance(error, FaultyMessages) and error.faults:
+        first, *others = _first_faults(error.faults)
+        more = ""
+        if others:
+            more = f" {len(others):,} more of its piece {'is' if len(others) == 1 else 'are'} wrong too."
+        return source.at(piece.place(first.index), f"{told(first)}.{more}")
+    message = f"{error.message.rstrip('.')}."
+    return source.at(f"{piece.place(0)} and on", message) if isinstance(error, InvalidRequest) else message
+
+
+def _first_faults(faults: tuple[Fault, ...] | list[Fault]) -> list[Fault]:
+    """One for each message that is wrong."""
+    by_index: dict[int, Fault] = {}
+    for fault in faults:
+        by_index.setdefault(fault.index, fault)
+    return list(by_index.values())
+
+
+def _faults(piece: Piece) -> list[Fault]:
+    """By all rules that can be held against messages without a hub."""
+    import pyarrow as pa
+
+    from restante.model import intake
+
+    messages = piece.messages
+    if isinstance(messages, pa.Table):
+        return list(intake.from_arrow(messages, claim_check_origins=None)[1])
+    return list(intake.from_messages(messages, claim_check_origins=None)[1])
