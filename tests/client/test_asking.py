@@ -85,4 +85,4 @@ def test_an_interrupt_ends_a_wait_at_once(running: Running) -> None:
 
 def test_the_names_of_the_package_can_be_listed() -> None:
     assert {"open", "connect", "Message", "aio"} <= set(dir(restante))
-    assert restante.aio.connect is not None
+    assert "connect" in dir(restante.aio)
