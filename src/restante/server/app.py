@@ -9,7 +9,6 @@ from restante.errors import Internal, RestanteError
 from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.gate import check_role
-from restante.server.logs import correlation
 from restante.server.pipeline import serve_pipeline
 from restante.server.routes import collecting, health, messages, operating, pages, partitions, publishing
 from restante.server.routing import Route, Router
@@ -43,7 +42,6 @@ class Application:
 
     async def _http(self, exchange: Exchange) -> None:
         started, route = time.perf_counter(), None
-        correlation.set(exchange.correlation_id)
         try:
             route = self._router.find(exchange)
             self._admit(exchange, route)
@@ -53,7 +51,8 @@ class Application:
         except ClientGone:
             await exchange.break_off()
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
-            _log.exception("A request failed.")
+            fields = {"correlation_id": exchange.correlation_id}
+            _log.exception("A request failed.", extra={"fields": fields})
             await _answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
         self._count(exchange, route, time.perf_counter() - started)
 
@@ -76,6 +75,7 @@ def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
     """What the log says of a request: nothing of its content, and no secret."""
     client = exchange.scope.get("client")
     told: dict[str, object] = {
+        "correlation_id": exchange.correlation_id,
         "method": exchange.method,
         "route": path,
         "status": exchange.status,

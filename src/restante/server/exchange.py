@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from itertools import count
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -26,6 +27,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 PIECE_BYTES: Final = 1024 * 1024
 CORRELATION_ID: Final = b"restante-correlation-id"
 _encode_json = msgspec.json.Encoder().encode
+
+
+# Asking the system for randomness each time would let go of the interpreter, and wait for it behind a commit.
+_OURS = secrets.token_hex(6)
+_numbers = count(1)
 
 
 class ClientGone(Exception):
@@ -74,10 +80,12 @@ class Exchange:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def has_header(self, names: frozenset[bytes]) -> str | None:
-        """One of these headers that was sent."""
-        found = names & self._headers.keys()
-        return min(found).decode() if found else None
+    def has_header(self, names: Iterable[bytes]) -> str | None:
+        """The first of these headers that was sent."""
+        for name in names:
+            if name in self._headers:
+                return name.decode()
+        return None
 
     def headers(self) -> dict[str, str]:
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers.items()}
@@ -232,7 +240,7 @@ def _correlation_id(given: bytes | None) -> str:
         text = given.decode("latin-1")
         if text.isascii() and text.isprintable() and " " not in text:
             return text
-    return secrets.token_hex(8)
+    return f"{_OURS}-{next(_numbers):x}"
 
 
 def _parsed(query: bytes) -> dict[str, list[str]]:

@@ -1,17 +1,15 @@
-"""Logs for machines: one JSON object a line, with the correlation id of the request they belong to."""
+"""Logs: one JSON object a line for machines, or a line of text for people. What belongs to an event is in `fields`."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from contextvars import ContextVar
 from datetime import UTC, datetime
 
 import msgspec
 
 from restante.settings import ServerSettings
 
-correlation: ContextVar[str | None] = ContextVar("correlation", default=None)
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -23,9 +21,6 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        found = correlation.get()
-        if found is not None:
-            line["correlation_id"] = found
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -37,11 +32,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        fields = dict(getattr(record, "fields", {}))
-        found = correlation.get()
-        if found is not None:
-            fields["correlation_id"] = found
-        told = "".join(f" {name}={value}" for name, value in fields.items())
+        told = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
         line = f"{at} {record.levelname.lower()} {record.name}: {record.getMessage()}{told}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

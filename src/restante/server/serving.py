@@ -36,6 +36,9 @@ from restante.settings import Settings
 
 _log = logging.getLogger("restante.server")
 
+SWITCH_SECONDS = 0.001
+"""How soon Python's threads give way to one another: the event loop should not wait for a commit's planning."""
+
 
 class _Server(uvicorn.Server):
     """Uvicorn's server, with signals left to us: an orderly end is no death by signal."""
@@ -144,7 +147,7 @@ class Service:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
@@ -172,6 +175,7 @@ def serve(service: Service, started: Callable[[], None]) -> None:
             loop.add_signal_handler(number, service.drain)
         await service.run(started)
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
 

@@ -18,9 +18,7 @@ from restante.wire.incoming import decode_messages
 
 SMALL_BODY_BYTES = 32 * 1024
 """Bodies up to this size are read in the event loop; larger ones would hold up the others."""
-_LATER = frozenset(
-    {b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch"}
-)
+_LATER = (b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch")
 
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
