@@ -17,7 +17,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
@@ -228,6 +228,8 @@ class SqliteStore:
         except RestanteError as error:
             _log.warning("The log stays until the store is opened again. %s", error)
             return False
+        with suppress(OSError):  # what cannot be removed now is removed at the next opening
+            self._files.remove_unnamed()
         return True
 
     def _lay(self, blobs: Sequence[tuple[BlobKey, Sequence[Buffer]]]) -> tuple[list[BlobRow], int | None]:
