@@ -20,7 +20,6 @@ from restante.errors import (
     DataDamaged,
     Fault,
     FaultyMessages,
-    InvalidMessage,
     InvalidRequest,
     MessageConflict,
     MessageErased,
@@ -37,6 +36,7 @@ from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
+from restante.model.refusals import refusal
 from restante.model.segment import Encoded
 from restante.model.uuids import uuid_texts
 
@@ -118,7 +118,7 @@ def checked(columns_and_faults: tuple[MessageColumns, list[Fault]]) -> MessageCo
     """The columns, or the error that names every faulty message."""
     columns, faults = columns_and_faults
     if faults:
-        raise _refusal(faults)
+        raise refusal(faults)
     return columns
 
 
@@ -214,23 +214,7 @@ def _refuse(requests: Sequence[Publish], start: NDArray[np.int64], faults: Seque
         own = msgspec.structs.replace(fault, index=fault.index - int(start[index]))
         by_request.setdefault(index, []).append(own)
     for index, own_faults in by_request.items():
-        requests[index].error = _refusal(own_faults)
-
-
-_KINDS = {kind.code: kind for kind in (MessageConflict, MessageErased, PartitionMismatch)}
-
-
-def _refusal(faults: Sequence[Fault]) -> FaultyMessages:
-    """The error of these faults: their own, if they share one."""
-    codes = {fault.code for fault in faults}
-    kind = _KINDS.get(codes.pop(), InvalidMessage) if len(codes) == 1 else InvalidMessage
-    bad = len({fault.index for fault in faults})
-    first = faults[0]
-    named = f" ({first.id})" if first.id else ""
-    return kind(
-        f"{bad} of the messages cannot be stored, so none was; the first is number {first.index}{named}: {first.detail}",
-        faults,
-    )
+        requests[index].error = refusal(own_faults)
 
 
 def _check_partition(request: Publish, partition: NDArray[np.int64]) -> None:
@@ -245,7 +229,7 @@ def _check_partition(request: Publish, partition: NDArray[np.int64]) -> None:
         for row in np.flatnonzero(partition != request.partition).tolist()
     ]
     if faults:
-        request.error = _refusal(faults)
+        request.error = refusal(faults)
 
 
 def _plan(core: Core, draft: Draft, unit: Unit) -> None:
