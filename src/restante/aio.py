@@ -14,6 +14,10 @@ __all__ = ["connect", "open"]
 _HOMES = {"open": ("restante.assembly", "open_async"), "connect": ("restante.client.connecting", "connect_async")}
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 def __getattr__(name: str) -> object:
     """Import what is asked for when it is asked for: a client needs no store."""
     if name in _HOMES:

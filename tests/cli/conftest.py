@@ -14,6 +14,12 @@ from tests.cli.places import FolderPlace, HubPlace, Place
 QUIET = Settings(partition_count=4, housekeeping_seconds=0)
 
 
+@pytest.fixture(autouse=True)
+def any_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No width is given from outside, as in a pipe: some that run tests in parallel set one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def folder_place(tmp_path: Path) -> FolderPlace:
     return FolderPlace(tmp_path / "data")
