@@ -137,6 +137,36 @@ def test_what_is_not_understood_yet_is_refused(link: ClientConnection, more: dic
     assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
 
 
+def test_a_frame_that_finds_no_room_is_told_to_come_back(tmp_path: Path) -> None:
+    settings = Settings(server=msgspec.convert({"publishes_waiting_max": 1}, ServerSettings))
+    with start(tmp_path / "data", settings) as running, connect(address(running)) as link:
+        running.desk.room.publishes = 1
+        link.send(text(1, {"recipient": "ada", "data": 1}))
+        (refused,) = answers(link, 1)
+        assert (refused["number"], refused["problem"]["code"], refused["problem"]["retriable"]) == (
+            1,
+            "overloaded",
+            True,
+        )
+        running.desk.room.publishes = 0
+        link.send(text(2, {"recipient": "ada", "data": 1}))
+        assert answers(link, 1)[0]["accepted"] == 1
+        assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)
+
+
+def test_a_defect_is_answered_by_the_number_of_its_frame(
+    link: ClientConnection, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr(type(running.desk.hub), "publish_soon", broken)
+    link.send(text(4, {"recipient": "ada", "data": 1}))
+    (answer,) = answers(link, 1)
+    assert (answer["number"], answer["problem"]["code"]) == (4, "internal")
+    assert "secret" not in json.dumps(answer)
+
+
 def test_the_link_asks_for_a_token_where_the_hub_does(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     tokens = TokenFile(tmp_path / "data" / "tokens.json")

@@ -14,7 +14,6 @@ from restante.server.routes import collecting, health, messages, operating, page
 from restante.server.routing import Route, Router
 
 _log = logging.getLogger("restante.server")
-_SLOW_SECONDS = 5.0
 
 ROUTES: tuple[Route, ...] = (
     *publishing.ROUTES,

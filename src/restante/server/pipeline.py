@@ -7,6 +7,7 @@ may be planned after small ones of the same commit; so it is waited for before t
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
-from restante.errors import InvalidRequest, NotFound, RestanteError
+from restante.errors import Internal, InvalidRequest, NotFound, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.access import Grant, Role
 from restante.model.message import Message
@@ -31,6 +32,8 @@ from restante.wire.problems import problem_of, status_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_log = logging.getLogger("restante.server")
 
 PATH = b"/v1/publish"
 _PUBLISHER = frozenset({Role.PUBLISHER})
@@ -124,7 +127,7 @@ class _Pipeline:
         if self._barrier is not None:
             await asyncio.wait((self._barrier,))
         partition = None if frame.header.partition is UNSET else frame.header.partition
-        task = asyncio.ensure_future(self._publish(number, sent, partition))
+        task = asyncio.ensure_future(self._publish(number, sent, partition, len(data)))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
         small = not isinstance(sent, pa.Table) and len(sent) <= SMALL_SEND_MESSAGES_MAX
@@ -138,12 +141,18 @@ class _Pipeline:
             return function(*args, **kwargs)
         return await self._desk.link.thread(function, *args, **kwargs)
 
-    async def _publish(self, number: int, sent: Sequence[Message] | pa.Table, partition: int | None) -> None:
+    async def _publish(self, number: int, sent: Sequence[Message] | pa.Table, partition: int | None, size: int) -> None:
         started = time.perf_counter()
         try:
-            receipt = await self._desk.link.publish(sent, partition=partition)
+            with self._desk.room.publish() as parcel:
+                parcel.grow_to(size)
+                receipt = await self._desk.link.publish(sent, partition=partition)
         except RestanteError as error:
             await self._refuse(number, error)
+            return
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("A frame failed.", extra={"fields": {"correlation_id": self._correlation_id}})
+            await self._refuse(number, Internal("The hub failed. Its log has more, by the correlation id."))
             return
         count(self._desk, receipt, time.perf_counter() - started)
         await self._put(encode_receipt(number, receipt))

@@ -20,8 +20,6 @@ async def partitions(desk: Desk, exchange: Exchange) -> None:
     if size < 1:
         raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
     start = 0 if after is None else after + 1
-    if start < 0:
-        raise InvalidRequest(f"after must be the next of an earlier page, not {after}.", parameter="after")
     found = desk.hub.partitions()
     page = found[start : start + size]
     following = str(page[-1].partition) if page and start + size < len(found) else None
