@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restante.errors import InvalidRequest
 from restante.model.message import Message
 from restante.wire.compression import compress, decompress
-from restante.wire.frames import FrameHeader, decode_answer, decode_frame, encode_frame
+from restante.wire.frames import FrameHeader, decode_frame, encode_frame
 from restante.wire.incoming import Body
 from restante.wire.media import ARROW, CLOUDEVENT, CLOUDEVENTS_BATCH, JSON
 from restante.wire.publish import encode_publish
@@ -130,11 +130,3 @@ def test_frames_are_whole_or_refused(frame: str | bytes) -> None:
         else:
             refused += not frame_survives(frame[:place] + bytes([dice.randrange(256)]) + frame[place + 1 :])
     assert refused > 0
-
-
-@pytest.mark.parametrize(
-    "frame", ["", "{}", "[]", "5", '{"number":1}', '{"number":"x","problem":{}}', "[" * 100_000, b"\xff", "\ud800"]
-)
-def test_an_answer_that_is_none_is_a_clear_error(frame: str | bytes) -> None:
-    with pytest.raises(InvalidRequest):
-        decode_answer(frame)

@@ -24,14 +24,12 @@ from restante.model.uuids import made_uuids, uuid_texts
 from restante.wire.frames import (
     FrameHeader,
     ProducerNumbers,
-    decode_answer,
     decode_frame,
     encode_frame,
     encode_problem,
     encode_receipt,
 )
 from restante.wire.media import ARROW, JSON
-from restante.wire.problems import problem_of
 from restante.wire.publish import encode_publish
 from tests.model.strategies import listed, messages, spoilt, unhurried
 from tests.wire.tables import ID, judged, taken_in
@@ -213,18 +211,14 @@ def test_a_malformed_frame_is_a_clear_error(frame: str | bytes) -> None:
     assert caught.value.message
 
 
-def test_answers_come_back_as_receipts_or_errors() -> None:
+def test_answers_carry_the_number_of_their_frame() -> None:
     receipt = Receipt(
         accepted=3,
         duplicates=1,
         partitions=(PartitionReceipt(partition=2, first_sequence_number=5, last_sequence_number=7),),
     )
-    assert decode_answer(encode_receipt(9, receipt)) == (9, receipt)
-    empty = Receipt(accepted=0, duplicates=0, partitions=())
-    assert decode_answer(encode_receipt(10, empty).encode()) == (10, empty)
-    _, faults = intake.from_messages([Message(recipient="")], claim_check_origins=None)
-    number, error = decode_answer(encode_problem(11, problem_of(InvalidMessage("bad", faults), correlation_id="c")))
-    assert number == 11
-    assert isinstance(error, InvalidMessage)
-    assert list(error.faults) == faults
+    told = msgspec.json.decode(encode_receipt(9, receipt))
+    assert told.pop("number") == 9
+    assert msgspec.convert(told, Receipt) == receipt
+    assert msgspec.json.decode(encode_problem(11, {"code": "x"})) == {"number": 11, "problem": {"code": "x"}}
     assert "number" not in msgspec.json.decode(encode_problem(None, {"code": "x"}))

@@ -13,15 +13,14 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, Raw, UnsetType
 
-from restante.errors import InvalidRequest, RestanteError
+from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
-from restante.model.answers import PartitionReceipt, Receipt
+from restante.model.answers import Receipt
 from restante.model.message import Message
 from restante.wire.incoming_arrow import decode_arrow
 from restante.wire.incoming_json import messages_of_json
 from restante.wire.json_values import Body, read_json, utf8_body
 from restante.wire.media import ARROW, JSON
-from restante.wire.problems import error_of
 
 _LENGTH = struct.Struct(">I")
 
@@ -60,19 +59,8 @@ class _TextFrame(FrameHeader, frozen=True, kw_only=True, omit_defaults=True, for
     messages: Raw
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As a client reads it: what a later hub adds is passed over."""
-
-    number: int
-    accepted: int = 0
-    duplicates: int = 0
-    partitions: tuple[PartitionReceipt, ...] | UnsetType = UNSET
-    problem: dict[str, object] | UnsetType = UNSET
-
-
 _header_decoder = msgspec.json.Decoder(FrameHeader)
 _text_decoder = msgspec.json.Decoder(_TextFrame)
-_answer_decoder = msgspec.json.Decoder(_Answer)
 _encoder = msgspec.json.Encoder()
 
 
@@ -112,18 +100,6 @@ def encode_problem(number: int | None, problem: Mapping[str, object]) -> str:
     """The answer to a frame that was refused; without a number if the frame had none that could be read."""
     numbered = {} if number is None else {"number": number}
     return _encoder.encode({**numbered, "problem": problem}).decode()
-
-
-def decode_answer(frame: str | bytes) -> tuple[int, Receipt | RestanteError]:
-    """The number of a frame, and what became of it."""
-    content = _encoded(frame) if isinstance(frame, str) else frame
-    answer = read_json(_answer_decoder, content, what="the hub's answer")
-    if answer.problem is not UNSET:
-        return answer.number, error_of(answer.problem)
-    if answer.partitions is UNSET:
-        raise InvalidRequest("the hub's answer has not the right shape: it tells neither a receipt nor a problem")
-    receipt = Receipt(accepted=answer.accepted, duplicates=answer.duplicates, partitions=answer.partitions)
-    return answer.number, receipt
 
 
 def _decode_text(frame: str) -> SendFrame:
