@@ -11,6 +11,7 @@
     │   ├── NotAcceptable          not_acceptable          an answer of a type that cannot be given
     │   ├── NotFound               not_found               there is nothing at this address
     │   ├── MethodNotAllowed       method_not_allowed
+    │   ├── InvalidOperation       invalid_operation       not now, or not with this: published already, no partition
     │   └── ExtraMissing           extra_missing           a part of Restante is not installed, and is named
     ├── Unauthenticated            unauthenticated         no valid token
     ├── Forbidden                  forbidden               the token does not allow it
@@ -21,8 +22,13 @@
     ├── BundleUnknown              bundle_unknown          unknown, another's, or dequeued already
     ├── BundleOpen                 bundle_open             another bundle is open, and is named
     ├── BundleIdUsed               bundle_id_used
+    ├── InvalidClientState         invalid_client_state    a producer's numbers do not follow its last ones
+    ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
+    ├── LinkRefused                link_refused            the offered last number is not the hub's
+    ├── ProducerUnknown            producer_unknown
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
+    │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
     │   ├── Overloaded             overloaded              more is waiting than the hub has room for
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
     │   ├── DataLocked             data_locked             another process has the data folder open
@@ -114,6 +120,10 @@ class MethodNotAllowed(InvalidRequest):
     code = "method_not_allowed"
 
 
+class InvalidOperation(InvalidRequest):
+    code = "invalid_operation"
+
+
 class ExtraMissing(InvalidRequest):
     code = "extra_missing"
 
@@ -156,6 +166,28 @@ class BundleIdUsed(RestanteError):
     code = "bundle_id_used"
 
 
+class InvalidClientState(RestanteError):
+    """Nothing was stored. `details["expected"]` is the number that the hub would accept next."""
+
+    code = "invalid_client_state"
+
+
+class ProducerDisconnected(RestanteError):
+    """`details["received"]` is the owner level of the refused producer, `details["current"]` that of the group now."""
+
+    code = "producer_disconnected"
+
+
+class LinkRefused(RestanteError):
+    """`details["expected"]` is the hub's last number of the producer group, or None if it has none."""
+
+    code = "link_refused"
+
+
+class ProducerUnknown(RestanteError):
+    code = "producer_unknown"
+
+
 class OriginDidNotDeliver(RestanteError):
     code = "origin_did_not_deliver"
     retriable = True
@@ -164,6 +196,12 @@ class OriginDidNotDeliver(RestanteError):
 class Unavailable(RestanteError):
     code = "unavailable"
     retriable = True
+
+
+class OutcomeUnknown(Unavailable):
+    """The call may have been carried out, or may still be. To repeat it unchanged does no harm."""
+
+    code = "outcome_unknown"
 
 
 class Overloaded(Unavailable):

@@ -38,6 +38,12 @@ CONTENT_SECONDS_MAX = 30.0
 WAIT_SECONDS_MAX = 25.0
 CHANGE_MESSAGES_MAX = 51_200
 
+# Producers that number what they publish.
+PRODUCER_GROUP_MAX = 2**63 - 1
+OWNER_LEVEL_MAX = 2**15 - 1
+PUBLISHED_SEQUENCE_MAX = 2**31 - 1
+PRODUCERS_REMEMBERED_MAX = 65_536
+
 # Pages of lists.
 PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
@@ -81,6 +87,19 @@ PIPELINE_MESSAGES_MAX = 65_536
 PIPELINE_BYTES_MAX = 64 * MIB
 FRAME_MESSAGES_MAX = 8_192
 FRAME_BYTES_TARGET = 4 * MIB
+LINK_FRAMES_MAX = 512
+PARCEL_BYTES_DEFAULT = 4 * MIB
+PARCEL_BYTES_MAX = 32 * MIB
+UNRESOLVED_PARCELS_MAX = 16
+
+# A client that gathers single messages into parcels: what it holds, and how it sends, unless it is told otherwise.
+BUFFER_MESSAGES_DEFAULT = 65_536
+BUFFER_BYTES_DEFAULT = 64 * MIB
+BUFFER_WAIT_SECONDS_DEFAULT = 0.05
+BUFFER_WAIT_SECONDS_MAX = 3_600.0
+BUFFER_PARCEL_MESSAGES_DEFAULT = 4_096
+BUFFER_SENDS_DEFAULT = 8
+BUFFER_SENDS_MAX = 1_024
 
 # Bodies on the wire.
 FAULTS_SHOWN_MAX = 100
@@ -114,7 +133,12 @@ assert SEGMENT_BYTES_TARGET + DATA_BYTES_MAX <= BLOB_BYTES_MAX, "a segment close
 assert BUNDLE_WEIGHT_KIB_MAX * KIB == CONTENT_BYTES_MAX, "a full bundle of 1 KiB units is the largest content"
 assert CHANGE_MESSAGES_MAX >= BUNDLE_WEIGHT_KIB_MAX, "one change record holds a whole bundle"
 assert COMMIT_FEW_BYTES_MAX < SEGMENT_BYTES_TARGET, "the mailbag of a handful is one segment"
+assert SEND_MESSAGES_MAX <= PUBLISHED_SEQUENCE_MAX, "the numbers of one parcel are distinct"
+assert 2 * PARCEL_BYTES_MAX <= SEND_BYTES_MAX, "a full parcel can be sent, however it is encoded"
 assert COMMIT_BYTES_MAX >= SEND_BYTES_MAX, "the largest send fits in one commit"
 assert BLOB_BYTES_MAX % BLOCK_BYTES == 0
 assert FILING_FAN_IN <= FILING_HANDFUL <= FILING_FAN_IN_MAX < UNFILED_RUNS_MAX
+assert LINK_FRAMES_MAX < PIPELINE_FRAMES_MAX, "the hub reads all that a client has under way, so it can answer it"
 assert FRAME_BYTES_TARGET + DATA_BYTES_MAX < SEND_BYTES_MAX, "a frame closed by one more message can be sent"
+assert DATA_BYTES_MAX < PARCEL_BYTES_DEFAULT <= PARCEL_BYTES_MAX <= BUFFER_BYTES_DEFAULT, "a buffer holds a full parcel"
+assert BUFFER_PARCEL_MESSAGES_DEFAULT <= BUFFER_MESSAGES_DEFAULT, "and all of its messages"

@@ -159,6 +159,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long collected messages stay as history."""
     feed_retention_seconds: float = 7 * DAY_SECONDS
     """How far back the feed reaches; never more than the history."""
+    producer_retention_seconds: float = 30 * DAY_SECONDS
+    """How long the state of a producer stays that nobody uses; at least a day."""
     housekeeping_seconds: float = 30.0
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
@@ -171,6 +173,9 @@ class Settings(Section, frozen=True, kw_only=True):
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
         "collected_retention_seconds": _SECONDS,
         "feed_retention_seconds": _SECONDS,
+        "producer_retention_seconds": Rule(
+            f"a number of seconds, at least {DAY_SECONDS:,.0f} (a day)", lambda value: DAY_SECONDS <= value < math.inf
+        ),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),

@@ -12,10 +12,13 @@ from restante.model.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers
 
 Order = Literal["waiting", "oldest"]
 
@@ -23,7 +26,21 @@ Order = Literal["waiting", "oldest"]
 class Link(Protocol):
     """A connection to a hub whose calls wait for their answers."""
 
-    def publish(self, sent: object, *, partition: int | None = None) -> Receipt: ...
+    def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt: ...
+    def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState: ...
+    def producer_state(self, partition: int, producer_group: int) -> ProducerState: ...
+    def producer_states(
+        self, partition: int, *, limit: int | None = None, after: str | None = None
+    ) -> ProducerPage: ...
     def peek(
         self,
         recipient: str,
@@ -77,7 +94,21 @@ class Link(Protocol):
 class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 
-    async def publish(self, sent: object, *, partition: int | None = None) -> Receipt: ...
+    async def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt: ...
+    async def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState: ...
+    async def producer_state(self, partition: int, producer_group: int) -> ProducerState: ...
+    async def producer_states(
+        self, partition: int, *, limit: int | None = None, after: str | None = None
+    ) -> ProducerPage: ...
     async def peek(
         self,
         recipient: str,

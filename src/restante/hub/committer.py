@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from restante import limits
-from restante.errors import RestanteError, Unavailable
+from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.planning import Draft, Plan
 
 T = TypeVar("T")
@@ -24,13 +24,15 @@ _log = logging.getLogger(__name__)
 class Request(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
-    __slots__ = ("error", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "result", "size", "waiter")
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, alone: tuple[int, int] | None = None) -> None:
         self.result: T | None = None
         self.error: BaseException | None = None
         self.size = size
         """How much of a commit's bytes it takes."""
+        self.alone = alone
+        """No two with the same value are in one commit; they keep their order."""
         self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
 
     def plan(self, draft: Draft) -> T:
@@ -127,14 +129,7 @@ class Committer:
         with self._lock:
             while not self._queue and not self._closing:
                 self._changed.wait()
-            batch: list[Request[object]] = []
-            room = limits.COMMIT_BYTES_MAX
-            while self._queue and len(batch) < limits.COMMIT_REQUESTS_MAX:
-                size = self._queue[0].size
-                if batch and size > room:
-                    break
-                room -= size
-                batch.append(self._queue.popleft())
+            batch = _next_batch(self._queue)
             self._changed.notify_all()
             return batch
 
@@ -145,9 +140,7 @@ class Committer:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
-            changes = plan.finish()
-            if not changes.empty():
-                plan.store.commit(changes)
+            _store(plan)
             stored = True
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
@@ -162,6 +155,27 @@ class Committer:
             _log.exception("What was committed could not be announced.")
 
 
+def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
+    """Take from the front, up to the size of a commit. Who must not be beside one before it waits, and keeps its place."""
+    batch: list[Request[object]] = []
+    passed: list[Request[object]] = []
+    taken: set[tuple[int, int]] = set()
+    room = limits.COMMIT_BYTES_MAX
+    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX:
+        if batch and queue[0].size > room:
+            break
+        request = queue.popleft()
+        if request.alone is not None:
+            if request.alone in taken:
+                passed.append(request)
+                continue
+            taken.add(request.alone)
+        room -= request.size
+        batch.append(request)
+    queue.extendleft(reversed(passed))
+    return batch
+
+
 def _plan_one(plan: Plan, request: Request[object]) -> None:
     draft = plan.draft()
     try:
@@ -172,9 +186,22 @@ def _plan_one(plan: Plan, request: Request[object]) -> None:
         plan.accept(draft)
 
 
+def _store(plan: Plan) -> None:
+    """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
+    changes = plan.finish()
+    if changes.empty():
+        return
+    try:
+        plan.store.commit(changes)
+    except (StorageFull, StoreConflict):
+        raise
+    except Unavailable as error:
+        raise OutcomeUnknown(error.message, **error.details) from error
+
+
 def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
     known = isinstance(error, RestanteError)
-    failure = error if known else Unavailable(f"The commit failed: {error!r}.")
+    failure = error if known else OutcomeUnknown(f"The commit failed: {error!r}. Open the hub again.")
     for request in batch:
         request.error = request.error or failure
 

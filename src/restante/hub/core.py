@@ -22,6 +22,7 @@ from restante.model.hashing import text_hash
 from restante.model.head import Head, decode_head
 from restante.model.keys import Cabinet, after_prefix, key_cabinet, number_key
 from restante.model.partition import partition_of
+from restante.model.producer import ProducerRow
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
@@ -84,6 +85,15 @@ class Pins:
 
 
 @dataclass(slots=True)
+class Tally:
+    """What numbered publishes met with since the hub was opened."""
+
+    replays: int = 0
+    fenced: int = 0
+    refused_numbers: int = 0
+
+
+@dataclass(slots=True)
 class Core:
     """One open hub."""
 
@@ -101,6 +111,11 @@ class Core:
     """Whoever rewrites the runs of a partition holds its lock."""
     overdue: set[int] = field(default_factory=set)
     """Partitions with so many runs that their publishers have to help filing."""
+    producers: dict[tuple[int, int], ProducerRow] = field(default_factory=dict)
+    """By partition and group, the states of those who published last; only the committer's thread looks here."""
+    producers_due: dict[int, int] = field(default_factory=dict)
+    """By partition, before when no producer's state is past its retention."""
+    tally: Tally = field(default_factory=Tally)
     filing_wanted: threading.Event = field(default_factory=threading.Event)
     outbox_waits: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)

@@ -18,6 +18,7 @@ from restante.hub.doctor_changes import Changes, examine_notices
 from restante.hub.doctor_contents import check_names, examine_contents
 from restante.hub.doctor_findings import Case, Checked, Finding, Findings, Guard, Severity
 from restante.hub.doctor_mailboxes import Mailboxes, read_bundles, read_heads
+from restante.hub.doctor_producers import examine_producers
 from restante.hub.doctor_runs import examine_run, read_runs
 from restante.hub.doctor_tally import Tally
 from restante.hub.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
@@ -108,6 +109,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     read_bundles(case, seen)
     changes.read(case, seen)
     examine_notices(case)
+    examine_producers(case)
     tally = seen.register.tally(case.deed.key)
     for row in rows:
         with case.guard(f"run {row.identity}"):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from restante import limits
 from restante.errors import InvalidRequest, Unavailable
-from restante.hub import backup, dequeue, erase, expiry, explain, filing, history, peek, removal, retention
+from restante.hub import backup, dequeue, erase, expiry, explain, filing, history, peek, producers, removal, retention
 from restante.hub.background import Background
 from restante.hub.backup import BackupStream
 from restante.hub.committer import Request
@@ -28,10 +28,13 @@ from restante.model.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers, check_numbers
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
@@ -71,33 +74,70 @@ class Hub:
             self._core.committer.close()
             self._core.store.close()
 
-    def request(self, sent: object, *, partition: int | None = None) -> Publish:
+    def request(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Publish:
         """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
         core = self._core
         check_partition(core, partition)
+        if producer is not None:
+            _check_numbered(producer, partition)
         if isinstance(sent, Message):
-            return Publish((sent,), partition=partition)
+            return Publish((sent,), partition=partition, numbers=producer)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
             _check_messages(sent)
-            return Publish(tuple(sent), partition=partition)
+            return Publish(tuple(sent), partition=partition, numbers=producer)
         allowed = core.claim_check_origins()
         if isinstance(sent, Sequence):
             _check_messages(sent)
             columns = checked(intake.from_messages(sent, claim_check_origins=allowed))
         else:
             columns = checked(intake.from_arrow(sent, claim_check_origins=allowed))
-        return large_publish(core, columns, partition)
+        return large_publish(core, columns, partition, producer)
 
-    def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
-        request = self.request(sent, partition=partition)
+    def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
+        request = self.request(sent, partition=partition, producer=producer)
         self._background.relieve()
         return self._core.submit(request)
 
     def publish_soon(
-        self, sent: object, future: asyncio.Future[Request[Receipt]], *, partition: int | None = None
+        self,
+        sent: object,
+        future: asyncio.Future[Request[Receipt]],
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
     ) -> None:
         """Publish a few messages; the future gets the request, answered, in its own event loop."""
-        self._core.committer.submit_soon(self.request(sent, partition=partition), future)
+        self._core.committer.submit_soon(self.request(sent, partition=partition, producer=producer), future)
+
+    def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState:
+        """Take a producer group up, or a new one. Lower owner levels of it are fenced off at once."""
+        check_partition(self._core, partition)
+        return producers.link(
+            self._core,
+            partition,
+            producer_group=producer_group,
+            owner_level=owner_level,
+            last_published_sequence_number=last_published_sequence_number,
+        )
+
+    def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        check_partition(self._core, partition)
+        return producers.state(self._core, partition, producer_group)
+
+    def producer_states(self, partition: int, *, limit: int | None = None, after: str | None = None) -> ProducerPage:
+        check_partition(self._core, partition)
+        return producers.states(self._core, partition, limit, after)
 
     @property
     def crowded(self) -> bool:
@@ -261,6 +301,12 @@ class Hub:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _check_numbered(producer: ProducerNumbers, partition: int | None) -> None:
+    check_numbers(producer)
+    if partition is None:
+        raise InvalidRequest("Numbers count in one partition: name it.")
 
 
 def _check_messages(sent: Sequence[object]) -> None:

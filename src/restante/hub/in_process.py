@@ -19,10 +19,13 @@ from restante.model.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,12 +52,38 @@ class InProcess:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
-    async def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
+    async def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
         if not _small(sent) or self._hub.crowded:
-            return await self.thread(self._hub.publish, sent, partition=partition)
+            return await self.thread(self._hub.publish, sent, partition=partition, producer=producer)
         future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
-        self._hub.publish_soon(sent, future, partition=partition)
+        self._hub.publish_soon(sent, future, partition=partition, producer=producer)
         return (await future).answer()
+
+    async def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState:
+        return await self.thread(
+            self._hub.open_link,
+            partition,
+            producer_group=producer_group,
+            owner_level=owner_level,
+            last_published_sequence_number=last_published_sequence_number,
+        )
+
+    async def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        return await self.thread(self._hub.producer_state, partition, producer_group)
+
+    async def producer_states(
+        self, partition: int, *, limit: int | None = None, after: str | None = None
+    ) -> ProducerPage:
+        return await self.thread(self._hub.producer_states, partition, limit=limit, after=after)
 
     async def peek(
         self,

@@ -31,11 +31,14 @@ from restante.hub.core import Core
 from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft, Plan
+from restante.hub.producers import admitted, conclude
 from restante.hub.publish_few import plan_few
 from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
+from restante.model.parcel_digest import digest_of_columns
+from restante.model.producer import ProducerNumbers
 from restante.model.refusals import refusal
 from restante.model.segment import Encoded
 from restante.model.uuids import uuid_texts
@@ -79,12 +82,23 @@ class Unit:
 class Publish(Request[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("messages", "partition", "unit")
+    __slots__ = ("digest", "messages", "numbers", "partition", "unit")
 
-    def __init__(self, messages: Sequence[Message], *, partition: int | None = None, size: int = 0) -> None:
-        super().__init__(size + sum([_size(message) for message in messages]))
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        *,
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+        size: int = 0,
+    ) -> None:
+        alone = None if numbers is None or partition is None else (partition, numbers.group)
+        super().__init__(size + sum([_size(message) for message in messages]), alone)
         self.messages = messages
         self.partition = partition
+        self.numbers = numbers
+        self.digest = b""
+        """Of a numbered one, once it has been taken."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
@@ -98,9 +112,14 @@ def _size(message: Message) -> int:
     return _ROW_BYTES + len(data) if type(data) is bytes else _ROW_BYTES
 
 
-def large_publish(core: Core, columns: MessageColumns, partition: int | None) -> Publish:
+def large_publish(
+    core: Core, columns: MessageColumns, partition: int | None, numbers: ProducerNumbers | None = None
+) -> Publish:
     """A publish of many messages, as far prepared as can be before the commit: judged, sorted, laid out."""
-    request = Publish((), partition=partition, size=len(columns) * _ROW_BYTES + columns.data.nbytes)
+    size = len(columns) * _ROW_BYTES + columns.data.nbytes
+    request = Publish((), partition=partition, numbers=numbers, size=size)
+    if numbers is not None:
+        request.digest = digest_of_columns(columns, core.deed.key)
     arrivals = _arrive(core, columns)
     start = np.array([0, len(columns)])
     if partition is not None:
@@ -132,16 +151,22 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
     publishes = [request for request in requests if isinstance(request, Publish)]
     if publishes:
         draft = plan.draft()
-        small = [request for request in publishes if request.unit is None]
-        large = [request for request in publishes if request.unit is not None]
-        beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
-        planned = bool(small) and plan_few(core, draft, small, beside)
-        for unit in _units(core, large if planned else publishes):
-            _plan(core, draft, unit)
+        stored = admitted(core, draft, publishes)
+        _plan_all(core, draft, stored)
+        conclude(core, draft, stored)
         plan.accept(draft)
     if len(publishes) == len(requests):
         return []
     return [request for request in requests if not isinstance(request, Publish)]
+
+
+def _plan_all(core: Core, draft: Draft, publishes: Sequence[Publish]) -> None:
+    small = [request for request in publishes if request.unit is None]
+    large = [request for request in publishes if request.unit is not None]
+    beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
+    planned = bool(small) and plan_few(core, draft, small, beside)
+    for unit in _units(core, large if planned else publishes):
+        _plan(core, draft, unit)
 
 
 def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
@@ -176,8 +201,11 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
     _refuse(small, start, faults)
     arrivals = _arrive(core, columns)
     for index, request in enumerate(small):
+        rows = np.arange(start[index], start[index + 1])
         if request.partition is not None and request.error is None:
-            _check_partition(request, arrivals.partition[start[index] : start[index + 1]])
+            _check_partition(request, arrivals.partition[rows])
+        if request.numbers is not None and request.error is None:
+            request.digest = digest_of_columns(columns.take(rows), core.deed.key)
     fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
     return Unit(small, start, judge(core, arrivals, start, fine))
 

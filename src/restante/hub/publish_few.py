@@ -21,6 +21,7 @@ from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.handful import Handful, NameTable
 from restante.model.hashing import Hashes, fingerprint
 from restante.model.letter import Letter, letter_of
+from restante.model.parcel_digest import digest_of_letters
 from restante.model.segment import Encoded
 from restante.model.uuids import RANDOM_BYTES_PER_ID, few_uuids
 
@@ -60,6 +61,7 @@ def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequ
     mailbags = _mailbags(bags, names.encoded())
     if mailbags is None:
         return False
+    _take_digests(core, requests, letters)
     for encoded in mailbags:
         _store(core, draft, encoded, bags[encoded.group])
     draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
@@ -78,6 +80,15 @@ def _letters(core: Core, requests: Sequence[Publish]) -> list[Letter] | None:
             letters.append(letter)
             size += len(letter.data) + len(letter.properties)
     return letters if size <= limits.COMMIT_FEW_BYTES_MAX else None
+
+
+def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Letter]) -> None:
+    at = 0
+    for request in requests:
+        end = at + len(request.messages)
+        if request.numbers is not None:
+            request.digest = digest_of_letters(letters[at:end], core.deed.key)
+        at = end
 
 
 def _bags(core: Core, names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address]) -> dict[int, _Bag]:

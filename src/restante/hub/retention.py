@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from restante.hub import producers
 from restante.hub.content import ContentRow
 from restante.hub.core import Core
 from restante.hub.damage import is_damaged
@@ -37,6 +38,7 @@ def retain(core: Core) -> int:
     forgotten = 0
     for partition in core.partitions:
         forgotten += forget(core, partition)
+        producers.forget(core, partition)
         sweep(core, partition)
     drop_unreachable(core)
     return forgotten

@@ -24,12 +24,31 @@ class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last_sequence_number: int
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What became of a send: accepted + duplicates = sent."""
 
     accepted: int
     duplicates: int
     partitions: tuple[PartitionReceipt, ...]
+    replayed: bool = False
+    """It was stored before, and this is what was answered then."""
+
+
+class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hub knows of a producer group in a partition."""
+
+    partition: int
+    producer_group: int
+    owner_level: int
+    last_published_sequence_number: int | None
+    last_activity_at: datetime
+    replays: int
+    fenced_attempts: int
+
+
+class ProducerPage(msgspec.Struct, frozen=True, kw_only=True):
+    producers: tuple[ProducerState, ...]
+    next: str | None
 
 
 class Reason(Enum):

@@ -27,6 +27,7 @@ class Space(IntEnum):
     CONTENT = 7
     OUTBOX = 8
     ERASED = 9
+    PRODUCER = 10
 
 
 class BlobKey(NamedTuple):

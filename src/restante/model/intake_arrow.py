@@ -30,7 +30,7 @@ _VIEW_BYTES = 17
 
 
 def draft_of_arrow(source: object) -> Draft:
-    table = _as_table(source)
+    table = as_table(source)
     _require_known(table.schema)
     check_count(table.num_rows)
     return Draft(
@@ -50,7 +50,7 @@ def draft_of_arrow(source: object) -> Draft:
     )
 
 
-def _as_table(source: object) -> pa.Table:
+def as_table(source: object) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if isinstance(source, pa.RecordBatch):

@@ -35,7 +35,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a producer leaves for one recipient.
 
     `data` is bytes, or any value that JSON can say (None included); left out, the message is a claim check and its
-    origin delivers the content when it is peeked. The last four fields are the hub's: read only.
+    origin delivers the content when it is peeked. The last fields are read only: four are the hub's, and
+    `published_sequence_number` is a producer's own number for what it published.
     """
 
     recipient: str
@@ -53,6 +54,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     published_at: datetime | None = None
     collected_at: datetime | None = None
     state: State | None = None
+    published_sequence_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

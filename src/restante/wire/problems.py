@@ -14,7 +14,7 @@ from restante.limits import FAULTS_SHOWN_MAX
 TYPE_PREFIX = "/docs/problems#"
 
 _STATUS: dict[int, tuple[str, ...]] = {
-    400: ("invalid_request", "invalid_message", "partition_mismatch", "invalid_item"),
+    400: ("invalid_request", "invalid_operation", "invalid_message", "partition_mismatch", "invalid_item"),
     401: ("unauthenticated",),
     403: ("forbidden",),
     404: (
@@ -47,7 +47,7 @@ _STATUS: dict[int, tuple[str, ...]] = {
     421: ("not_owner",),
     429: ("overloaded",),
     500: ("internal", "data_damaged", "format_unsupported", "extra_missing", "invalid_settings"),
-    503: ("unavailable", "store_conflict", "data_locked"),
+    503: ("unavailable", "outcome_unknown", "store_conflict", "data_locked"),
     504: ("origin_did_not_deliver",),
     507: ("storage_full",),
 }
@@ -57,6 +57,7 @@ CODES = tuple(_STATUS_OF)
 
 _TITLES = {
     "invalid_request": "The request makes no sense",
+    "invalid_operation": "This cannot be done now",
     "invalid_message": "Messages are not valid",
     "partition_mismatch": "A recipient does not belong to the partition",
     "invalid_item": "A text is not an item id",
@@ -94,6 +95,7 @@ _TITLES = {
     "extra_missing": "A part of the hub is not installed",
     "invalid_settings": "The settings are not valid",
     "unavailable": "The hub is not available",
+    "outcome_unknown": "It may have been carried out",
     "store_conflict": "Another owner has taken the partition",
     "data_locked": "The data folder is in use",
     "origin_did_not_deliver": "The origin did not deliver",

@@ -1,0 +1,225 @@
+"""Producers that number what they publish: judging the numbers, linking, showing and forgetting their state.
+
+The state of a producer group in a partition is one small row, written in the commit that stores its parcel. A commit
+takes at most one parcel of a group, the next ones wait for the next commit; so a parcel is judged by what is
+committed, and those before it in the same commit do not matter to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from restante import limits
+from restante.errors import InvalidClientState, InvalidRequest, ProducerDisconnected, ProducerUnknown, RestanteError
+from restante.hub.core import Core
+from restante.hub.partitions import Partition
+from restante.hub.planning import Draft
+from restante.model import intake, producer
+from restante.model.answers import ProducerPage, ProducerState, Receipt
+from restante.model.changes import Space
+from restante.model.keys import key_number, number_key
+from restante.model.parcel_digest import digest_of_columns
+from restante.model.producer import ProducerRow, Standing, standing, state_of
+from restante.model.refusals import refusal
+
+if TYPE_CHECKING:
+    from restante.hub.publish import Publish
+
+_ROWS_AT_ONCE = 1_000
+_NOTHING = Receipt(accepted=0, duplicates=0, partitions=())
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ProducerRow)
+
+
+def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> list[Publish]:
+    """Those that are to be stored, as far as their numbers say; the others are answered."""
+    return [request for request in publishes if request.numbers is None or _admit(core, draft, request)]
+
+
+def _admit(core: Core, draft: Draft, request: Publish) -> bool:
+    numbers, count = request.numbers, request.count()
+    assert numbers is not None, "only numbered ones are judged here"
+    row = _known(core, request)
+    try:
+        where = standing(row, numbers, count)
+        if where is Standing.NEXT and count:
+            return True
+        request.result = _NOTHING if row is None or where is Standing.NEXT else _repeated(core, draft, request, row)
+    except RestanteError as error:
+        request.error = error
+        _count_refusal(core, draft, request, row, error)
+    return False
+
+
+def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> Receipt:
+    """The answer to the last range once more."""
+    numbers, partition = request.numbers, request.partition
+    assert numbers is not None
+    assert partition is not None
+    digest = request.digest or _digest(core, request)
+    receipt = producer.repeated(row, numbers, digest, partition)
+    core.tally.replays += 1
+    _put(core, draft, partition, numbers.group, producer.row_after(row, numbers, receipt, digest, core.clock()))
+    return receipt
+
+
+def _digest(core: Core, request: Publish) -> bytes:
+    columns, faults = intake.from_messages(request.messages, claim_check_origins=core.claim_check_origins())
+    if faults:
+        raise refusal(faults)
+    return digest_of_columns(columns, core.deed.key)
+
+
+def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:
+    """Attempts of those who were fenced off are remembered with the group."""
+    if isinstance(error, ProducerDisconnected) and row is not None:
+        core.tally.fenced += 1
+        assert request.partition is not None
+        assert request.numbers is not None
+        more = msgspec.structs.replace(row, fenced=row.fenced + 1)
+        _put(core, draft, request.partition, request.numbers.group, more)
+    elif isinstance(error, InvalidClientState):
+        core.tally.refused_numbers += 1
+
+
+def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
+    """The new states of the groups whose parcels are stored."""
+    for request in stored:
+        numbers, receipt, partition = request.numbers, request.result, request.partition
+        if numbers is None or request.error is not None:
+            continue
+        assert receipt is not None
+        assert partition is not None
+        assert request.digest
+        row = producer.row_after(_known(core, request), numbers, receipt, request.digest, core.clock())
+        _put(core, draft, partition, numbers.group, row)
+
+
+def _known(core: Core, request: Publish) -> ProducerRow | None:
+    """What is committed; those asked for last are remembered."""
+    assert request.numbers is not None
+    assert request.partition is not None
+    key = (request.partition, request.numbers.group)
+    row = core.producers.get(key)
+    if row is None:
+        value = core.store.get(request.partition, Space.PRODUCER, number_key(request.numbers.group))
+        if value is not None:
+            row = _decoder.decode(value)
+            _remember(core, key, row)
+    return row
+
+
+def _put(core: Core, draft: Draft, partition: int, group: int, row: ProducerRow) -> None:
+    draft.put(partition, Space.PRODUCER, number_key(group), _encoder.encode(row))
+    draft.applies.append(partial(_remember, core, (partition, group), row))
+
+
+def _remember(core: Core, key: tuple[int, int], row: ProducerRow) -> None:
+    """The latest stand last, so that the first may be forgotten."""
+    known = core.producers
+    known.pop(key, None)
+    if len(known) >= limits.PRODUCERS_REMEMBERED_MAX:
+        del known[next(iter(known))]
+    known[key] = row
+
+
+def link(
+    core: Core,
+    partition: int,
+    *,
+    producer_group: int | None,
+    owner_level: int | None,
+    last_published_sequence_number: int | None,
+) -> ProducerState:
+    """Take a producer group up, or a new one; lower owner levels are fenced off from then on."""
+    if producer_group is not None:
+        producer.check_group(producer_group)
+    if owner_level is not None:
+        producer.check_level(owner_level)
+    if last_published_sequence_number is not None:
+        producer.check_sequence("last_published_sequence_number", last_published_sequence_number)
+
+    def plan(draft: Draft) -> ProducerState | RestanteError:
+        group = _new_group(core, draft, partition) if producer_group is None else producer_group
+        row = _planned(draft, partition, group)
+        try:
+            linked = producer.row_linked(row, group, owner_level, last_published_sequence_number, core.clock())
+        except ProducerDisconnected as error:
+            assert row is not None, "who is unknown is not fenced off"
+            core.tally.fenced += 1
+            _put(core, draft, partition, group, msgspec.structs.replace(row, fenced=row.fenced + 1))
+            return error
+        _put(core, draft, partition, group, linked)
+        return state_of(linked, partition, group)
+
+    answer = core.commit(plan)
+    if isinstance(answer, RestanteError):
+        raise answer
+    return answer
+
+
+def _new_group(core: Core, draft: Draft, partition: int) -> int:
+    while True:
+        group = int.from_bytes(core.random(8), "big") >> 1
+        if _planned(draft, partition, group) is None:
+            return group
+
+
+def _planned(draft: Draft, partition: int, group: int) -> ProducerRow | None:
+    value = draft.get(partition, Space.PRODUCER, number_key(group))
+    return None if value is None else _decoder.decode(value)
+
+
+def state(core: Core, partition: int, group: int) -> ProducerState:
+    producer.check_group(group)
+    value = core.store.get(partition, Space.PRODUCER, number_key(group))
+    if value is None:
+        raise ProducerUnknown(
+            f"Producer group {group} is not known in partition {partition}: it has not published there, or not for long."
+        )
+    return state_of(_decoder.decode(value), partition, group)
+
+
+def states(core: Core, partition: int, limit: int | None, after: str | None) -> ProducerPage:
+    """A page of a partition's producers by their groups; `next` is the next `after`."""
+    size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
+    if size < 1:
+        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    start = b"" if after is None else number_key(_after(after) + 1)
+    found = core.store.scan(partition, Space.PRODUCER, start=start, limit=size + 1)
+    page = [state_of(_decoder.decode(value), partition, key_number(key)) for key, value in found[:size]]
+    following = str(page[-1].producer_group) if len(found) > size else None
+    return ProducerPage(producers=tuple(page), next=following)
+
+
+def _after(token: str) -> int:
+    if not (token.isascii() and token.isdecimal() and len(token) <= 19 and int(token) <= limits.PRODUCER_GROUP_MAX):
+        raise InvalidRequest(f"after must be the `next` of the page before, not {token!r}.", parameter="after")
+    return int(token)
+
+
+def forget(core: Core, partition: Partition) -> None:
+    """The state of producers that nobody has used for as long as it is kept goes."""
+    kept = int(core.settings.producer_retention_seconds * 1_000_000)
+    if core.clock() < core.producers_due.get(partition.number, 0):
+        return
+    oldest, start = core.clock(), b""
+    while page := core.store.scan(partition.number, Space.PRODUCER, start=start, limit=_ROWS_AT_ONCE):
+        rows = [(key, value, _decoder.decode(value).active_at) for key, value in page]
+        old = [(key, value) for key, value, active_at in rows if active_at + kept <= core.clock()]
+        if old:
+            core.commit(lambda draft, old=old: _delete_unchanged(core, draft, partition.number, old))  # type: ignore[misc]
+        oldest = min([oldest, *(active_at for _, _, active_at in rows if active_at + kept > core.clock())])
+        start = page[-1][0] + b"\0"
+    core.producers_due[partition.number] = oldest + kept
+
+
+def _delete_unchanged(core: Core, draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
+    for key, value in entries:
+        if draft.get(partition, Space.PRODUCER, key) == value:
+            draft.delete(partition, Space.PRODUCER, key)
+            draft.applies.append(partial(core.producers.pop, (partition, key_number(key)), None))

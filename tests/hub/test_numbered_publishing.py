@@ -1,0 +1,183 @@
+"""Numbered publishes side by side, in commits that fail, and under the doctor's eyes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import restante
+from restante import limits
+from restante.assembly import open_hub
+from restante.errors import InvalidClientState, OutcomeUnknown, StorageFull
+from restante.hub.doctor import examine
+from restante.hub.hub import Hub
+from restante.hub.in_process import InProcess
+from restante.model.answers import Receipt
+from restante.model.changes import Space
+from restante.model.keys import number_key
+from restante.model.message import Message
+from restante.model.producer import ProducerNumbers, ProducerRow
+from restante.settings import Settings
+from restante.stores.memory import MemoryStore
+from restante.stores.sqlite import SqliteStore
+
+SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
+GROUP = 7
+
+
+def numbered(first: int, *, level: int = 0, group: int = GROUP) -> ProducerNumbers:
+    return ProducerNumbers(group=group, owner_level=level, published_sequence=first)
+
+
+def letter(text: object) -> Message:
+    return Message(recipient="ada", data=text)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def hub(store: MemoryStore) -> Iterator[Hub]:
+    opened = open_hub(None, settings=SETTINGS, store=store)
+    yield opened
+    opened.close()
+
+
+def texts(hub: Hub) -> list[object]:
+    return [message.data for message in hub.history("ada", limit=1_000).messages]
+
+
+def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_order(hub: Hub) -> None:
+    async def send_all() -> list[Receipt]:
+        link = InProcess(hub)
+        return await asyncio.gather(
+            *(link.publish([letter(number)], partition=0, producer=numbered(number)) for number in range(300))
+        )
+
+    receipts = asyncio.run(send_all())
+    assert texts(hub) == list(range(300))
+    assert not any(receipt.replayed for receipt in receipts)
+
+
+def test_the_same_parcel_waiting_twice_is_stored_once(hub: Hub) -> None:
+    async def send_twice() -> list[Receipt]:
+        link = InProcess(hub)
+        return await asyncio.gather(
+            *(link.publish([letter("once")], partition=0, producer=numbered(0)) for _ in range(2))
+        )
+
+    first, second = asyncio.run(send_twice())
+    assert texts(hub) == ["once"]
+    assert (first.replayed, second.replayed) == (False, True)
+    assert first.partitions == second.partitions
+
+
+def test_many_producers_share_a_commit_with_plain_publishers(hub: Hub) -> None:
+    async def send_all() -> None:
+        link = InProcess(hub)
+        for round_number in range(4):
+            parcels = [
+                link.publish([letter([group, round_number])], partition=0, producer=numbered(round_number, group=group))
+                for group in range(50)
+            ]
+            plain = [link.publish([letter("plain")]) for _ in range(50)]
+            await asyncio.gather(*parcels, *plain)
+
+    asyncio.run(send_all())
+    stored = texts(hub)
+    for group in range(50):
+        own = [value for value in stored if isinstance(value, list) and value[0] == group]
+        assert own == [[group, round_number] for round_number in range(4)]
+    assert stored.count("plain") == 200
+
+
+def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: Hub) -> None:
+    many = [letter(number) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
+
+    async def send_both() -> None:
+        link = InProcess(hub)
+        large = asyncio.ensure_future(link.publish(many, partition=0, producer=numbered(0)))
+        await large
+        await link.publish([letter("last")], partition=0, producer=numbered(len(many)))
+
+    asyncio.run(send_both())
+    assert texts(hub) == [*range(len(many)), "last"]
+
+
+def test_a_commit_that_found_no_room_leaves_the_numbers_as_they_were(hub: Hub, store: MemoryStore) -> None:
+    store.fail_at(0, StorageFull("There is no room."))
+    with pytest.raises(StorageFull):
+        hub.publish([letter("first")], partition=0, producer=numbered(0))
+    assert not hub.publish([letter("second")], partition=0, producer=numbered(0)).replayed
+    assert texts(hub) == ["second"]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_after_a_commit_that_broke_off_the_same_parcel_is_stored_once(stored: bool) -> None:
+    store = MemoryStore()
+    with restante.open(None, settings=SETTINGS, store=store):
+        pass
+    store = store.survivor()
+    hub = open_hub(None, settings=SETTINGS, store=store)
+    store.fail_at(1_000 if stored else 0)
+    with pytest.raises(OutcomeUnknown):
+        hub.publish([letter("once")], partition=0, producer=numbered(0))
+    hub.close()
+    opened = open_hub(None, settings=SETTINGS, store=store.survivor())
+    if stored:
+        with pytest.raises(InvalidClientState):
+            opened.publish([letter("other")], partition=0, producer=numbered(0))
+    again = opened.publish([letter("once")], partition=0, producer=numbered(0))
+    assert again.replayed is stored
+    assert texts(opened) == ["once"]
+    opened.close()
+
+
+def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
+    for first in (0, 1):
+        for group in range(10):
+            hub.publish([letter([group, first])], partition=0, producer=numbered(first, group=group))
+    assert len(hub.core.producers) == 3
+    assert len(texts(hub)) == 20
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"owner_level": -1},
+        {"last": -5},
+        {"range": (0, 2, b"d" * 16, 1, 1, 1)},
+        {"range": (0, 1, b"short", 1, 1, 1)},
+        {"range": (0, 1, b"d" * 16, 1, 9, 9)},
+    ],
+)
+def test_the_doctor_finds_a_producer_that_cannot_be(tmp_path: Path, wrong: dict[str, object]) -> None:
+    opened = open_hub(tmp_path, settings=SETTINGS)
+    opened.publish([letter("one")], partition=0, producer=numbered(0))
+    opened.close()
+    store = SqliteStore.open(tmp_path)
+    assert examine(store).sound
+    value = store.get(0, Space.PRODUCER, number_key(GROUP))
+    assert value is not None
+    row = msgspec.msgpack.decode(value)
+    fields = ProducerRow.__struct_fields__
+    for name, new in wrong.items():
+        row[fields.index(name)] = new
+    store.close()
+    patched = open_hub(tmp_path, settings=SETTINGS)
+    patched.core.commit(lambda draft: draft.put(0, Space.PRODUCER, number_key(GROUP), msgspec.msgpack.encode(row)))
+    patched.close()
+    store = SqliteStore.open(tmp_path)
+    (finding,) = examine(store).findings
+    assert "producer" in finding.what
+    assert "makes no sense (" not in finding.detail, "it is read, and found to be wrong"
+    store.close()

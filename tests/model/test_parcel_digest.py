@@ -1,0 +1,106 @@
+"""The digest of a parcel: the same however it came, another for anything that its sender said otherwise."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restante.model.intake import from_arrow, from_messages
+from restante.model.letter import letter_of
+from restante.model.message import Message
+from restante.model.parcel_digest import digest_of_columns, digest_of_letters
+from restante.wire.incoming import decode_messages
+from restante.wire.media import ARROW
+from restante.wire.publish import encode_publish, stream_bytes
+from tests.model.strategies import messages, unhurried
+
+KEY = 0x1234_5678_9ABC_DEF0
+ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
+
+
+def digest(sent: list[Message]) -> bytes:
+    columns, faults = from_messages(sent, claim_check_origins=None)
+    assert not faults
+    return digest_of_columns(columns, KEY)
+
+
+def arrow_digest(sent: object) -> bytes:
+    columns, faults = from_arrow(sent, claim_check_origins=None)
+    assert not faults
+    return digest_of_columns(columns, KEY)
+
+
+@given(st.lists(messages(), min_size=1, max_size=5))
+@unhurried
+def test_letters_and_columns_have_the_same_digest(sent: list[Message]) -> None:
+    letters = [letter_of(message, claim_check_origins=None) for message in sent]
+    plain = [letter for letter in letters if letter is not None]
+    if len(plain) == len(sent):
+        assert digest_of_letters(plain, KEY) == digest(sent)
+
+
+@given(st.lists(messages(), min_size=1, max_size=5))
+@unhurried
+def test_an_arrow_body_has_the_digest_of_the_messages(sent: list[Message]) -> None:
+    many = [msgspec.structs.replace(message, id=ID) for message in sent] * 65
+    content_type, body = encode_publish(many, random=bytes, now_ms=0)
+    assert content_type == ARROW
+    assert arrow_digest(decode_messages(body, content_type=ARROW, headers={})) == digest(many)
+
+
+def test_an_arrow_body_without_ids_has_the_digest_of_messages_without_ids() -> None:
+    sent = [Message(recipient=f"r{number}", data={"n": number}, properties={"a": "b"}) for number in range(70)]
+    _, body = encode_publish(sent, random=bytes, now_ms=0)
+    table = decode_messages(body, content_type=ARROW, headers={})
+    without = table.drop_columns(["id"])  # type: ignore[union-attr]  # an Arrow body gives a table
+    again = decode_messages(stream_bytes(without), content_type=ARROW, headers={})
+    assert arrow_digest(again) == digest(sent)
+
+
+FIRST = Message(recipient="ada", id=ID, data=b"12", properties={"a": "b"}, media_type="text/plain")
+OTHERS = {
+    "recipient": "eva",
+    "id": ID.replace("0198", "0199"),
+    "origin": "series",
+    "kind": "letters",
+    "document_type": "paper",
+    "weight": 2,
+    "bundleable": False,
+    "data": b"13",
+    "media_type": "text/html",
+    "properties": {"a": "c"},
+    "expires_at": datetime(2030, 1, 1, tzinfo=UTC),
+}
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_whatever_a_sender_says_otherwise_gives_another_digest(field: str) -> None:
+    other = msgspec.structs.replace(FIRST, **{field: OTHERS[field]})
+    second = Message(recipient="eva", data=b"34")
+    assert digest([FIRST, second]) != digest([other, second])
+
+
+def test_every_field_of_a_sender_is_in_the_digest() -> None:
+    read_only = {"sequence_number", "published_at", "collected_at", "state", "published_sequence_number"}
+    assert {*OTHERS} == {*Message.__struct_fields__} - read_only
+
+
+def test_an_id_that_is_left_out_is_not_one_of_zeros() -> None:
+    zeros = msgspec.structs.replace(FIRST, id="00000000-0000-0000-0000-000000000000")
+    assert digest([zeros]) != digest([msgspec.structs.replace(FIRST, id=None)])
+
+
+def test_the_order_of_messages_counts() -> None:
+    second = msgspec.structs.replace(FIRST, data=b"other")
+    assert digest([FIRST, second]) != digest([second, FIRST])
+
+
+def test_bytes_cannot_move_from_one_message_to_its_neighbour() -> None:
+    def pair(first: bytes, second: bytes) -> list[Message]:
+        return [Message(recipient="ada", data=first), Message(recipient="ada", data=second)]
+
+    assert digest(pair(b"ab", b"c")) != digest(pair(b"a", b"bc"))
