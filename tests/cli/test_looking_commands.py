@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from restante.cli.history import StateName
+from restante.errors import ProducerDisconnected
+from restante.hub.hub import Hub
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers
+from restante.server.serving import start
+from restante.settings import Settings
 from tests.cli.places import Place, run
 
 
@@ -77,6 +83,58 @@ def test_partitions_add_up(filled: Place) -> None:
     assert [one["partition"] for one in listed] == [0, 1, 2, 3]
     assert sum(one["waiting"] for one in listed) == 10
     assert "10 messages waiting in 4 partitions." in filled.run("partitions").stdout
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Iterator[tuple[Hub, tuple[str, ...]]]:
+    """A hub in which producers have published by numbers, and what leads a command to it."""
+    with start(tmp_path / "data", Settings(partition_count=4, housekeeping_seconds=0)) as running:
+        hub = running.desk.hub
+        for recipient, group, level in (("ada", 2**63 - 1, 0), ("ada", 7, 1), ("bob", 7, 0)):
+            home = hub.partition_of(recipient)
+            message = Message(recipient=recipient, data=b"x")
+            for _ in range(2):
+                numbers = ProducerNumbers(group=group, owner_level=level, published_sequence=0)
+                hub.publish([message], partition=home, producer=numbers)
+        with pytest.raises(ProducerDisconnected):
+            hub.open_link(hub.partition_of("ada"), producer_group=7, owner_level=0)
+        hub.open_link(hub.partition_of("bob"), producer_group=8)
+        yield hub, ("--hub", running.url)
+
+
+def test_producers_are_shown_with_their_numbers_and_what_they_met_with(
+    numbered: tuple[Hub, tuple[str, ...]],
+) -> None:
+    hub, options = numbered
+    ada, bob = hub.partition_of("ada"), hub.partition_of("bob")
+    assert ada != bob
+    shown = run("partitions", "producers", *options)
+    assert shown.exit_code == 0, shown.output
+    lines = [words for line in shown.stdout.splitlines() if (words := line.split()) and words[0].isdecimal()]
+    told = {(line[0], line[1]): (line[2], line[3], *line[-2:]) for line in lines}
+    assert told == {
+        (str(ada), "7"): ("1", "0", "1", "1"),
+        (str(ada), str(2**63 - 1)): ("0", "0", "1", "0"),
+        (str(bob), "7"): ("0", "0", "1", "0"),
+        (str(bob), "8"): ("0", "–", "0", "0"),
+    }
+
+
+def test_producers_of_one_partition_as_json(numbered: tuple[Hub, tuple[str, ...]]) -> None:
+    hub, options = numbered
+    home = hub.partition_of("ada")
+    listed = json.loads(run("partitions", "producers", str(home), "--json", *options).stdout)["producers"]
+    assert [(one["partition"], one["producer_group"]) for one in listed] == [(home, 7), (home, 2**63 - 1)]
+    assert {one["fenced_attempts"] for one in listed} == {0, 1}
+    few = run("partitions", "producers", "--limit", "2", *options)
+    assert "There may be more" in few.stdout
+
+
+def test_producers_of_a_folder_and_of_a_partition_that_there_is_not(filled: Place) -> None:
+    assert filled.run("partitions producers").stdout == "No producer numbers what it publishes.\n"
+    assert filled.answer("partitions producers") == {"producers": []}
+    unknown = filled.run("partitions producers", "4")
+    assert (unknown.exit_code, unknown.stderr.split(":")[0]) == (1, "error partition_unknown")
 
 
 def test_a_purge_is_tried_first_and_then_done(filled: Place) -> None:
@@ -211,7 +269,10 @@ def test_a_bench_shows_a_table(place: Place) -> None:
     assert "p99" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["explain ada", "history ada", "collect ada", "recipients", "partitions", "bench"])
+@pytest.mark.parametrize(
+    "command",
+    ["explain ada", "history ada", "collect ada", "recipients", "partitions", "bench", "partitions producers"],
+)
 def test_a_mistyped_folder_is_an_error_and_is_not_made(tmp_path: Path, command: str) -> None:
     result = run(*command.split(), "--data", str(tmp_path / "typo"))
     assert result.exit_code == 1

@@ -121,11 +121,16 @@ def valid_request(generator: Random) -> Draft:
     draft = Draft(route.method.encode(), path.encode(), query=tuple(_query(generator, route)))
     if route.path.endswith(("/messages", "/parcels")) and route.method == "POST":
         content_type, body, more = generator.choice(BODIES)(generator)
+        if route.path.endswith("/parcels") and generator.random() < 0.5:
+            more = (*more, *_numbers(generator))
         draft = replace(draft, body=body, headers=(*draft.headers, (b"content-type", content_type), *more))
         return packed(generator, draft) if generator.random() < 0.3 else draft
     if route.path.endswith("/purge"):
         wish: dict[str, object] = {"origin": "default", "dry_run": True, "before": "2030-01-01T00:00:00Z"}
         return replace(draft, body=msgspec.json.encode(wish))
+    if route.path.endswith("/links"):
+        asked = {"producer_group": generator.randrange(3), "owner_level": generator.randrange(3)}
+        return replace(draft, body=msgspec.json.encode(asked))
     accept = generator.choice(["*/*", media.JSON, media.ARROW, media.CLOUDEVENTS_BATCH + ";q=0.9, */*;q=0.1"])
     encoding = generator.choice(["gzip", "zstd", "identity"])
     more = ((b"accept", accept.encode()), (b"accept-encoding", encoding.encode()))
@@ -137,7 +142,18 @@ def _place(generator: Random, name: str) -> str:
         return str(generator.randrange(4))
     if name == "recipient":
         return generator.choice(["ada", "ben", "n%C3%A4me%20with%2Fslash", "x" * 256])
+    if name == "group":
+        return str(generator.randrange(3))
     return generator.choice(IDS)
+
+
+def _numbers(generator: Random) -> Headers:
+    """Of a producer, such that some are the next ones."""
+    return (
+        (b"restante-producer-group", b"%d" % generator.choice([0, 1, 2, 2**63 - 1])),
+        (b"restante-owner-level", b"%d" % generator.randrange(3)),
+        (b"restante-published-sequence", b"%d" % generator.choice([0, 0, 1, 5, 2**31 - 1])),
+    )
 
 
 def _query(generator: Random, route: Route) -> list[tuple[bytes, bytes]]:
@@ -329,6 +345,9 @@ STRANGE_HEADERS: Headers = (
     (b"transfer-encoding", b"gzip"),
     (b"restante-correlation-id", b"x" * 200),
     (b"restante-producer-group", b"g"),
+    (b"restante-owner-level", b"32768"),
+    (b"restante-published-sequence", b""),
+    (b"restante-batch", b"b"),
     (b"ce-specversion", b"0.3"),
     (b"ce-time", b"yesterday"),
     (b"ce-id", b"%ff%00"),

@@ -25,6 +25,9 @@ NOBODY, EVERYBODY = "", "porx"
 ALLOWED = {
     "POST /v1/messages": "po",
     "POST /v1/partitions/{partition}/parcels": "po",
+    "POST /v1/partitions/{partition}/links": "po",
+    "GET /v1/partitions/{partition}/producers/{group}": "pro",
+    "GET /v1/partitions/{partition}/producers": "pro",
     "GET /v1/recipients/{recipient}/peek": "xo",
     "DELETE /v1/recipients/{recipient}/bundles/{bundle_id}": "xo",
     "GET /v1/recipients/{recipient}/explain": "xo",
@@ -47,7 +50,7 @@ ALLOWED = {
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /openapi.json", "GET /docs"}
 LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
-PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID}
+PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID, "{group}": "7"}
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +136,18 @@ def test_a_publisher_sends_for_its_origins_only(call: Callable[[str | None], Wir
     assert wire.publish({"recipient": "ada", "data": 1}).status == 201
     answer = wire.publish({"recipient": "ada", "data": 1}, {"recipient": "ada", "data": 1, "origin": "other"})
     assert (answer.status, answer.problem["origin"]) == (403, "other")
+
+
+def test_a_numbered_parcel_of_another_origin_is_forbidden_and_uses_no_number(
+    call: Callable[[str | None], Wire], secrets: dict[str, str]
+) -> None:
+    publisher, reader = call(secrets["p"]), call(secrets["r"])
+    home = reader.get("/v1/recipients/ada/partition").json()["partition"]
+    numbers = {"restante-producer-group": "1", "restante-owner-level": "0", "restante-published-sequence": "0"}
+    for origin, status, shown in (("other", 403, 404), ("default", 201, 200)):
+        body = {"messages": [{"recipient": "ada", "data": 1, "origin": origin}]}
+        assert publisher("POST", f"/v1/partitions/{home}/parcels", body, headers=numbers).status == status
+        assert reader.get(f"/v1/partitions/{home}/producers/1").status == shown
 
 
 def test_a_recipient_collects_its_own_mail_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:

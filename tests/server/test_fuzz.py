@@ -280,6 +280,12 @@ def text_frame(generator: random.Random, number: int) -> tuple[int, bytes]:
     header: dict[str, object] = {"number": number}
     if generator.random() < 0.2:
         header["partition"] = generator.randrange(5)
+        if generator.random() < 0.5:
+            header["producer"] = {
+                "group": generator.choice([0, 1, 2**63 - 1, 2**63]),
+                "owner_level": generator.randrange(3),
+                "published_sequence": generator.choice([0, 3, 2**31 - 1]),
+            }
     return TEXT, msgspec.json.encode({**header, "messages": messages})
 
 

@@ -14,7 +14,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from restante.limits import PRODUCER_GROUP_MAX
 from restante.model.access import Role
+from restante.model.partition import partition_of
 from restante.server.serving import Running, start
 from restante.server.tokens import TokenFile
 from restante.settings import ServerSettings, Settings
@@ -22,6 +24,7 @@ from tests.server.test_publishing import arrow_body
 from tests.server.wire import Wire
 
 ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
+HOME = partition_of("ada", 16)
 
 
 def address(running: Running, path: str = "/v1/publish") -> str:
@@ -43,6 +46,25 @@ def binary(number: int, table: pa.Table, **more: object) -> bytes:
     return struct.pack(">I", len(head)) + head + arrow_body(table)
 
 
+def numbered(first: int, *, group: int = 7, level: int = 0) -> dict[str, Any]:
+    producer = {"group": group, "owner_level": level, "published_sequence": first}
+    return {"partition": HOME, "producer": producer}
+
+
+def data_of(wire: Wire) -> list[object]:
+    return [message["data"] for message in wire.get("/v1/recipients/ada/messages?limit=1000").json()["messages"]]
+
+
+def json_table(values: list[int]) -> pa.Table:
+    return pa.table(
+        {
+            "recipient": ["ada"] * len(values),
+            "data": [str(value).encode() for value in values],
+            "media_type": ["application/json"] * len(values),
+        }
+    )
+
+
 def answers(link: ClientConnection, count: int) -> list[dict[str, Any]]:
     return [json.loads(link.recv(timeout=30)) for _ in range(count)]
 
@@ -62,14 +84,7 @@ def test_frames_are_stored_in_the_order_sent_large_and_small_alike(link: ClientC
     for number in range(60):
         if number % 3 == 1:
             data = [number * 1_000 + place for place in range(300)]
-            table = pa.table(
-                {
-                    "recipient": ["ada"] * len(data),
-                    "data": [str(value).encode() for value in data],
-                    "media_type": ["application/json"] * len(data),
-                }
-            )
-            link.send(binary(number, table))
+            link.send(binary(number, json_table(data)))
         else:
             data = [number * 1_000]
             link.send(text(number, {"recipient": "ada", "data": data[0]}))
@@ -129,12 +144,101 @@ def test_a_frame_may_name_its_partition(link: ClientConnection, wire: Wire) -> N
     assert found[3]["problem"]["code"] == "partition_unknown"
 
 
+def test_what_is_not_understood_yet_is_refused(link: ClientConnection) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}, batch="b"))
+    assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
+
+
+def test_numbered_frames_follow_each_other_without_waiting_and_are_all_stored_in_order(
+    link: ClientConnection, wire: Wire
+) -> None:
+    for number in range(300):
+        link.send(text(number, {"recipient": "ada", "data": number}, **numbered(number)))
+    found = answers(link, 300)
+    assert [answer.get("problem") for answer in found] == [None] * 300
+    assert [answer["number"] for answer in found] == list(range(300))
+    assert data_of(wire) == list(range(300))
+    state = wire.get(f"/v1/partitions/{HOME}/producers/7").json()
+    assert state["last_published_sequence_number"] == 299
+
+
+def test_large_and_small_numbered_frames_keep_their_order(link: ClientConnection, wire: Wire) -> None:
+    expected: list[int] = []
+    for number in range(30):
+        count = 200 if number % 3 == 1 else 1
+        values = [len(expected) + place for place in range(count)]
+        if count > 1:
+            link.send(binary(number, json_table(values), **numbered(values[0])))
+        else:
+            link.send(text(number, {"recipient": "ada", "data": values[0]}, **numbered(values[0])))
+        expected += values
+    assert [answer.get("problem") for answer in answers(link, 30)] == [None] * 30
+    assert wire.get("/v1/recipients/ada/peek").json()["messages"][-1]["sequence_number"] == len(expected)
+    assert data_of(wire) == expected[:1_000]
+
+
+def test_no_frame_overtakes_the_numbered_ones_before_it(link: ClientConnection, wire: Wire) -> None:
+    """One of a group is stored in a commit: others that come behind must wait for those that wait."""
+    sent = 0
+    for turn in range(10):
+        for _ in range(5):
+            link.send(text(sent, {"recipient": "ada", "data": sent}, **numbered(sent - 2 * turn)))
+            sent += 1
+        link.send(text(sent, {"recipient": "ada", "data": sent}, **numbered(turn, group=8)))
+        link.send(text(sent + 1, {"recipient": "ada", "data": sent + 1}))
+        sent += 2
+    assert [answer.get("problem") for answer in answers(link, sent)] == [None] * sent
+    assert data_of(wire) == list(range(sent))
+
+
+def test_a_numbered_frame_again_is_answered_as_it_was(link: ClientConnection, wire: Wire) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}, **numbered(0)))
+    link.send(text(2, {"recipient": "ada", "data": 1}, **numbered(0)))
+    first, again = answers(link, 2)
+    assert "replayed" not in first
+    assert again == first | {"number": 2, "replayed": True}
+    assert data_of(wire) == [1]
+
+
+def test_a_numbered_frame_that_is_refused_says_why_and_so_do_those_behind_it(
+    link: ClientConnection, wire: Wire
+) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}, **numbered(0, level=1)))
+    link.send(text(2, {"recipient": "", "data": 1}, **numbered(1, level=1)))
+    link.send(text(3, {"recipient": "ada", "data": 3}, **numbered(2, level=1)))
+    link.send(text(4, {"recipient": "ada", "data": 4}, **numbered(0, level=0)))
+    problems: dict[int, Any] = {answer["number"]: answer.get("problem") for answer in answers(link, 4)}
+    assert problems[1] is None
+    assert problems[2]["code"] == "invalid_message"
+    assert (problems[3]["code"], problems[3]["expected"]) == ("invalid_client_state", 1)
+    assert (problems[4]["code"], problems[4]["received"], problems[4]["current"]) == ("producer_disconnected", 0, 1)
+    assert data_of(wire) == [1]
+
+
+def test_the_largest_group_passes_a_frame_exactly(link: ClientConnection, wire: Wire) -> None:
+    link.send(text(1, {"recipient": "ada", "data": 1}, **numbered(0, group=PRODUCER_GROUP_MAX)))
+    assert answers(link, 1)[0]["accepted"] == 1
+    (shown,) = wire.get(f"/v1/partitions/{HOME}/producers").json()["producers"]
+    assert shown["producer_group"] == PRODUCER_GROUP_MAX
+
+
 @pytest.mark.parametrize(
-    "more", [{"batch": "b"}, {"producer": {"group": "g", "owner_level": 0, "published_sequence": 0}}]
+    "more",
+    [
+        {"producer": {"group": 7, "owner_level": 0, "published_sequence": 0}},
+        {"partition": 0, "producer": {"group": "7", "owner_level": 0, "published_sequence": 0}},
+        {"partition": 0, "producer": {"group": 7, "owner_level": 0}},
+        {"partition": 0, "producer": {"group": 2**63, "owner_level": 0, "published_sequence": 0}},
+        {"partition": 0, "producer": {"group": 2**200, "owner_level": 0, "published_sequence": 0}},
+        {"partition": 0, "producer": {"group": 7, "owner_level": 2**15, "published_sequence": 0}},
+        {"partition": 0, "producer": {"group": 7, "owner_level": 0, "published_sequence": 2**31}},
+        {"partition": 0, "producer": {"group": 7, "owner_level": 0, "published_sequence": -1}},
+    ],
 )
-def test_what_is_not_understood_yet_is_refused(link: ClientConnection, more: dict[str, object]) -> None:
+def test_numbers_that_make_no_sense_are_refused(link: ClientConnection, wire: Wire, more: dict[str, object]) -> None:
     link.send(text(1, {"recipient": "ada", "data": 1}, **more))
     assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
+    assert data_of(wire) == []
 
 
 def test_a_frame_that_finds_no_room_is_told_to_come_back(tmp_path: Path) -> None:

@@ -272,10 +272,11 @@ def test_a_parcel_goes_to_its_partition(wire: Wire) -> None:
         assert (answer.status, answer.problem["code"]) == (404, "partition_unknown")
 
 
-@pytest.mark.parametrize("header", ["Restante-Producer-Group", "Restante-Batch"])
-def test_what_is_not_understood_yet_is_refused_rather_than_ignored(wire: Wire, header: str) -> None:
-    answer = wire("POST", "/v1/messages", {"messages": []}, headers={header: "1", "content-type": "application/json"})
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/partitions/0/parcels"])
+def test_what_is_not_understood_yet_is_refused_rather_than_ignored(wire: Wire, path: str) -> None:
+    answer = wire("POST", path, {"messages": []}, headers={"Restante-Batch": "1"})
     assert (answer.status, answer.problem["code"]) == (400, "invalid_request")
+    assert answer.problem["header"] == "Restante-Batch"
 
 
 class TestCloudEvents:

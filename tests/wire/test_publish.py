@@ -20,10 +20,10 @@ from restante.limits import MIB, SMALL_SEND_MESSAGES_MAX
 from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.message import Message, MessageColumns
+from restante.model.producer import ProducerNumbers
 from restante.model.uuids import made_uuids, uuid_texts
 from restante.wire.frames import (
     FrameHeader,
-    ProducerNumbers,
     decode_frame,
     encode_frame,
     encode_problem,
@@ -157,7 +157,7 @@ HEADER = FrameHeader(
     number=7,
     partition=3,
     batch="b",
-    producer=ProducerNumbers(group="g", owner_level=1, published_sequence=2**40),
+    producer=ProducerNumbers(group=2**63 - 1, owner_level=1, published_sequence=2**31 - 1),
 )
 
 
@@ -194,7 +194,12 @@ def test_faults_of_a_frame_come_after_its_number() -> None:
         '{"number":"1","messages":[]}',
         '{"number":1,"messages":[],"extra":1}',
         '{"number":1,"messages":[],"partition":null}',
-        '{"number":1,"messages":[],"producer":{"group":"g"}}',
+        '{"number":1,"messages":[],"producer":{"group":7}}',
+        '{"number":1,"messages":[],"producer":{"group":"7","owner_level":0,"published_sequence":0}}',
+        '{"number":1,"messages":[],"producer":{"group":7.5,"owner_level":0,"published_sequence":0}}',
+        '{"number":1,"messages":[],"producer":{"group":7,"owner_level":true,"published_sequence":0}}',
+        '{"number":1,"messages":[],"producer":{"group":7,"owner_level":0,"published_sequence":0,"extra":1}}',
+        '{"number":1,"messages":[],"producer":null}',
         "\ud800",
         b"",
         b"\0\0\0",
@@ -220,5 +225,14 @@ def test_answers_carry_the_number_of_their_frame() -> None:
     told = msgspec.json.decode(encode_receipt(9, receipt))
     assert told.pop("number") == 9
     assert msgspec.convert(told, Receipt) == receipt
+    assert "replayed" not in encode_receipt(9, receipt)
+    replayed = msgspec.structs.replace(receipt, replayed=True, partitions=())
+    assert msgspec.json.decode(encode_receipt(-9, replayed)) == {
+        "number": -9,
+        "accepted": 3,
+        "duplicates": 1,
+        "partitions": [],
+        "replayed": True,
+    }
     assert msgspec.json.decode(encode_problem(11, {"code": "x"})) == {"number": 11, "problem": {"code": "x"}}
     assert "number" not in msgspec.json.decode(encode_problem(None, {"code": "x"}))

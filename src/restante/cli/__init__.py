@@ -95,13 +95,12 @@ _COMMANDS = (
     "collect",
     "explain",
     "history",
-    "partitions",
     "bench",
     "doctor",
     "backup",
     "restore",
 )
-_GROUPS = ("recipients", "tokens", "settings")
+_GROUPS = ("recipients", "partitions", "tokens", "settings")
 
 
 def _add_commands() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 if TYPE_CHECKING:
+    from restante.client.link import Link
     from restante.client.surface import Hub
     from restante.hub.hub import Hub as InnerHub
     from restante.ports.content import OriginPort
@@ -57,6 +58,15 @@ class Door(NamedTuple):
         import restante
 
         return restante.connect(self.hub, token=self.token)
+
+    def link(self) -> Link:
+        """What the hub's surface is made of, for the few things that it leaves out. Close it."""
+        if self.data is not None:
+            return open_hub_of(self.data)
+        from restante.client.connecting import terms_of
+        from restante.client.http_sync import HttpLink
+
+        return HttpLink(terms_of(self.hub, token=self.token))
 
 
 def open_folder(folder: Path, *, create: bool = False) -> Hub:

@@ -1,17 +1,31 @@
-"""`restante partitions`: how much each partition holds."""
+"""`restante partitions`: how much each partition holds, and who publishes there by numbers of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.exits import EPILOG
+from restante.cli.help import Command, Group
 
 if TYPE_CHECKING:
+    from restante.client.link import Link
     from restante.client.surface import PartitionStatus
+    from restante.model.answers import ProducerState
+
+app = typer.Typer(name="partitions", cls=Group, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
+@app.callback(invoke_without_command=True)
 def partitions(
-    hub: HubUrl = DEFAULT_URL, token: Token = None, data: DataFolder = None, as_json: AsJson = False
+    context: typer.Context,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the partitions: the last visible number, what waits, and what is not filed yet.
 
@@ -19,7 +33,10 @@ def partitions(
     restante partitions                  of the hub on this machine
     restante partitions --data ./data    of a folder that no hub has open
     restante partitions --json
+    restante partitions producers        who publishes by numbers?
     """
+    if context.invoked_subcommand is not None:
+        return
     from restante.cli.showing import print_json
 
     with Door(hub, token, data).open() as opened:
@@ -28,6 +45,73 @@ def partitions(
         print_json({"partitions": found})
     else:
         _print(found)
+
+
+@app.command("producers", epilog=EPILOG, cls=Command)
+def producers(
+    partition: Annotated[
+        int | None, typer.Argument(metavar="PARTITION", min=0, help="Only of this partition.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 1_000,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the producer groups that number what they publish, of one partition or of all.
+
+    The last number of each, when it was last used, how often a parcel was sent again, and how often a producer was
+    refused because another one has taken over.
+
+    \b
+    restante partitions producers
+    restante partitions producers 7 --json
+    """
+    from restante.cli.showing import print_json
+
+    with closing(Door(hub, token, data).link()) as link:
+        found = _listed(link, partition, limit)
+    if as_json:
+        print_json({"producers": found})
+    else:
+        _print_producers(found, limit)
+
+
+def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState]:
+    numbers = [status.partition for status in link.partitions()] if partition is None else [partition]
+    found: list[ProducerState] = []
+    for number in numbers:
+        after: str | None = None
+        while len(found) < limit:
+            page = link.producer_states(number, limit=limit - len(found), after=after)
+            found += page.producers
+            if (after := page.next) is None:
+                break
+    return found
+
+
+def _print_producers(found: list[ProducerState], limit: int) -> None:
+    from restante.cli.showing import clock_time, output, table_of
+
+    if not found:
+        print("No producer numbers what it publishes.")
+        return
+    headings = ("partition", "group", "owner level", "last number", "last activity", "replays", "fenced attempts")
+    rows = [
+        (
+            str(state.partition),
+            str(state.producer_group),
+            str(state.owner_level),
+            "–" if state.last_published_sequence_number is None else str(state.last_published_sequence_number),
+            clock_time(state.last_activity_at),
+            f"{state.replays:,}",
+            f"{state.fenced_attempts:,}",
+        )
+        for state in found
+    ]
+    output().print(table_of(headings, rows, right=headings))
+    if len(found) == limit:
+        print("There may be more: give a partition, or a higher --limit.")
 
 
 def _print(found: tuple[PartitionStatus, ...]) -> None:

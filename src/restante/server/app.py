@@ -10,13 +10,14 @@ from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.gate import check_role
 from restante.server.pipeline import serve_pipeline
-from restante.server.routes import collecting, health, messages, operating, pages, partitions, publishing
+from restante.server.routes import collecting, health, messages, operating, pages, partitions, producers, publishing
 from restante.server.routing import Route, Router
 
 _log = logging.getLogger("restante.server")
 
 ROUTES: tuple[Route, ...] = (
     *publishing.ROUTES,
+    *producers.ROUTES,
     *collecting.ROUTES,
     *messages.ROUTES,
     *partitions.ROUTES,

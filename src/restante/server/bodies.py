@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from restante.errors import BodyTooLarge, InvalidRequest
-from restante.limits import SEND_BYTES_MAX
+from restante.limits import REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.changes import Buffer
 from restante.server.desk import Desk
 from restante.server.exchange import PIECE_BYTES, Exchange, Headers
@@ -15,6 +18,8 @@ from restante.server.room import Parcel
 from restante.wire import media
 from restante.wire.compression import accepted_encoding, compress, decompress
 from restante.wire.outgoing import arrow_bytes
+
+Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 WHOLE_BYTES_MIN = 64 * 1024
 """Longer bodies are received in one place."""
@@ -24,6 +29,8 @@ SMALL_TABLE_BYTES = 64 * 1024
 """Up to this size an answer is made in the event loop."""
 _UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
+_NAMED = re.compile(r"unknown field `(\w+)`|at `\$\.(\w+)")
+"""The field that a decoder complains of."""
 
 
 def length_of(exchange: Exchange, *, limit: int) -> int | None:
@@ -55,6 +62,22 @@ async def read_body(
     if parcel is not None:
         parcel.grow_to(len(unpacked))
     return unpacked
+
+
+async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Asked:
+    """A small JSON body; none says nothing. What is wrong with it is named."""
+    body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
+    if not body:
+        return kind()
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except msgspec.ValidationError as error:
+        named = _NAMED.search(str(error))
+        details = {} if named is None else {"field": named[1] or named[2]}
+        allowed = ", ".join(kind.__struct_fields__)
+        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
 
 async def _received(exchange: Exchange, declared: int | None, parcel: Parcel | None, limit: int) -> Buffer:

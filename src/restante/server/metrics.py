@@ -147,7 +147,13 @@ def _state(desk: Desk) -> Iterator[Metric]:
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
-    yield CounterMetricFamily("restante_store_written_bytes", "Bytes written to the store.", value=size.written_bytes)
-    yield CounterMetricFamily(
-        "restante_overloaded_requests", "Requests refused as overloaded.", value=desk.room.refused
-    )
+    tally = desk.hub.core.tally
+    counters = {
+        "restante_store_written_bytes": ("Bytes written to the store.", size.written_bytes),
+        "restante_overloaded_requests": ("Requests refused as overloaded.", desk.room.refused),
+        "restante_producer_replays": ("Numbered parcels sent again and answered as before.", tally.replays),
+        "restante_producer_fenced": ("Producers refused because a higher owner level has taken over.", tally.fenced),
+        "restante_producer_refused": ("Numbered parcels refused because of their numbers.", tally.refused_numbers),
+    }
+    for name, (text, value) in counters.items():
+        yield CounterMetricFamily(name, text, value=value)

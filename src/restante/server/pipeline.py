@@ -1,7 +1,8 @@
 """The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
 
 Small frames go straight into the committer's queue, one behind the other. A large frame is prepared in a thread and
-may be planned after small ones of the same commit; so it is waited for before the next frame goes in.
+may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
+of one producer follow each other without a pause; `frame_order` says what has to wait for them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from restante.errors import Internal, InvalidRequest, NotFound, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.access import Grant, Role
 from restante.model.message import Message
+from restante.model.producer import ProducerNumbers, check_numbers
 from restante.server.desk import Desk
 from restante.server.exchange import CORRELATION_ID, ClientGone, Exchange, Receive, Scope, Send
+from restante.server.frame_order import FrameOrder
 from restante.server.gate import check_role
 from restante.server.origin_access import check_origins
 from restante.server.routes.publishing import SMALL_BODY_BYTES, count
@@ -75,6 +78,7 @@ class _Pipeline:
         self._answers: set[asyncio.Task[None]] = set()
         self._barrier: asyncio.Task[None] | None = None
         """A large publish that the next frame has to wait for."""
+        self._order = FrameOrder()
 
     async def run(self) -> None:
         drained = asyncio.ensure_future(self._desk.draining.wait())
@@ -117,22 +121,29 @@ class _Pipeline:
         try:
             frame = await self._here_or_in_a_thread(data, decode_frame, data)
             number = frame.header.number
-            _check_header(frame.header)
+            partition, producer = _addressed(frame.header)
             sent = await self._here_or_in_a_thread(data, frame.messages)
             check_origins(self._grant, sent)
         except RestanteError as error:
             await self._refuse(number, error)
             return
-        # The one before was read while this one was being prepared.
-        if self._barrier is not None:
-            await asyncio.wait((self._barrier,))
-        partition = None if frame.header.partition is UNSET else frame.header.partition
-        task = asyncio.ensure_future(self._publish(number, sent, partition, len(data)))
+        await self._turn(partition, producer)
+        task = asyncio.ensure_future(self._publish(number, sent, partition, producer, len(data)))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
+        if partition is not None and producer is not None:
+            self._order.add(task, partition, producer)
         small = not isinstance(sent, pa.Table) and len(sent) <= SMALL_SEND_MESSAGES_MAX
         self._barrier = None if small and not self._desk.hub.crowded else task
         await asyncio.sleep(0)  # so that it is in the queue before the next one
+
+    async def _turn(self, partition: int | None, producer: ProducerNumbers | None) -> None:
+        """Wait until the next frame overtakes nothing. Those before were read while it was being prepared."""
+        ahead = self._order.ahead(partition, producer)
+        if self._barrier is not None:
+            ahead.append(self._barrier)
+        if ahead:
+            await asyncio.wait(ahead)
 
     async def _here_or_in_a_thread(
         self, data: str | bytes, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -141,12 +152,19 @@ class _Pipeline:
             return function(*args, **kwargs)
         return await self._desk.link.thread(function, *args, **kwargs)
 
-    async def _publish(self, number: int, sent: Sequence[Message] | pa.Table, partition: int | None, size: int) -> None:
+    async def _publish(
+        self,
+        number: int,
+        sent: Sequence[Message] | pa.Table,
+        partition: int | None,
+        producer: ProducerNumbers | None,
+        size: int,
+    ) -> None:
         started = time.perf_counter()
         try:
             with self._desk.room.publish() as parcel:
                 parcel.grow_to(size)
-                receipt = await self._desk.link.publish(sent, partition=partition)
+                receipt = await self._desk.link.publish(sent, partition=partition, producer=producer)
         except RestanteError as error:
             await self._refuse(number, error)
             return
@@ -168,7 +186,16 @@ class _Pipeline:
         self._room.release()
 
 
-def _check_header(header: FrameHeader) -> None:
-    for name, value in (("producer", header.producer), ("batch", header.batch)):
-        if value is not UNSET:
-            raise InvalidRequest(f"{name} is not understood by this hub: leave it out.")
+def _addressed(header: FrameHeader) -> tuple[int | None, ProducerNumbers | None]:
+    """The partition of a frame and the numbers of its producer, as far as it has them."""
+    if header.batch is not UNSET:
+        raise InvalidRequest("batch is not understood by this hub: leave it out.", field="batch")
+    partition = None if header.partition is UNSET else header.partition
+    if header.producer is UNSET:
+        return partition, None
+    check_numbers(header.producer)
+    if partition is None:
+        raise InvalidRequest(
+            "producer numbers the messages of one partition: name the partition too.", field="partition"
+        )
+    return partition, header.producer

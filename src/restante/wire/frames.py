@@ -17,20 +17,13 @@ from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
 from restante.model.answers import Receipt
 from restante.model.message import Message
+from restante.model.producer import ProducerNumbers
 from restante.wire.incoming_arrow import decode_arrow
 from restante.wire.incoming_json import messages_of_json
 from restante.wire.json_values import Body, read_json, utf8_body
 from restante.wire.media import ARROW, JSON
 
 _LENGTH = struct.Struct(">I")
-
-
-class ProducerNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The numbers of a producer that sends a parcel."""
-
-    group: str
-    owner_level: int
-    published_sequence: int
 
 
 class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -93,7 +86,8 @@ def encode_frame(header: FrameHeader, *, content_type: str, body: bytes) -> str 
 
 def encode_receipt(number: int, receipt: Receipt) -> str:
     """The answer to a frame that was stored."""
-    return _encoder.encode({"number": number, **msgspec.structs.asdict(receipt)}).decode()
+    # The receipt is an object with fields in any case, so the number goes in front of them.
+    return f'{{"number":{number},{_encoder.encode(receipt)[1:].decode()}'
 
 
 def encode_problem(number: int | None, problem: Mapping[str, object]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,17 +38,38 @@ _OPTIONAL_TEXT = (str, type(None))
 _OPTIONAL_INTEGER = (int, type(None))
 
 
-def encode_publish(sent: object, *, random: Random, now_ms: int) -> tuple[str, bytes]:
+class Encoded(NamedTuple):
+    """Messages as a body. A publish takes it in place of the messages, so that a repetition need not encode again."""
+
+    content_type: str
+    body: bytes
+
+
+def encode_publish(sent: object, *, random: Random, now_ms: int) -> Encoded:
     """The content type and the body for a message, a sequence of messages, or anything with Arrow columns."""
+    if isinstance(sent, Encoded):
+        return sent
     if isinstance(sent, Message):
         sent = (sent,)
-    if not isinstance(sent, Sequence):
-        return ARROW, _stream(_checked(intake.from_arrow(sent, claim_check_origins=None)), random, now_ms)
-    if len(sent) <= SMALL_SEND_MESSAGES_MAX:
+    if isinstance(sent, Sequence) and len(sent) <= SMALL_SEND_MESSAGES_MAX:
         body = _json_body(sent, random, now_ms)
         if body is not None:
-            return JSON, body
-    return ARROW, _stream(_checked(intake.from_messages(sent, claim_check_origins=None)), random, now_ms)
+            return Encoded(JSON, body)
+    return Encoded(ARROW, encode_columns(sent, random=random, now_ms=now_ms))
+
+
+def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:
+    """A sequence of messages, or anything with Arrow columns, as an Arrow stream of what the rules made of it."""
+    if isinstance(sent, Sequence):
+        return _stream(_checked(intake.from_messages(sent, claim_check_origins=None)), random, now_ms)
+    return _stream(_checked(intake.from_arrow(sent, claim_check_origins=None)), random, now_ms)
+
+
+def made_ids(count: int, random: Random, now_ms: int) -> list[str]:
+    """Ids for a few messages, in ascending order."""
+    made = few_uuids(count, now_ms=now_ms, random=random(count * RANDOM_BYTES_PER_ID))
+    digits = [own.hex() for own in made]
+    return [f"{own[:8]}-{own[8:12]}-{own[12:16]}-{own[16:20]}-{own[20:]}" for own in digits]
 
 
 class _Out(msgspec.Struct, omit_defaults=True, gc=False):
@@ -74,7 +95,7 @@ def _json_body(messages: Sequence[Any], random: Random, now_ms: int) -> bytes | 
     if not all(isinstance(message, Message) and _is_plain(message) for message in messages):
         return None
     missing = sum(message.id is None for message in messages)
-    made = iter(_made_ids(missing, random, now_ms))
+    made = iter(made_ids(missing, random, now_ms))
     try:
         sent = [_out(message, next(made) if message.id is None else message.id) for message in messages]
         if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX:
@@ -82,12 +103,6 @@ def _json_body(messages: Sequence[Any], random: Random, now_ms: int) -> bytes | 
         return _encoder.encode({"messages": sent})
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError):
         return None
-
-
-def _made_ids(count: int, random: Random, now_ms: int) -> list[str]:
-    made = few_uuids(count, now_ms=now_ms, random=random(count * RANDOM_BYTES_PER_ID))
-    digits = [own.hex() for own in made]
-    return [f"{own[:8]}-{own[8:12]}-{own[12:16]}-{own[16:20]}-{own[20:]}" for own in digits]
 
 
 def _out(message: Message, message_id: str) -> _Out:

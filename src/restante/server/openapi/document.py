@@ -20,6 +20,7 @@ from restante.server.openapi import (
     partitions,
     places,
     problems,
+    producers,
     publishing,
     schemas,
 )
@@ -29,6 +30,7 @@ from restante.wire import media
 
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
+    producers.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
     partitions.SUBJECT,

@@ -95,5 +95,5 @@ DRY_RUN = Parameter(
 
 READING = ("overloaded", "unavailable", "data_damaged")
 """What may happen to whoever looks into a mailbox."""
-WRITING = (*READING, "storage_full", "store_conflict")
+WRITING = (*READING, "storage_full", "store_conflict", "outcome_unknown")
 """What may happen to whoever changes one."""

@@ -29,7 +29,14 @@ _LATER = "This version of the hub never sends it: the name is kept for what is t
 
 ADVICE: dict[str, Advice] = {
     "invalid_request": Advice(
-        "The call makes no sense; the detail says what is wrong with it.", _MEND, ("parameter", "field", "column")
+        "The call makes no sense; the detail says what is wrong with it.",
+        _MEND,
+        ("parameter", "field", "column", "header"),
+    ),
+    "invalid_operation": Advice(
+        "Not now, or not with this: a parcel that was published already, or one without a partition. The client says so "
+        "before it sends anything; the hub never does.",
+        "Make a new parcel, and name its partition.",
     ),
     "invalid_message": Advice(
         "Messages break a rule. Nothing of the body was stored.",
@@ -85,6 +92,26 @@ ADVICE: dict[str, Advice] = {
         ("bundle_id",),
     ),
     "bundle_id_used": Advice("The recipient had a bundle of this id before.", "Propose another id, or none."),
+    "invalid_client_state": Advice(
+        "The numbers do not follow the last ones of the producer group, or were used for other messages. Nothing was "
+        "stored; `expected` is the number that would be next.",
+        "Do not repeat it. Ask `GET /v1/partitions/{partition}/producers/{group}` for the last number, and go on from there.",
+        ("expected",),
+    ),
+    "producer_disconnected": Advice(
+        "A producer of a higher owner level has taken the group over. Nothing was stored.",
+        "Stop: another one does the work. To take over yourself, link with a level above `current`.",
+        ("received", "current"),
+    ),
+    "link_refused": Advice(
+        "The last number that was offered is not the hub's; `expected` is, or null if nothing was published.",
+        "Link without a number to go on where the hub is, or with a higher owner level to start anew.",
+        ("expected",),
+    ),
+    "producer_unknown": Advice(
+        "The producer group has not published in this partition, or so long ago that its state was removed.",
+        "Nothing, if it is new: its first number is 0.",
+    ),
     "body_too_large": Advice(
         "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
     ),
@@ -100,6 +127,10 @@ ADVICE: dict[str, Advice] = {
     "unavailable": Advice(
         "The hub is closing, or its store failed. Whether a publish was stored may be unknown.",
         f"{_AGAIN} What was stored is skipped as a duplicate.",
+    ),
+    "outcome_unknown": Advice(
+        "It may have been carried out: the hub failed before it knew.",
+        "Repeat it unchanged, with the same ids or numbers: what was stored is not stored again.",
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
@@ -122,6 +153,10 @@ _MEMBERS: dict[str, object] = {
     "parameter": {**TEXT, "description": "The query parameter that is wrong."},
     "field": {**TEXT, "description": "The field of the body that is wrong."},
     "column": {**TEXT, "description": "The Arrow column that is wrong."},
+    "header": {**TEXT, "description": "The header that is wrong or missing."},
+    "expected": {"type": ["integer", "null"], "description": "The number that the hub expects, or its last one."},
+    "received": {"type": "integer", "description": "The owner level of the producer that was refused."},
+    "current": {"type": "integer", "description": "The owner level of the group now."},
     "errors": {"type": "array", "items": of_schema("Fault"), "maxItems": FAULTS_SHOWN_MAX},
     "origin": {**TEXT, "description": "The origin that the token may not publish for."},
     "bundle_id": {**UUID, "description": "The bundle that is open."},
@@ -206,4 +241,7 @@ _VALUES: dict[str, object] = {
     "allow": "GET",
     "limit": 67_108_864,
     "retry_after": 1,
+    "expected": 2,
+    "received": 0,
+    "current": 1,
 }

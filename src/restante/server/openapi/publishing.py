@@ -7,6 +7,7 @@ import pyarrow as pa
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import MESSAGE_ID, PARTITION, SECOND_ID, WRITING
+from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING, numbered
 from restante.server.openapi.schemas import ARROW, TEXT
 from restante.wire import media
 
@@ -27,6 +28,7 @@ _SECOND = {
     "data_base64": "JVBERi0xLjcK",
     "media_type": "application/pdf",
 }
+_NUMBERED = {"messages": [{"recipient": "alice", "data": 1}, {"recipient": "alice", "data": 2}]}
 _EVENT = {
     "specversion": "1.0",
     "id": MESSAGE_ID,
@@ -112,6 +114,11 @@ repeated safely.
 Bodies: JSON, one CloudEvent (structured, or binary with `ce-…` headers), a batch of CloudEvents, or an Arrow stream
 with the fields of a message as columns by name (`id` as text or 16 bytes, `data` as bytes, `properties` as a map of
 text to text, `expires_at` as a timestamp in UTC); a missing column or a null takes the default.
+"""
+_NUMBERED_TEXT = """
+
+With the headers of a producer's numbers the parcel is idempotent, whether its messages have ids or not: sent again, the
+last parcel of the group is answered as it was then, with `"replayed": true`, and is stored once.
 """
 
 PUBLISH = Operation(
@@ -217,6 +224,15 @@ PUBLISH = Operation(
             after=("publish", "erase"),
         ),
         Example(
+            name="publish-numbered",
+            text="The numbers of a producer belong to one partition.",
+            target="/v1/messages",
+            headers={**_JSON, **numbered()},
+            body=_NUMBERED,
+            status=400,
+            code="invalid_request",
+        ),
+        Example(
             name="publish-malformed",
             text="Not JSON.",
             target="/v1/messages",
@@ -243,12 +259,12 @@ PARCEL = Operation(
     summary="Publish messages to one partition",
     text=(
         "The same as `POST /v1/messages`, for senders that sort by partition. Every recipient must belong to it: "
-        "`GET /v1/recipients/{recipient}/partition` says where." + _BODY_TEXT
+        "`GET /v1/recipients/{recipient}/partition` says where." + _BODY_TEXT + _NUMBERED_TEXT
     ),
-    parameters=(PARTITION, *_HEADERS),
+    parameters=(PARTITION, *NUMBERING, *_HEADERS),
     bodies=_BODIES,
     answers=(_STORED,),
-    problems=("partition_mismatch", "partition_unknown", *_PROBLEMS),
+    problems=("partition_mismatch", "partition_unknown", *NUMBERED_PROBLEMS, *_PROBLEMS),
     examples=(
         Example(
             name="parcel",
@@ -277,6 +293,54 @@ PARCEL = Operation(
             status=404,
             code="partition_unknown",
         ),
+        Example(
+            name="parcel-numbered",
+            text="Numbered by its producer: the messages have the numbers 0 and 1.",
+            target="/v1/partitions/7/parcels",
+            headers={**_JSON, **numbered()},
+            body=_NUMBERED,
+            status=201,
+            answer=_receipt(2),
+        ),
+        Example(
+            name="parcel-replayed",
+            text="The same again, since no answer came: answered as before, stored once.",
+            target="/v1/partitions/7/parcels",
+            headers={**_JSON, **numbered()},
+            body=_NUMBERED,
+            status=201,
+            answer={**_receipt(2), "replayed": True},
+            after=("parcel-numbered",),
+        ),
+        Example(
+            name="parcel-gap",
+            text="The number 3, and 2 would be next.",
+            target="/v1/partitions/7/parcels",
+            headers={**_JSON, **numbered(sequence=3)},
+            body=_NUMBERED,
+            status=409,
+            code="invalid_client_state",
+            after=("parcel-numbered",),
+        ),
+        Example(
+            name="parcel-fenced",
+            text="Another producer has taken the group over.",
+            target="/v1/partitions/7/parcels",
+            headers={**_JSON, **numbered(sequence=2)},
+            body=_NUMBERED,
+            status=409,
+            code="producer_disconnected",
+            after=("parcel-numbered", "link-higher"),
+        ),
+        Example(
+            name="parcel-half-numbered",
+            text="One of the three headers is missing.",
+            target="/v1/partitions/7/parcels",
+            headers={**_JSON, "Restante-Producer-Group": "42", "Restante-Published-Sequence": "0"},
+            body=_NUMBERED,
+            status=400,
+            code="invalid_request",
+        ),
     ),
 )
 LINK = f"""
@@ -288,6 +352,10 @@ the handshake is answered `401` or `403`, and at another address `404`.
 A text frame is `{{"number": n, "partition"?: p, "messages": [...]}}`. A binary frame is 4 bytes with a length
 (big-endian), that many bytes of the same JSON without `messages`, and an Arrow stream. Each is answered by a text
 frame: `{{"number": n, "accepted": ..., "duplicates": ..., "partitions": [...]}}` or `{{"number": n, "problem": {{...}}}}`.
+
+A frame with `"partition": p, "producer": {{"group": g, "owner_level": l, "published_sequence": s}}` is a numbered parcel.
+Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those behind
+it.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001.

@@ -7,10 +7,19 @@ from typing import Any
 import msgspec
 
 from restante import limits
-from restante.model.answers import Dequeued, Explanation, PartitionReceipt, PartitionStatus, Receipt, RecipientSummary
+from restante.model.answers import (
+    Dequeued,
+    Explanation,
+    PartitionReceipt,
+    PartitionStatus,
+    ProducerState,
+    Receipt,
+    RecipientSummary,
+)
 from restante.model.message import State
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.messages import PurgeBody
+from restante.server.routes.producers import LinkBody
 
 ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
 UUID: Schema = {
@@ -165,10 +174,23 @@ _CHECK = record(
 HEALTH = record({"status": {"enum": ["pass", "fail"]}, "checks": {"type": "array", "items": _CHECK}})
 
 
+_VALUES = (
+    Receipt,
+    PartitionReceipt,
+    Dequeued,
+    Explanation,
+    RecipientSummary,
+    PartitionStatus,
+    ProducerState,
+    PurgeBody,
+    LinkBody,
+)
+"""What the hub answers or is asked as it is in the code."""
+
+
 def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
-    answers = (Receipt, PartitionReceipt, Dequeued, Explanation, RecipientSummary, PartitionStatus, PurgeBody)
-    _, made = msgspec.json.schema_components(answers, ref_template="#/components/schemas/{name}")
+    _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = ADDRESS
     owned["required"] = [*owned["required"], "owner"]
@@ -185,6 +207,7 @@ def components() -> dict[str, Any]:
         "HistoryPage": page("messages", of_schema("ShownMessage"), {"type": ["integer", "null"]}),
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
+        "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
         "Place": record({"partition": _COUNT, "owner": ADDRESS}),
         "Removed": record(
             {"messages": {**_COUNT, "description": "How many messages; with `dry_run`, how many it would be."}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime
 
@@ -10,11 +9,9 @@ import msgspec
 
 from restante.errors import InvalidRequest
 from restante.hub.hub import Hub
-from restante.limits import REQUEST_BYTES_MAX
 from restante.model.access import Role
-from restante.model.changes import Buffer
 from restante.model.message import State
-from restante.server.bodies import SMALL_TABLE_BYTES, read_body, send_arrow, send_pieces
+from restante.server.bodies import SMALL_TABLE_BYTES, read_request, send_arrow, send_pieces
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
 from restante.server.routing import Handler, Route
@@ -22,8 +19,6 @@ from restante.wire import media
 from restante.wire.outgoing import message_json, page_json
 
 _OFFERED = (media.JSON, media.ARROW)
-_NAMED = re.compile(r"unknown field `(\w+)`|at `\$\.(\w+)")
-"""The field that a decoder complains of."""
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,8 +74,7 @@ def _on_message(act: Callable[[Hub, str, str], None]) -> Handler:
 
 
 async def purge(desk: Desk, exchange: Exchange) -> None:
-    body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
-    asked = parsed(body, PurgeBody) if body else PurgeBody()
+    asked = await read_request(desk, exchange, PurgeBody)
     count = await desk.read(
         desk.hub.purge,
         exchange.place["recipient"],
@@ -95,19 +89,6 @@ async def purge(desk: Desk, exchange: Exchange) -> None:
 async def erase(desk: Desk, exchange: Exchange) -> None:
     count = await desk.read(desk.hub.erase, exchange.place["recipient"], dry_run=exchange.flag("dry_run"))
     await exchange.json(200, {"messages": count})
-
-
-def parsed(body: Buffer, kind: type[PurgeBody]) -> PurgeBody:
-    """A JSON body; what is wrong with it is named."""
-    try:
-        return msgspec.json.decode(bytes(body), type=kind)
-    except msgspec.ValidationError as error:
-        named = _NAMED.search(str(error))
-        details = {} if named is None else {"field": named[1] or named[2]}
-        allowed = ", ".join(kind.__struct_fields__)
-        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
 
 _RECIPIENT = frozenset({Role.RECIPIENT})

@@ -1,4 +1,4 @@
-"""Publishing: messages by any body type, routed or to one partition."""
+"""Publishing: messages by any body type, routed or to one partition, there also by a producer's own numbers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from restante.errors import InvalidRequest, PartitionUnknown
 from restante.model.access import Grant, Role
 from restante.model.answers import Receipt
 from restante.model.changes import Buffer
+from restante.model.producer import ProducerNumbers
 from restante.server.bodies import read_body
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
+from restante.server.numbering import producer_numbers, refuse_numbers
 from restante.server.origin_access import check_origins
 from restante.server.routing import Route
 from restante.wire.incoming import decode_messages
 
 SMALL_BODY_BYTES = 32 * 1024
 """Bodies up to this size are read in the event loop; larger ones would hold up the others."""
-_LATER = (b"restante-producer-group", b"restante-owner-level", b"restante-published-sequence", b"restante-batch")
+_BATCH = "Restante-Batch"
 
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
-    await _publish(desk, exchange, None)
+    refuse_numbers(exchange)
+    await _publish(desk, exchange, None, None)
 
 
 async def publish_parcel(desk: Desk, exchange: Exchange) -> None:
-    await _publish(desk, exchange, partition_number(exchange.place["partition"]))
+    await _publish(desk, exchange, partition_number(exchange.place["partition"]), producer_numbers(exchange))
 
 
 def partition_number(text: str) -> int:
@@ -35,10 +38,9 @@ def partition_number(text: str) -> int:
     return int(text)
 
 
-async def _publish(desk: Desk, exchange: Exchange, partition: int | None) -> None:
-    later = exchange.has_header(_LATER)
-    if later is not None:
-        raise InvalidRequest(f"The header {later} is not understood by this hub: leave it out.")
+async def _publish(desk: Desk, exchange: Exchange, partition: int | None, producer: ProducerNumbers | None) -> None:
+    if exchange.header(b"restante-batch") is not None:
+        raise InvalidRequest(f"The header {_BATCH} is not understood by this hub: leave it out.", header=_BATCH)
     started = time.perf_counter()
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
@@ -47,10 +49,10 @@ async def _publish(desk: Desk, exchange: Exchange, partition: int | None) -> Non
         if len(body) <= SMALL_BODY_BYTES:
             sent = decode_messages(body, content_type=content_type, headers=headers)
             check_origins(exchange.grant, sent)
-            receipt = await desk.link.publish(sent, partition=partition)
+            receipt = await desk.link.publish(sent, partition=partition, producer=producer)
         else:
             receipt = await desk.link.thread(
-                _publish_large, desk, exchange.grant, body, content_type, headers, partition
+                _publish_large, desk, exchange.grant, body, content_type, headers, partition, producer
             )
     count(desk, receipt, time.perf_counter() - started)
     await exchange.json(201, receipt)
@@ -63,15 +65,18 @@ def _publish_large(
     content_type: str | None,
     headers: Mapping[str, str],
     partition: int | None,
+    producer: ProducerNumbers | None,
 ) -> Receipt:
     sent = decode_messages(body, content_type=content_type, headers=headers)
     check_origins(grant, sent)
-    return desk.hub.publish(sent, partition=partition)
+    return desk.hub.publish(sent, partition=partition, producer=producer)
 
 
 def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
-    desk.metrics.accepted.add(receipt.accepted)
-    desk.metrics.duplicates.add(receipt.duplicates)
+    # What is answered once more was not stored once more.
+    stored = 0 if receipt.replayed else receipt.accepted
+    desk.metrics.accepted.add(stored)
+    desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
     desk.metrics.publish(seconds)
 
 

@@ -1,0 +1,58 @@
+"""The numbers of a producer as a request gives them: three headers, all or none."""
+
+from __future__ import annotations
+
+from restante.errors import InvalidRequest
+from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
+from restante.model.producer import ProducerNumbers
+from restante.server.exchange import Exchange
+
+GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Restante-Published-Sequence"
+_KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
+_DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
+
+
+def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
+    """The numbers of a parcel; None if it has none."""
+    if exchange.has_header(_KEYS.values()) is None:
+        return None
+    return ProducerNumbers(
+        group=_number(exchange, GROUP, PRODUCER_GROUP_MAX),
+        owner_level=_number(exchange, LEVEL, OWNER_LEVEL_MAX),
+        published_sequence=_number(exchange, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
+    )
+
+
+def refuse_numbers(exchange: Exchange) -> None:
+    """For a publish to any partition: numbers would mean nothing there."""
+    for name, key in _KEYS.items():
+        if exchange.header(key) is not None:
+            raise InvalidRequest(
+                f"The header {name} numbers the messages of one partition: send them to POST "
+                "/v1/partitions/{partition}/parcels, or leave the header out.",
+                header=name,
+            )
+
+
+def whole_number(text: str, most: int) -> int | None:
+    """The number that decimal digits say, from 0 to this; None if they say none."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        return None
+    value = int(text)
+    return value if value <= most else None
+
+
+def _number(exchange: Exchange, header: str, most: int) -> int:
+    given = [value.decode("latin-1") for name, value in exchange.scope["headers"] if name == _KEYS[header]]
+    if not given:
+        raise InvalidRequest(
+            f"The header {header} is missing. A numbered parcel has {GROUP}, {LEVEL} and {SEQUENCE}; any other has none.",
+            header=header,
+        )
+    value = whole_number(given[0], most) if len(given) == 1 else None
+    if value is None:
+        told = repr(given[0]) if len(given) == 1 else f"{len(given)} values"
+        raise InvalidRequest(
+            f"The header {header} must be one whole number from 0 to {most}, not {told}.", header=header
+        )
+    return value

@@ -1,0 +1,240 @@
+"""Producers that number what they publish, described."""
+
+from __future__ import annotations
+
+from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
+from restante.server.numbering import GROUP, LEVEL, SEQUENCE
+from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
+from restante.wire import media
+
+_JSON = {"Content-Type": media.JSON}
+_TIME = "2030-01-31T12:00:00Z"
+
+
+def _whole(most: int) -> dict[str, object]:
+    return {"type": "integer", "format": "int64", "minimum": 0, "maximum": most}
+
+
+def _header(name: str, text: str, *, most: int, example: int) -> Parameter:
+    return Parameter(name=name, where="header", text=text, schema=_whole(most), example=example)
+
+
+NUMBERING = (
+    _header(
+        GROUP,
+        f"The producer group that numbers this parcel. With it come `{LEVEL}` and `{SEQUENCE}`: all three, or none.",
+        most=PRODUCER_GROUP_MAX,
+        example=42,
+    ),
+    _header(
+        LEVEL, "The owner level of the producer; a higher one takes the group over.", most=OWNER_LEVEL_MAX, example=0
+    ),
+    _header(
+        SEQUENCE,
+        "The number of the parcel's first message. The numbers of a group go from 0 on, and from "
+        f"{PUBLISHED_SEQUENCE_MAX:,} to 0 again.",
+        most=PUBLISHED_SEQUENCE_MAX,
+        example=0,
+    ),
+)
+NUMBERED_PROBLEMS = ("invalid_client_state", "producer_disconnected")
+
+
+def numbered(*, group: int = 42, level: int = 0, sequence: int = 0) -> dict[str, str]:
+    """The headers of a numbered parcel."""
+    return {GROUP: str(group), LEVEL: str(level), SEQUENCE: str(sequence)}
+
+
+def _state(*, level: int = 0, last: int | None = None, replays: int = 0) -> dict[str, object]:
+    shown = {"partition": 7, "producer_group": 42, "owner_level": level, "last_published_sequence_number": last}
+    return {**shown, "last_activity_at": _TIME, "replays": replays, "fenced_attempts": 0}
+
+
+_GROUP = Parameter(
+    name="group", where="path", text="The producer group.", schema=_whole(PRODUCER_GROUP_MAX), example=42
+)
+_AFTER = Parameter(
+    name="after",
+    text="The `next` of the page before.",
+    schema={"type": "string", "pattern": "^[0-9]{1,19}$"},
+    example="42",
+)
+_LINKS = "/v1/partitions/7/links"
+_PRODUCERS = "/v1/partitions/7/producers"
+
+LINK = Operation(
+    method="POST",
+    path="/v1/partitions/{partition}/links",
+    name="openLink",
+    summary="Link a producer to a partition",
+    text="""
+Takes a producer group up, and answers where its numbers are: the next one follows `last_published_sequence_number`, and
+is 0 if that is null. Producers of a lower owner level are refused from then on.
+
+Left out, `producer_group` is a new group that the hub chooses, `owner_level` that of the group (0 for a new one). At the
+level of the group, an offered last number must be the hub's own, else the link is refused and the problem tells it. With
+a higher level the producer may offer any number to go on after it, or none to begin at 0. A group that the hub does not
+know has no last number to offer.
+
+A link is not needed: numbers may be sent without one, from 0 on.
+""",
+    parameters=(PARTITION,),
+    bodies=(Content(media_type=media.JSON, schema=of_schema("LinkBody")),),
+    body_required=False,
+    answers=(
+        Answer(
+            status=201,
+            text="Linked.",
+            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerState")),),
+        ),
+    ),
+    problems=(
+        "partition_unknown",
+        "producer_disconnected",
+        "link_refused",
+        "body_too_large",
+        "unsupported_media_type",
+        *WRITING,
+    ),
+    examples=(
+        Example(
+            name="link",
+            text="A group of the producer's own choice.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"producer_group": 42, "owner_level": 0},
+            status=201,
+            answer=_state(),
+        ),
+        Example(
+            name="link-again",
+            text="The same group after a parcel: its next number is 2.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"producer_group": 42},
+            status=201,
+            answer=_state(last=1),
+            after=("parcel-numbered",),
+        ),
+        Example(
+            name="link-higher",
+            text="A higher owner level takes the group over, and goes on with its numbers.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"producer_group": 42, "owner_level": 1, "last_published_sequence_number": 1},
+            status=201,
+            answer=_state(level=1, last=1),
+            after=("parcel-numbered",),
+        ),
+        Example(
+            name="link-lower",
+            text="A lower level than that of the group.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"producer_group": 42, "owner_level": 0},
+            status=409,
+            code="producer_disconnected",
+            after=("parcel-numbered", "link-higher"),
+        ),
+        Example(
+            name="link-refused",
+            text="A last number that is not the hub's.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"producer_group": 42, "last_published_sequence_number": 7},
+            status=409,
+            code="link_refused",
+            after=("parcel-numbered",),
+        ),
+        Example(
+            name="link-level",
+            text="An owner level that is too high.",
+            target=_LINKS,
+            headers=_JSON,
+            body={"owner_level": 32_768},
+            status=400,
+            code="invalid_request",
+        ),
+    ),
+)
+PRODUCER = Operation(
+    method="GET",
+    path="/v1/partitions/{partition}/producers/{group}",
+    name="showProducer",
+    summary="Show a producer group",
+    text="Its owner level and its last number in this partition, when it was last used, and how often what it met with.",
+    parameters=(PARTITION, _GROUP),
+    answers=(
+        Answer(
+            status=200,
+            text="Its state.",
+            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerState")),),
+        ),
+    ),
+    problems=("partition_unknown", "producer_unknown", *READING),
+    examples=(
+        Example(
+            name="producer",
+            text="After a parcel that was sent twice.",
+            target=f"{_PRODUCERS}/42",
+            status=200,
+            answer=_state(last=1, replays=1),
+            after=("parcel-numbered", "parcel-replayed"),
+        ),
+        Example(
+            name="producer-unknown",
+            text="A group that has not published here.",
+            target=f"{_PRODUCERS}/43",
+            status=404,
+            code="producer_unknown",
+        ),
+        Example(
+            name="producer-text",
+            text="Not a number.",
+            target=f"{_PRODUCERS}/billing",
+            status=400,
+            code="invalid_request",
+        ),
+    ),
+)
+PRODUCERS = Operation(
+    method="GET",
+    path="/v1/partitions/{partition}/producers",
+    name="listProducers",
+    summary="List producer groups",
+    text="Those that the hub knows in this partition, by their groups.",
+    parameters=(PARTITION, LIMIT, _AFTER),
+    answers=(
+        Answer(
+            status=200,
+            text="A page.",
+            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerPage")),),
+        ),
+    ),
+    problems=("partition_unknown", *READING),
+    examples=(
+        Example(
+            name="producers",
+            text="One group.",
+            target=f"{_PRODUCERS}?limit=10",
+            status=200,
+            answer={"producers": [_state(last=1)], "next": None},
+            after=("parcel-numbered",),
+        ),
+    ),
+)
+SUBJECT = Subject(
+    name="Producers",
+    text=f"""
+A producer that numbers its messages may send a parcel again without fear: the hub stores it once. Numbers belong to a
+producer group in a partition, and go with `POST /v1/partitions/{{partition}}/parcels` in the headers `{GROUP}`,
+`{LEVEL}` and `{SEQUENCE}`, or in `producer` of a frame of `/v1/publish`.
+
+The hub takes exactly the next number. The last parcel of a group and level again, with the same messages, is answered
+as it was then, with `"replayed": true`. Anything else is `invalid_client_state`, and nothing of it is stored. A producer
+with a higher owner level takes the group over; a lower one is refused with `producer_disconnected`. Groups are numbers
+of up to 63 bits: some languages cannot read them exactly from JSON unless told to.
+""",
+    operations=(LINK, PRODUCER, PRODUCERS),
+)
