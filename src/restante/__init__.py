@@ -21,8 +21,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restante.assembly import open  # the public name
+    from restante.client.buffered_sync import BufferedProducer
+    from restante.client.configuration import PartitionPublishingConfiguration
     from restante.client.connecting import connect
     from restante.client.options import Retrying
+    from restante.client.parcel import Parcel
+    from restante.client.producer_sync import ProducerClient
     from restante.model.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import OriginGroupSettings, OriginSettings, Settings
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BufferedProducer",
     "Content",
     "ContentRequest",
     "DequeuedNotice",
@@ -37,6 +42,9 @@ __all__ = [
     "OriginGroupSettings",
     "OriginPort",
     "OriginSettings",
+    "Parcel",
+    "PartitionPublishingConfiguration",
+    "ProducerClient",
     "Retrying",
     "Settings",
     "State",
@@ -46,8 +54,12 @@ __all__ = [
 
 _HOMES = {
     "assembly": ("open",),
+    "client.buffered_sync": ("BufferedProducer",),
+    "client.configuration": ("PartitionPublishingConfiguration",),
     "client.connecting": ("connect",),
     "client.options": ("Retrying",),
+    "client.parcel": ("Parcel",),
+    "client.producer_sync": ("ProducerClient",),
     "model.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),

@@ -1,4 +1,4 @@
-"""The asynchronous doors: `restante.aio.open` and `restante.aio.connect`."""
+"""The asynchronous doors: `restante.aio.open` and `restante.aio.connect`, and producers that number what they send."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restante.assembly import open_async as open  # the public name
+    from restante.client.buffered_async import BufferedProducer
     from restante.client.connecting import connect_async as connect
+    from restante.client.producer_async import ProducerClient
 
-__all__ = ["connect", "open"]
+__all__ = ["BufferedProducer", "ProducerClient", "connect", "open"]
 
-_HOMES = {"open": ("restante.assembly", "open_async"), "connect": ("restante.client.connecting", "connect_async")}
+_HOMES = {
+    "BufferedProducer": ("restante.client.buffered_async", "BufferedProducer"),
+    "ProducerClient": ("restante.client.producer_async", "ProducerClient"),
+    "connect": ("restante.client.connecting", "connect_async"),
+    "open": ("restante.assembly", "open_async"),
+}
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,17 @@ import sys
 import pytest
 
 from restante import aio, assembly
-from restante.client import asynchronous, connecting, link, pipeline_async, pipeline_sync, surface, sync
+from restante.client import (
+    asynchronous,
+    connecting,
+    link,
+    pipeline_async,
+    pipeline_sync,
+    producer_async,
+    producer_sync,
+    surface,
+    sync,
+)
 from restante.client.http_async import AsyncHttpLink
 from restante.client.http_sync import HttpLink
 from restante.client.socket_async import AsyncSocketCarrier
@@ -17,6 +27,8 @@ from restante.client.socket_sync import SocketCarrier
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
 
+LINK_EXTRAS = {"encode", "frames", "with_retrying"}
+"""What a link over HTTP has beyond a link: for producers that count their attempts themselves."""
 PLAIN = {"recipient", "pipeline", "send"}
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer.)"""
 
@@ -44,6 +56,7 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
         (SocketCarrier, AsyncSocketCarrier),
+        (producer_sync.ProducerClient, producer_async.ProducerClient),
     ],
     ids=lambda kind: kind.__name__,
 )
@@ -64,7 +77,10 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
     ids=lambda kind: kind.__name__,
 )
 def test_what_is_promised_is_there_and_nothing_else(promised: type, kept: type) -> None:
-    assert parameters(promised) == parameters(kept)
+    offered = parameters(kept)
+    extras = LINK_EXTRAS if kept in (HttpLink, AsyncHttpLink) else set()
+    assert extras <= offered.keys()
+    assert parameters(promised) == {name: offered[name] for name in offered.keys() - extras}
 
 
 @pytest.mark.parametrize(("promised", "kept"), [(link.Link, Hub), (link.AsyncLink, InProcess)])
@@ -81,6 +97,14 @@ def test_asynchronous_calls_are_awaited(kind: type) -> None:
         if not name.startswith("_") and not inspect.iscoroutinefunction(value) and not inspect.isasyncgenfunction(value)
     }
     assert plain <= PLAIN
+
+
+def test_both_producers_are_made_alike() -> None:
+    waiting = inspect.signature(producer_sync.ProducerClient).parameters
+    awaiting = inspect.signature(producer_async.ProducerClient).parameters
+    assert [(each.name, each.kind, each.default) for each in waiting.values()] == [
+        (each.name, each.kind, each.default) for each in awaiting.values()
+    ]
 
 
 def test_both_doors_take_the_same() -> None:
@@ -106,6 +130,8 @@ HEAVY = {
         "import restante.client.connecting",
         "import restante; restante.connect().close()",
         "import restante.aio; restante.aio.connect()",
+        "import restante; restante.ProducerClient('http://127.0.0.1:1').close()",
+        "import restante.aio; restante.aio.ProducerClient",
     ],
 )
 def test_a_client_needs_nothing_of_a_server(program: str) -> None:

@@ -10,11 +10,14 @@ import pytest
 
 from restante import errors
 from restante.client import protocol
-from restante.client.exchange import Response
-from restante.model.answers import BundleAnswer, Reason
+from restante.client.exchange import Dialogue, Response
+from restante.client.options import Terms
+from restante.model.answers import BundleAnswer, ProducerState, Reason
 from restante.model.message import Message, State
 from restante.model.outtake import MESSAGE_SCHEMA
+from restante.model.producer import ProducerNumbers
 from restante.wire.media import ARROW
+from restante.wire.publish import Encoded
 from tests.client.talking import Conversation, json_response, problem_response
 
 BUNDLE_HEADERS = {
@@ -147,6 +150,69 @@ def test_a_parcel_goes_to_its_partition() -> None:
     conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
     conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1), partition=4))
     assert conversation.requests[0].path == "/v1/partitions/4/parcels"
+
+
+STATE = {
+    "partition": 1,
+    "producer_group": 5,
+    "owner_level": 2,
+    "last_published_sequence_number": None,
+    "last_activity_at": "2026-01-02T03:04:05Z",
+    "replays": 3,
+    "fenced_attempts": 4,
+}
+
+
+def test_a_numbered_parcel_says_its_numbers_in_headers() -> None:
+    conversation = Conversation(
+        [json_response({"accepted": 1, "duplicates": 0, "partitions": [], "replayed": True}, 201)]
+    )
+    numbers = ProducerNumbers(group=2**63 - 1, owner_level=2, published_sequence=2**31 - 1)
+    sent = Message(recipient="ada", data=1)
+    receipt = conversation.lead(protocol.publish(conversation.terms, sent, partition=1, producer=numbers))
+    assert receipt.replayed
+    (request,) = conversation.requests
+    assert request.path == "/v1/partitions/1/parcels"
+    assert dict(request.headers).items() >= {
+        ("Restante-Producer-Group", str(2**63 - 1)),
+        ("Restante-Owner-Level", "2"),
+        ("Restante-Published-Sequence", str(2**31 - 1)),
+    }
+
+
+def test_what_was_encoded_before_is_sent_as_it_is() -> None:
+    conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
+    conversation.lead(protocol.publish(conversation.terms, Encoded("text/plain", b"as it is")))
+    (request,) = conversation.requests
+    assert (request.body, dict(request.headers)["Content-Type"]) == (b"as it is", "text/plain")
+
+
+def test_a_link_offers_only_what_it_was_told() -> None:
+    conversation = Conversation([json_response(STATE, 201), json_response(STATE, 201)])
+    terms = conversation.terms
+    found = conversation.lead(_both_links(terms))
+    assert (found.producer_group, found.owner_level, found.last_published_sequence_number) == (5, 2, None)
+    assert [request.path for request in conversation.requests] == ["/v1/partitions/1/links"] * 2
+    assert [msgspec.json.decode(request.body or b"") for request in conversation.requests] == [
+        {},
+        {"producer_group": 5, "owner_level": 0, "last_published_sequence_number": 0},
+    ]
+
+
+def _both_links(terms: Terms) -> Dialogue[ProducerState]:
+    yield from protocol.open_link(terms, 1)
+    return (yield from protocol.open_link(terms, 1, producer_group=5, owner_level=0, last_published_sequence_number=0))
+
+
+def test_producers_are_read_one_by_one_and_page_by_page() -> None:
+    conversation = Conversation([json_response(STATE)])
+    state = conversation.lead(protocol.producer_state(conversation.terms, 1, 5))
+    assert (state.replays, state.fenced_attempts, state.last_activity_at.year) == (3, 4, 2026)
+    assert conversation.requests[0].target == "/v1/partitions/1/producers/5"
+    conversation = Conversation([json_response({"producers": [STATE], "next": "x"})])
+    page = conversation.lead(protocol.producer_states(conversation.terms, 1, limit=1, after="y"))
+    assert (page.producers, page.next) == ((state,), "x")
+    assert conversation.requests[0].target == "/v1/partitions/1/producers?limit=1&after=y"
 
 
 @pytest.mark.parametrize("partition", ["1", 1.0, True])

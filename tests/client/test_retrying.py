@@ -171,6 +171,32 @@ def test_a_hub_that_did_not_answer_may_have_done_it() -> None:
         conversation.lead(protocol.erase(conversation.terms, "ada"))
 
 
+PROXY_DOWN = Response(502, {}, memoryview(b""))
+
+
+@pytest.mark.parametrize("replies", [[SILENT], [SILENT, REFUSED], [SILENT, BUSY], [PROXY_DOWN], [PROXY_DOWN, BUSY]])
+def test_giving_up_after_an_attempt_that_may_have_been_carried_out_says_so(replies: list[Reply]) -> None:
+    conversation = Conversation(replies, Retrying(times=len(replies) - 1))
+    with pytest.raises(errors.OutcomeUnknown, match="may have been carried out"):
+        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+    assert len(conversation.requests) == len(replies)
+
+
+@pytest.mark.parametrize("replies", [[REFUSED], [BUSY, REFUSED], [REFUSED, BUSY]])
+def test_giving_up_without_such_an_attempt_leaves_no_doubt(replies: list[Reply]) -> None:
+    conversation = Conversation(replies, Retrying(times=len(replies) - 1))
+    with pytest.raises(errors.Unavailable) as caught:
+        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+    assert not isinstance(caught.value, errors.OutcomeUnknown)
+
+
+@pytest.mark.parametrize("answer", [json_response({}, 201), Response(500, {}, memoryview(b"oops"))])
+def test_an_answer_to_a_publish_that_nobody_understands_leaves_it_open(answer: Response) -> None:
+    conversation = Conversation([answer])
+    with pytest.raises(errors.OutcomeUnknown):
+        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+
+
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "3"])
 def test_a_wrong_number_of_retries_is_refused(wrong: object) -> None:
     with pytest.raises(errors.InvalidRequest, match="retries"):

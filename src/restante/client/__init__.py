@@ -1,1 +1,28 @@
+"""The client: the surface that programs see, in process and over a network, and producers that number what they send."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from restante.client.buffered_sync import BufferedProducer
+    from restante.client.configuration import PartitionPublishingConfiguration
+    from restante.client.parcel import Parcel
+    from restante.client.producer_sync import ProducerClient
+
+__all__ = ["BufferedProducer", "Parcel", "PartitionPublishingConfiguration", "ProducerClient"]
+
+_HOMES = {
+    "BufferedProducer": "buffered_sync",
+    "Parcel": "parcel",
+    "PartitionPublishingConfiguration": "configuration",
+    "ProducerClient": "producer_sync",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for: many programs number nothing."""
+    if name in _HOMES:
+        return getattr(import_module(f"restante.client.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'restante.client' has no attribute {name!r}")

@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from restante.client.address import Address
 from restante.client.exchange import Response
-from restante.errors import Forbidden, InvalidRequest, OriginDidNotDeliver, RestanteError, Unauthenticated, Unavailable
+from restante.errors import (
+    Forbidden,
+    InvalidRequest,
+    OriginDidNotDeliver,
+    OutcomeUnknown,
+    RestanteError,
+    Unauthenticated,
+    Unavailable,
+)
 from restante.model.answers import BundleAnswer, HistoryPage, PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.outtake import MESSAGE_SCHEMA, to_messages
 from restante.wire.media import PROBLEM, essence
@@ -59,6 +67,16 @@ def value_of(response: Response, kind: type[T], address: Address) -> T:
         return msgspec.json.decode(response.body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _unreadable(address, str(error)) from error
+
+
+def carried_out(response: Response, address: Address, status: int, kind: type[T]) -> T:
+    """The JSON answer to what changes the hub. An answer that nobody understands leaves open whether it did."""
+    try:
+        return value_of(expect(response, address, status), kind, address)
+    except Unavailable as error:
+        if is_problem(response):
+            raise
+        raise OutcomeUnknown(f"{error.message} It may have been carried out.", **error.details) from error
 
 
 def is_problem(response: Response) -> bool:

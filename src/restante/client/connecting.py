@@ -45,7 +45,7 @@ class Connecting:
         self._hub: asynchronous.Hub | None = None
 
     async def _connect(self) -> asynchronous.Hub:
-        return asynchronous.Hub(AsyncHttpLink(self._terms), partial(AsyncSocketCarrier, self._terms))
+        return _over(self._terms)
 
     def __await__(self) -> Generator[Any, None, asynchronous.Hub]:
         return self._connect().__await__()
@@ -70,6 +70,11 @@ def connect_async(
     return Connecting(terms_of(url, token=token, timeout=timeout, retries=retries))
 
 
+def connected(url: str, *, token: str | None = None) -> asynchronous.Hub:
+    """An asynchronous hub over the network, open already: its connections are made when they are needed."""
+    return _over(terms_of(url, token=token))
+
+
 def terms_of(
     url: str,
     *,
@@ -87,3 +92,7 @@ def terms_of(
         chance=random.random,
         random=os.urandom,
     )
+
+
+def _over(terms: Terms) -> asynchronous.Hub:
+    return asynchronous.Hub(AsyncHttpLink(terms), partial(AsyncSocketCarrier, terms))

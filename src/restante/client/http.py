@@ -13,7 +13,7 @@ from pyreqwest.response import BaseResponse
 
 from restante.client.address import Address
 from restante.client.exchange import Failure, Request, Response
-from restante.errors import InvalidRequest, RestanteError, Unavailable
+from restante.errors import InvalidRequest, OutcomeUnknown, RestanteError, Unavailable
 
 ClientBuilding = TypeVar("ClientBuilding", bound=BaseClientBuilder)
 RequestBuilding = TypeVar("RequestBuilding", bound=BaseRequestBuilder)
@@ -47,7 +47,7 @@ def response_of(response: BaseResponse, body: Bytes) -> Response:
 def failure_of(error: PyreqwestError, request: Request) -> Failure:
     """Why there is no answer; raises what no repetition can mend."""
     if isinstance(error, ClientClosedError):
-        raise closed() from error
+        raise closed(under_way=True) from error
     if not isinstance(error, RequestError):
         raise InvalidRequest(f"The request cannot be made: {error.message}.") from error
     causes = causes_of(error)
@@ -57,8 +57,9 @@ def failure_of(error: PyreqwestError, request: Request) -> Failure:
     return Failure(causes[-1] if causes else error.message, reached=reached)
 
 
-def closed() -> RestanteError:
-    return Unavailable("The connection to the hub has been closed by this program.")
+def closed(*, under_way: bool = False) -> RestanteError:
+    told = "The connection to the hub has been closed by this program."
+    return OutcomeUnknown(f"{told} What was under way may have been carried out.") if under_way else Unavailable(told)
 
 
 def causes_of(error: RequestError) -> list[str]:

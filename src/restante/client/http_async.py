@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -12,19 +15,24 @@ from pyreqwest.exceptions import PyreqwestError
 
 from restante.client import protocol
 from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.frame_link_async import AsyncFrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
 from restante.client.link import Order
-from restante.client.options import Terms
+from restante.client.options import Retrying, Terms
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers
+from restante.wire.publish import Encoded, encode_publish
 
 T = TypeVar("T")
 
@@ -34,7 +42,7 @@ class AsyncHttpLink:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._closed = False
+        self._closing = threading.Event()
         builder = ClientBuilder()
         self._client = configured(builder, terms.address, connect_seconds=terms.timeout).build()
 
@@ -56,7 +64,7 @@ class AsyncHttpLink:
                 reply = None
 
     async def _exchange(self, request: Request) -> Reply:
-        if self._closed:
+        if self._closing.is_set():
             raise closed()
         address = self._terms.address
         try:
@@ -66,8 +74,50 @@ class AsyncHttpLink:
         except PyreqwestError as error:
             return failure_of(error, request)
 
-    async def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
-        return await self._run(protocol.publish(self._terms, sent, partition=partition))
+    def with_retrying(self, retrying: Retrying) -> AsyncHttpLink:
+        """A link over the same connections, with other patience. Closing one closes both."""
+        other = copy(self)
+        other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
+        return other
+
+    def frames(self) -> AsyncFrameLink:
+        """A link of its own to the same hub, for parcels over one web socket."""
+        return AsyncFrameLink(self._terms)
+
+    def encode(self, sent: object) -> Encoded:
+        """What a publish would send. It takes that in place of the messages."""
+        return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
+
+    async def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
+        return await self._run(protocol.publish(self._terms, sent, partition=partition, producer=producer))
+
+    async def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState:
+        return await self._run(
+            protocol.open_link(
+                self._terms,
+                partition,
+                producer_group=producer_group,
+                owner_level=owner_level,
+                last_published_sequence_number=last_published_sequence_number,
+            )
+        )
+
+    async def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        return await self._run(protocol.producer_state(self._terms, partition, producer_group))
+
+    async def producer_states(
+        self, partition: int, *, limit: int | None = None, after: str | None = None
+    ) -> ProducerPage:
+        return await self._run(protocol.producer_states(self._terms, partition, limit=limit, after=after))
 
     async def peek(
         self,
@@ -165,5 +215,5 @@ class AsyncHttpLink:
         return await self._run(protocol.maintain(self._terms, "retain"))
 
     async def close(self) -> None:
-        self._closed = True
+        self._closing.set()
         await self._client.close()

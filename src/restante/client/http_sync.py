@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from concurrent.futures import Future
+from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -13,19 +15,24 @@ from pyreqwest.exceptions import PyreqwestError
 
 from restante.client import protocol
 from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.frame_link_sync import FrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
 from restante.client.link import Order
-from restante.client.options import Terms
+from restante.client.options import Retrying, Terms
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
+from restante.model.producer import ProducerNumbers
+from restante.wire.publish import Encoded, encode_publish
 
 T = TypeVar("T")
 
@@ -89,8 +96,48 @@ class HttpLink:
         if self._closing.wait(seconds):
             raise closed()
 
-    def publish(self, sent: object, *, partition: int | None = None) -> Receipt:
-        return self._run(protocol.publish(self._terms, sent, partition=partition))
+    def with_retrying(self, retrying: Retrying) -> HttpLink:
+        """A link over the same connections, with other patience. Closing one closes both."""
+        other = copy(self)
+        other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
+        return other
+
+    def frames(self) -> FrameLink:
+        """A link of its own to the same hub, for parcels over one web socket."""
+        return FrameLink(self._terms)
+
+    def encode(self, sent: object) -> Encoded:
+        """What a publish would send. It takes that in place of the messages."""
+        return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
+
+    def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
+        return self._run(protocol.publish(self._terms, sent, partition=partition, producer=producer))
+
+    def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState:
+        return self._run(
+            protocol.open_link(
+                self._terms,
+                partition,
+                producer_group=producer_group,
+                owner_level=owner_level,
+                last_published_sequence_number=last_published_sequence_number,
+            )
+        )
+
+    def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        return self._run(protocol.producer_state(self._terms, partition, producer_group))
+
+    def producer_states(self, partition: int, *, limit: int | None = None, after: str | None = None) -> ProducerPage:
+        return self._run(protocol.producer_states(self._terms, partition, limit=limit, after=after))
 
     def peek(
         self,

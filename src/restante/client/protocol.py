@@ -17,6 +17,7 @@ from restante.client.answering import (
     PartitionPage,
     Whereabouts,
     bundle_of,
+    carried_out,
     expect,
     history_of,
     recipients_of,
@@ -33,13 +34,16 @@ from restante.model.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    ProducerPage,
+    ProducerState,
     Receipt,
     RecipientPage,
 )
 from restante.model.message import Message, State
 from restante.model.outtake import to_messages
+from restante.model.producer import ProducerNumbers
 from restante.wire.media import ARROW, JSON
-from restante.wire.publish import encode_publish
+from restante.wire.publish import Encoded, encode_publish
 
 T = TypeVar("T")
 
@@ -47,15 +51,49 @@ _FOR_ARROW = (("Accept", ARROW),)
 _FOR_JSON = (("Accept", JSON),)
 
 
-def publish(terms: Terms, sent: object, *, partition: int | None = None) -> Dialogue[Receipt]:
+def publish(
+    terms: Terms, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
     encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
     content_type, body = encode() if _is_small(sent) else (yield Work(encode))
-    path = "/v1/messages" if partition is None else f"/v1/partitions/{_number(partition)}/parcels"
-    headers = (*_FOR_JSON, ("Content-Type", content_type))
+    path = "/v1/messages" if partition is None else f"{_partition(partition)}/parcels"
+    headers = (*_FOR_JSON, ("Content-Type", content_type), *_numbers(producer))
     request = Request("POST", path, terms.timeout, headers=headers, body=body)
-    response = yield from _done(terms, request, 201)
-    return value_of(response, Receipt, terms.address)
+    answer: Answered = yield from answered(terms, lambda _: request)
+    return carried_out(answer.response, terms.address, 201, Receipt)
+
+
+def open_link(
+    terms: Terms,
+    partition: int,
+    *,
+    producer_group: int | None = None,
+    owner_level: int | None = None,
+    last_published_sequence_number: int | None = None,
+) -> Dialogue[ProducerState]:
+    asked = {
+        "producer_group": producer_group,
+        "owner_level": owner_level,
+        "last_published_sequence_number": last_published_sequence_number,
+    }
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    headers = (*_FOR_JSON, ("Content-Type", JSON))
+    request = Request("POST", f"{_partition(partition)}/links", terms.timeout, headers=headers, body=body)
+    answer: Answered = yield from answered(terms, lambda _: request)
+    return carried_out(answer.response, terms.address, 201, ProducerState)
+
+
+def producer_state(terms: Terms, partition: int, producer_group: int) -> Dialogue[ProducerState]:
+    path = f"{_partition(partition)}/producers/{_whole('A producer group', producer_group)}"
+    return (yield from _read(terms, path, ProducerState))
+
+
+def producer_states(
+    terms: Terms, partition: int, *, limit: int | None = None, after: str | None = None
+) -> Dialogue[ProducerPage]:
+    query = _given(limit=limit, after=after)
+    return (yield from _read(terms, f"{_partition(partition)}/producers", ProducerPage, query))
 
 
 def peek(  # noqa: PLR0913 - all that a peek may say
@@ -217,7 +255,9 @@ def _read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue
 
 
 def _is_small(sent: object) -> bool:
-    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX)
+    return isinstance(sent, Message | Encoded) or (
+        isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX
+    )
 
 
 def _mailbox(recipient: str) -> str:
@@ -228,10 +268,25 @@ def _message(recipient: str, message_id: str) -> str:
     return f"{_mailbox(recipient)}/messages/{segment(message_id, 'message id')}"
 
 
-def _number(partition: object) -> int:
-    if isinstance(partition, bool) or not isinstance(partition, int):
-        raise InvalidRequest(f"A partition is a number, not {partition!r}.")
-    return partition
+def _partition(partition: object) -> str:
+    return f"/v1/partitions/{_whole('A partition', partition)}"
+
+
+def _whole(what: str, number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidRequest(f"{what} is a number, not {number!r}.")
+    return number
+
+
+def _numbers(producer: ProducerNumbers | None) -> Pairs:
+    """Who publishes under which numbers, as headers."""
+    if producer is None:
+        return ()
+    return (
+        ("Restante-Producer-Group", str(producer.group)),
+        ("Restante-Owner-Level", str(producer.owner_level)),
+        ("Restante-Published-Sequence", str(producer.published_sequence)),
+    )
 
 
 def _origins(origins: Collection[str], origin_groups: Collection[str]) -> Pairs:

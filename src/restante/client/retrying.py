@@ -9,7 +9,7 @@ from itertools import count
 from restante.client.answering import error_of_response, is_problem
 from restante.client.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response
 from restante.client.options import Terms
-from restante.errors import RestanteError, Unavailable
+from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
 _LATER = (429, 503)
 """Refused for now."""
@@ -41,9 +41,9 @@ def answered(
         if isinstance(reply, Response) and not _later(reply):
             return Answered(reply, maybe_done)
         pause = _pause(terms, attempt, reply)
-        if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
-            raise _given_up(terms, reply, attempt)
         maybe_done = maybe_done or _may_be_done(reply)
+        if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
+            raise _given_up(terms, reply, attempt, maybe_done=maybe_done)
         yield Pause(pause)
     raise AssertionError("counting does not end")
 
@@ -66,13 +66,19 @@ def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
     return max(own, float(named)) if named.isascii() and named.isdigit() else own
 
 
-def _given_up(terms: Terms, reply: Reply, attempts: int) -> RestanteError:
-    if isinstance(reply, Response):
-        return error_of_response(reply, terms.address)
-    tried = f" It was tried {attempts} times." if attempts > 1 else ""
+def _given_up(terms: Terms, reply: Reply, attempts: int, *, maybe_done: bool) -> RestanteError:
+    """What the last attempt came to; and whether any of them may have been carried out."""
+    error = error_of_response(reply, terms.address) if isinstance(reply, Response) else _without_answer(terms, reply)
+    tried = f" It was tried {attempts} times." if attempts > 1 and isinstance(reply, Failure) else ""
+    if not maybe_done:
+        return Unavailable(f"{error.message}{tried}", **error.details) if tried else error
+    advice = "It may have been carried out; to do it again does no harm."
+    return OutcomeUnknown(f"{error.message} {advice}{tried}", **error.details)
+
+
+def _without_answer(terms: Terms, failure: Failure) -> RestanteError:
     url = terms.address.url
-    if reply.reached:
-        advice = "It may have been carried out; to do it again does no harm."
-        return Unavailable(f"The hub at {url} gave no answer: {reply.reason}. {advice}{tried}", address=url)
+    if failure.reached:
+        return Unavailable(f"The hub at {url} gave no answer: {failure.reason}.", address=url)
     advice = "Check the address, and that the hub runs there (`restante serve`)."
-    return Unavailable(f"The hub at {url} cannot be reached: {reply.reason}. {advice}{tried}", address=url)
+    return Unavailable(f"The hub at {url} cannot be reached: {failure.reason}. {advice}", address=url)

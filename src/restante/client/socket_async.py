@@ -10,10 +10,23 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from restante.client.address import Address
 from restante.client.exchange import Frame, Pause, Reply, Step, Work
 from restante.client.frames import PATH, Framing
 from restante.client.options import Terms
 from restante.client.sockets import denied, failure_of, text_response
+
+
+def connecting(address: Address) -> connect:
+    """A web socket to the hub for frames. Its time is limited by whoever awaits it."""
+    return connect(
+        address.socket_url + PATH,
+        additional_headers=address.credentials(),
+        compression=None,
+        proxy=None if address.local else True,
+        open_timeout=None,
+        close_timeout=1,
+    )
 
 
 class AsyncSocketCarrier(Framing):
@@ -50,17 +63,7 @@ class AsyncSocketCarrier(Framing):
             return failure_of(error, frame, reached=reached)
 
     async def _connect(self) -> ClientConnection:
-        address = self._address
-        self._connection = await self._stack.enter_async_context(
-            connect(
-                address.socket_url + PATH,
-                additional_headers=address.credentials(),
-                compression=None,
-                proxy=None if address.local else True,
-                open_timeout=None,
-                close_timeout=1,
-            )
-        )
+        self._connection = await self._stack.enter_async_context(connecting(self._address))
         return self._connection
 
     async def _drop(self) -> None:

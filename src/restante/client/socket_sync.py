@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from restante.client.address import Address
 from restante.client.exchange import Frame, Pause, Reply, Step, Work
 from restante.client.frames import PATH, Framing
 from restante.client.http import closed
 from restante.client.options import Terms
 from restante.client.sockets import denied, failure_of, text_response
+
+
+def connecting(address: Address, seconds: float) -> AbstractContextManager[ClientConnection]:
+    """A web socket to the hub for frames, as a context."""
+    return connect(
+        address.socket_url + PATH,
+        additional_headers=address.credentials(),
+        compression=None,
+        proxy=None if address.local else True,
+        open_timeout=seconds,
+        close_timeout=1,
+    )
 
 
 class SocketCarrier(Framing):
@@ -54,17 +67,7 @@ class SocketCarrier(Framing):
             return failure_of(error, frame, reached=reached)
 
     def _connect(self, seconds: float) -> ClientConnection:
-        address = self._address
-        self._connection = self._stack.enter_context(
-            connect(
-                address.socket_url + PATH,
-                additional_headers=address.credentials(),
-                compression=None,
-                proxy=None if address.local else True,
-                open_timeout=seconds,
-                close_timeout=1,
-            )
-        )
+        self._connection = self._stack.enter_context(connecting(self._address, seconds))
         return self._connection
 
     def _drop(self) -> None:

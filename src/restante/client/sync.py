@@ -202,6 +202,11 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
 
+    @property
+    def link(self) -> Link:
+        """For those who build on the surface: the connection below it."""
+        return self._link
+
     def recipient(self, name: str) -> Recipient:
         return Recipient(self._link, name)
 

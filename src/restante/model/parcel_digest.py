@@ -25,6 +25,7 @@ from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID
 
 _WORDS = struct.Struct("<2Q")
 _COLUMNS = 12
+_ROW = struct.Struct(f"<{_COLUMNS}Q")
 _BITS = 2**64 - 1
 _hash_of = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
@@ -54,7 +55,7 @@ def _columns(columns: MessageColumns, key: int) -> Iterable[NDArray[np.generic]]
 
 
 def _hashes(texts: Texts, key: int) -> Hashes:
-    return text_hashes(texts.values, key)[texts.codes]
+    return text_hashes(texts.values, key).take(texts.codes)
 
 
 def _lengths(column: Column) -> NDArray[np.signedinteger]:
@@ -63,12 +64,14 @@ def _lengths(column: Column) -> NDArray[np.signedinteger]:
 
 def digest_of_letters(letters: Sequence[Letter], key: int) -> bytes:
     """Of a few messages: the same, without columns."""
-    rows = [_row(letter, key) for letter in letters]
-    words = rows[0] if len(rows) == 1 else tuple(chain.from_iterable(zip(*rows, strict=True)))
-    digest = xxhash.xxh3_128(struct.pack(f"<{_COLUMNS * len(rows)}Q", *words), seed=key)
-    digest.update(b"".join([letter.properties for letter in letters]))
-    digest.update(b"".join([letter.data for letter in letters]))
-    return digest.digest()
+    if len(letters) == 1:
+        (letter,) = letters
+        return xxhash.xxh3_128_digest(_ROW.pack(*_row(letter, key)) + letter.properties + letter.data, seed=key)
+    words = chain.from_iterable(zip(*(_row(letter, key) for letter in letters), strict=True))
+    said = [struct.pack(f"<{_COLUMNS * len(letters)}Q", *words)]
+    said += [letter.properties for letter in letters]
+    said += [letter.data for letter in letters]
+    return xxhash.xxh3_128_digest(b"".join(said), seed=key)
 
 
 def _row(letter: Letter, key: int) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from restante.errors import InvalidRequest
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.producer import ProducerNumbers
@@ -9,6 +11,7 @@ from restante.server.exchange import Exchange
 
 GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Restante-Published-Sequence"
 _KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
+_NAMES = frozenset(_KEYS.values())
 _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
 
 
@@ -16,10 +19,11 @@ def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
     """The numbers of a parcel; None if it has none."""
     if exchange.has_header(_KEYS.values()) is None:
         return None
+    given = [header for header in exchange.scope["headers"] if header[0] in _NAMES]
     return ProducerNumbers(
-        group=_number(exchange, GROUP, PRODUCER_GROUP_MAX),
-        owner_level=_number(exchange, LEVEL, OWNER_LEVEL_MAX),
-        published_sequence=_number(exchange, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
+        group=_number(given, GROUP, PRODUCER_GROUP_MAX),
+        owner_level=_number(given, LEVEL, OWNER_LEVEL_MAX),
+        published_sequence=_number(given, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
     )
 
 
@@ -42,17 +46,20 @@ def whole_number(text: str, most: int) -> int | None:
     return value if value <= most else None
 
 
-def _number(exchange: Exchange, header: str, most: int) -> int:
-    given = [value.decode("latin-1") for name, value in exchange.scope["headers"] if name == _KEYS[header]]
-    if not given:
-        raise InvalidRequest(
+def _number(given: Sequence[tuple[bytes, bytes]], header: str, most: int) -> int:
+    key = _KEYS[header]
+    values = [value for name, value in given if name == key]
+    number = whole_number(values[0].decode("latin-1"), most) if len(values) == 1 else None
+    if number is None:
+        raise _wrong(values, header, most)
+    return number
+
+
+def _wrong(values: Sequence[bytes], header: str, most: int) -> InvalidRequest:
+    if not values:
+        return InvalidRequest(
             f"The header {header} is missing. A numbered parcel has {GROUP}, {LEVEL} and {SEQUENCE}; any other has none.",
             header=header,
         )
-    value = whole_number(given[0], most) if len(given) == 1 else None
-    if value is None:
-        told = repr(given[0]) if len(given) == 1 else f"{len(given)} values"
-        raise InvalidRequest(
-            f"The header {header} must be one whole number from 0 to {most}, not {told}.", header=header
-        )
-    return value
+    told = repr(values[0].decode("latin-1")) if len(values) == 1 else f"{len(values)} values"
+    return InvalidRequest(f"The header {header} must be one whole number from 0 to {most}, not {told}.", header=header)

@@ -1,0 +1,43 @@
+"""What a buffered producer may hold, how long it waits for more, and how it sends: one value, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from restante import limits
+from restante.client.asking import seconds, whole
+from restante.client.options import Retrying
+from restante.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferBounds:
+    """Named as the arguments of `BufferedProducer`."""
+
+    max_wait_time: float = limits.BUFFER_WAIT_SECONDS_DEFAULT
+    max_buffer_length: int = limits.BUFFER_MESSAGES_DEFAULT
+    max_buffer_bytes: int = limits.BUFFER_BYTES_DEFAULT
+    max_parcel_messages: int = limits.BUFFER_PARCEL_MESSAGES_DEFAULT
+    max_parcel_bytes: int = limits.PARCEL_BYTES_DEFAULT
+    max_concurrent_sends: int = limits.BUFFER_SENDS_DEFAULT
+    retrying: Retrying = field(default_factory=Retrying)
+
+    def __post_init__(self) -> None:
+        _check("max_wait_time", seconds("max_wait_time", self.max_wait_time), 0, limits.BUFFER_WAIT_SECONDS_MAX)
+        self._check_whole("max_buffer_length", None)
+        self._check_whole("max_buffer_bytes", None)
+        self._check_whole("max_parcel_messages", limits.SEND_MESSAGES_MAX)
+        self._check_whole("max_parcel_bytes", limits.PARCEL_BYTES_MAX)
+        self._check_whole("max_concurrent_sends", limits.BUFFER_SENDS_MAX)
+
+    def _check_whole(self, what: str, most: int | None) -> None:
+        given = whole(what, getattr(self, what))
+        if given is None:
+            raise InvalidRequest(f"{what} must be a whole number, not None.")
+        _check(what, given, 1, most)
+
+
+def _check(what: str, given: float, least: int, most: float | None) -> None:
+    if given < least or (most is not None and given > most):
+        upto = f" to {most:,}" if most is not None else " or more"
+        raise InvalidRequest(f"{what} must be {least}{upto}, not {given!r}.")

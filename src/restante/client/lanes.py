@@ -1,0 +1,79 @@
+"""What both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+
+from restante.client.configuration import (
+    PartitionPublishingConfiguration,
+    PartitionPublishingProperties,
+    check_partition,
+    checked_configuration,
+)
+from restante.client.options import Retrying
+from restante.client.parcel import Parcel
+from restante.client.producing import Lane, Patience
+from restante.errors import InvalidOperation, InvalidRequest
+
+_RETRYING = Retrying()
+
+RETRY_TOTAL = _RETRYING.times
+RETRY_BACKOFF_FACTOR = _RETRYING.first_pause
+RETRY_BACKOFF_MAX = _RETRYING.longest_pause
+RETRY_SECONDS = _RETRYING.seconds
+
+ONE_ATTEMPT = Retrying(times=0)
+"""For the links below: a producer counts the attempts itself."""
+
+Configurations = Mapping[int, PartitionPublishingConfiguration]
+
+
+class Lanes:
+    """The partitions of one producer. Whether they are numbered is settled when it is made."""
+
+    def __init__(self, *, enabled: bool, configurations: Configurations | None, retrying: Retrying) -> None:
+        if not isinstance(enabled, bool):
+            raise InvalidRequest(f"enable_idempotent_partitions is true or false, not {enabled!r}.")
+        self.enabled = enabled
+        self.patience = Patience(retrying=retrying, clock=time.monotonic, chance=random.random)
+        self.closed = False
+        given = checked_configuration(configurations, enabled=enabled)
+        self._lanes = {partition: Lane(partition, own) for partition, own in given.items()}
+
+    def lane(self, partition: int | None) -> Lane:
+        """The lane of a partition, which there must be."""
+        if partition is None:
+            raise InvalidOperation("Numbered publishing needs a partition: partition=….")
+        found = self._lanes.get(partition)
+        if found is not None:
+            return found
+        check_partition(partition)
+        return self._lanes.setdefault(partition, Lane(partition, PartitionPublishingConfiguration()))
+
+    def create_parcel(self, partition: int | None, max_size_in_bytes: int | None) -> Parcel:
+        self.check_open()
+        if self.enabled:
+            self.lane(partition)
+        elif partition is not None:
+            check_partition(partition)
+        return Parcel(partition, max_size_in_bytes=max_size_in_bytes)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise InvalidOperation("The producer has been closed. Make another one.")
+
+    def check_parcel(self, parcel: object) -> None:
+        if not isinstance(parcel, Parcel):
+            raise InvalidRequest(
+                f"send_parcel takes a Parcel, not {type(parcel).__name__}; send messages with send_messages."
+            )
+
+    def unnumbered(self, partition: int) -> PartitionPublishingProperties:
+        """How a partition stands that is not numbered."""
+        check_partition(partition)
+        return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
+
+    def state(self) -> dict[int, PartitionPublishingConfiguration]:
+        return {partition: lane.configuration for partition, lane in list(self._lanes.items())}

@@ -1,0 +1,407 @@
+"""How a producer numbers what it publishes to one partition: a lane and its dialogues, without input and output.
+
+A parcel gets the next number when it is sent. From then on it is *unresolved*, until an answer says what became of it:
+stored, and the lane goes on after it; or refused, and its numbers are free again. When no answer comes, it stays
+unresolved, and keeps its numbers. What must stay true:
+
+- The same parcel is sent again under the same numbers. The hub stores it, or knows it.
+- Before anything else is numbered, lane and hub agree again: the hub's last number is read. If an unresolved parcel ends
+  there, it is repeated, which the hub answers without storing it again: so it is known for sure which one was stored.
+- An attempt may still be on its way while they agree. If it arrives before the new parcel, the new one is refused, they
+  agree once more, and it is numbered afresh. If it arrives later, the hub refuses it.
+
+So different messages never meet under the same numbers unless the hub is there to tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, count
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
+from restante.client.exchange import Pause, Work
+from restante.client.options import Retrying
+from restante.client.parcel import Parcel
+from restante.errors import (
+    FaultyMessages,
+    Internal,
+    InvalidClientState,
+    InvalidOperation,
+    InvalidRequest,
+    OutcomeUnknown,
+    ProducerDisconnected,
+    ProducerUnknown,
+    RestanteError,
+    Unavailable,
+)
+from restante.limits import UNRESOLVED_PARCELS_MAX
+from restante.model.answers import ProducerState, Receipt
+from restante.model.message import Message
+from restante.model.producer import ProducerNumbers, disconnected, next_number
+
+T = TypeVar("T")
+
+NOTHING_SENT = Receipt(accepted=0, duplicates=0, partitions=())
+
+
+class OpenLink(msgspec.Struct, frozen=True):
+    """One attempt to link the lane. The reply is a `ProducerState` or an error."""
+
+    partition: int
+    group: int | None
+    level: int | None
+    last: int | None
+
+
+class ReadState(msgspec.Struct, frozen=True):
+    """One attempt to read what the hub knows. The reply is a `ProducerState` or an error."""
+
+    partition: int
+    group: int
+
+
+class Prepare(msgspec.Struct, frozen=True):
+    """Ids for the parcel's messages, and what is sent of them, once for all attempts. The reply is that, or an error."""
+
+    parcel: Parcel
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """One attempt to publish what was prepared. The reply is a `Receipt` or an error."""
+
+    prepared: object
+    partition: int | None
+    numbers: ProducerNumbers | None
+
+
+# The reply to a pause is whether to give up, for the producer is being closed.
+ProducerStep: TypeAlias = OpenLink | ReadState | Prepare | Publish | Pause | Work
+Producing: TypeAlias = Generator[ProducerStep, Any, T]
+"""Yields a step and is sent the reply. Closing it between the two leaves the parcel unresolved, as it should be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often and how long a producer tries; time and chance come from outside."""
+
+    retrying: Retrying
+    clock: Callable[[], float]
+    chance: Callable[[], float]
+
+    def pause(self, attempt: int, error: RestanteError) -> float:
+        """As the hub says, or longer each time."""
+        own = self.retrying.pause(attempt, self.chance())
+        named = error.details.get("retry_after")
+        return max(own, float(named)) if isinstance(named, int | float) else own
+
+
+class Lane:
+    """The numbering of one partition. Whoever leads its dialogues sees to it that there is one at a time."""
+
+    def __init__(self, partition: int, configuration: PartitionPublishingConfiguration) -> None:
+        self.partition = partition
+        self.group = configuration.producer_group_id
+        self.level = configuration.owner_level
+        self.last = configuration.starting_sequence_number
+        self.agreed = False
+        """Whether `last` is what the hub said."""
+        self.unresolved: list[Parcel] = []
+        self.unheard: deque[Parcel] = deque(maxlen=UNRESOLVED_PARCELS_MAX)
+        """Found to be stored after their senders had been left without an answer."""
+        self.fenced: ProducerDisconnected | None = None
+
+    @property
+    def configuration(self) -> PartitionPublishingConfiguration:
+        """What a later producer goes on with."""
+        return PartitionPublishingConfiguration(self.group, self.level, self.last)
+
+    @property
+    def properties(self) -> PartitionPublishingProperties:
+        return PartitionPublishingProperties(
+            partition=self.partition,
+            is_idempotent_publishing_enabled=True,
+            producer_group_id=self.group,
+            owner_level=self.level,
+            last_published_sequence_number=self.last,
+        )
+
+    def parcel_of(self, sent: object) -> Parcel | None:
+        """The parcel whose sender was left without an answer, if these are its very messages once more."""
+        return next((parcel for parcel in chain(self.unresolved, self.unheard) if parcel.holds(sent)), None)
+
+    def admit(self, parcel: Parcel) -> None:
+        """Take a parcel that has numbers from elsewhere: they hold, if they are of this group and level."""
+        numbers = parcel.numbers
+        if numbers is None:
+            return
+        if self.group is None:
+            self.group = numbers.group
+        if numbers.group != self.group:
+            raise InvalidOperation(
+                f"The parcel was numbered by producer group {numbers.group}, and this producer is of group {self.group}. "
+                "Send it with a producer of its own group."
+            )
+        if self.level is None:
+            self.level = numbers.owner_level
+        if numbers.owner_level != self.level:
+            # Its ids keep it from being stored twice.
+            parcel.clear_numbers()
+
+    def begin(self, parcel: Parcel) -> ProducerNumbers:
+        """Its numbers, the next ones if it has none; unresolved from now on."""
+        if parcel.numbers is None:
+            assert self.agreed, "only an agreed number is given to a parcel"
+            assert self.group is not None, "the hub named the group"
+            assert self.level is not None, "the hub named the level"
+            number = next_number(self.last)
+            parcel.give_numbers(ProducerNumbers(group=self.group, owner_level=self.level, published_sequence=number))
+        if parcel not in self.unresolved:
+            # One that is forgotten keeps its numbers, and can still be sent again.
+            del self.unresolved[: max(len(self.unresolved) - UNRESOLVED_PARCELS_MAX + 1, 0)]
+            self.unresolved.append(parcel)
+        numbers = parcel.numbers
+        assert numbers is not None, "given above"
+        return numbers
+
+    def stored(self, parcel: Parcel, receipt: Receipt, *, heard: bool = True) -> None:
+        """The parcel was stored, so others with the same first number were not, and never will be."""
+        first = parcel.first
+        for other in self.unresolved if len(self.unresolved) > 1 else ():
+            if other is not parcel and other.first == first:
+                other.clear_numbers()
+        self.unresolved = [other for other in self.unresolved if other is not parcel and other.numbers is not None]
+        self.last, self.agreed = parcel.end, True
+        parcel.set_published(None if heard else receipt)
+        if not heard:
+            self.unheard.append(parcel)
+
+    def refused(self, parcel: Parcel) -> None:
+        """The parcel was not stored."""
+        parcel.clear_numbers()
+        self.unresolved = [other for other in self.unresolved if other is not parcel]
+
+    def agree(self, last: int | None) -> None:
+        """The hub said its last number. What neither ended there nor comes next will not be accepted any more."""
+        self.last, self.agreed = last, True
+        self.unresolved = [parcel for parcel in self.unresolved if parcel.first == next_number(last)]
+
+    def overtaken(self, parcel: Parcel, error: RestanteError) -> bool:
+        """Whether it was refused because an unresolved one, under the same numbers, has come through meanwhile."""
+        expected = error.details.get("expected")
+        return isinstance(error, InvalidClientState) and any(
+            other is not parcel and other.first == parcel.first and next_number(other.end) == expected
+            for other in self.unresolved
+        )
+
+
+def send(lane: Lane, parcel: Parcel, patience: Patience) -> Producing[Receipt]:
+    """Publish a parcel under numbers; raises why it was refused, or `OutcomeUnknown`."""
+    unheard = parcel.take_unheard()
+    if unheard is not None:
+        lane.unheard = deque((other for other in lane.unheard if other is not parcel), UNRESOLVED_PARCELS_MAX)
+        return unheard
+    parcel.check_unpublished()
+    if not len(parcel):
+        return NOTHING_SENT
+    check_open(lane)
+    lane.admit(parcel)
+    if parcel.numbers is None:
+        parcel.check_messages()
+        yield from agreeing(lane, patience, parcel)
+    prepared = _welcome((yield Prepare(parcel)))
+    try:
+        return (yield from _delivered(lane, parcel, prepared, patience, anew=True))
+    except _Overtaken:
+        yield from agreeing(lane, patience, parcel)
+        return (yield from _delivered(lane, parcel, prepared, patience))
+
+
+def send_sent(lane: Lane, sent: object, patience: Patience) -> Producing[Receipt]:
+    """Publish what a caller sends at once: a message, some messages, or columns."""
+    parcel = lane.parcel_of(sent) if lane.unresolved or lane.unheard else None
+    if parcel is None:
+        parcel = yield from _gathered(sent, lane.partition)
+    return (yield from send(lane, parcel, patience))
+
+
+def send_sent_plainly(sent: object, partition: int | None, patience: Patience) -> Producing[Receipt]:
+    """The same without numbers."""
+    parcel = yield from _gathered(sent, partition)
+    return (yield from send_plainly(parcel, patience))
+
+
+def send_plainly(parcel: Parcel, patience: Patience) -> Producing[Receipt]:
+    """Publish a parcel without numbers."""
+    parcel.check_unpublished()
+    if not len(parcel):
+        return NOTHING_SENT
+    prepared = _welcome((yield Prepare(parcel)))
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, parcel.partition, None))
+    if isinstance(reply, RestanteError):
+        raise _unknown(parcel, reply) if maybe_done and reply.retriable else reply
+    parcel.set_published()
+    return _receipt(reply)
+
+
+def describing(lane: Lane, patience: Patience) -> Producing[PartitionPublishingProperties]:
+    """How the lane stands; read from the hub if it has not been yet."""
+    if lane.fenced is None and not lane.agreed:
+        yield from agreeing(lane, patience)
+    return lane.properties
+
+
+def agreeing(lane: Lane, patience: Patience, parcel: Parcel | None = None) -> Producing[None]:
+    """Make lane and hub agree on the last number, unless they do, before this parcel is numbered."""
+    if lane.unresolved:
+        yield from _resolving(lane, patience)
+        # What was resolved just now may hold some of its messages.
+        if parcel is not None:
+            parcel.check_messages()
+    elif not lane.agreed:
+        link = OpenLink(lane.partition, lane.group, lane.level, lane.last)
+        state = _state((yield from _asked(lane, patience, link)))
+        lane.group, lane.level = state.producer_group, state.owner_level
+        lane.agree(state.last_published_sequence_number)
+
+
+def check_open(lane: Lane) -> None:
+    """A lane that was fenced off once is of no use any more."""
+    if lane.fenced is not None:
+        raise ProducerDisconnected(lane.fenced.message, **lane.fenced.details)
+
+
+def _gathered(sent: object, partition: int | None) -> Producing[Parcel]:
+    """A parcel of what a caller sends. Columns may have to be read from somewhere first."""
+    if isinstance(sent, Message | list | tuple | pa.Table):
+        return Parcel.of(sent, partition)
+    parcel: Parcel = yield Work(partial(Parcel.of, sent, partition))
+    return parcel
+
+
+_NOT_STORED = (InvalidClientState, InvalidRequest, FaultyMessages)
+"""Answers to a repetition of what is not stored. Somebody may have changed its messages, so that they are not even right."""
+
+
+class _Overtaken(Exception):
+    pass
+
+
+def _delivered(
+    lane: Lane, parcel: Parcel, prepared: object, patience: Patience, *, anew: bool = False
+) -> Producing[Receipt]:
+    """Attempts under the same numbers, until one is answered. With `anew` it may be numbered afresh, if overtaken."""
+    # What has numbers already was sent before: whatever this call does, that attempt may have been carried out.
+    sent_before = parcel.numbers is not None
+    numbers = lane.begin(parcel)
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers))
+    if not isinstance(reply, RestanteError):
+        receipt = _receipt(reply)
+        lane.stored(parcel, receipt)
+        return receipt
+    if anew and lane.overtaken(parcel, reply):
+        lane.refused(parcel)
+        raise _Overtaken
+    raise _failed(lane, parcel, reply, maybe_done=maybe_done or sent_before)
+
+
+def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: bool) -> RestanteError:
+    """What the caller is told, when the parcel stands as the answers leave it."""
+    if isinstance(error, ProducerDisconnected):
+        lane.fenced = error
+    if not maybe_done or isinstance(error, InvalidClientState):
+        # The numbers were looked at last of all, so this answer holds for every earlier attempt.
+        lane.refused(parcel)
+        return error
+    return _unknown(parcel, error) if error.retriable else error
+
+
+def _resolving(lane: Lane, patience: Patience) -> Producing[None]:
+    """Read the hub's last number, and find out which of the unresolved parcels it belongs to."""
+    last = yield from _read_last(lane, patience)
+    for parcel in [other for other in lane.unresolved if other.end == last]:
+        # The hub is past its numbers: the repetition is known, or refused, and never stored.
+        reply = yield Prepare(parcel)
+        if not isinstance(reply, RestanteError):
+            reply = yield from _asked(lane, patience, Publish(reply, lane.partition, parcel.numbers), *_NOT_STORED)
+        if isinstance(reply, RestanteError):
+            lane.refused(parcel)
+        else:
+            lane.stored(parcel, _receipt(reply), heard=False)
+            break
+    lane.agree(last)
+
+
+def _read_last(lane: Lane, patience: Patience) -> Producing[int | None]:
+    assert lane.group is not None, "what is unresolved has a group"
+    assert lane.level is not None, "and a level"
+    reply = yield from _asked(lane, patience, ReadState(lane.partition, lane.group), ProducerUnknown)
+    if isinstance(reply, ProducerUnknown):
+        return None
+    state = _state(reply)
+    if state.owner_level > lane.level:
+        lane.fenced = disconnected(lane.group, received=lane.level, current=state.owner_level)
+        raise lane.fenced
+    # A level that the hub has not seen yet starts anew.
+    return state.last_published_sequence_number if state.owner_level == lane.level else None
+
+
+def _asked(lane: Lane, patience: Patience, step: ProducerStep, *welcome: type[RestanteError]) -> Producing[object]:
+    """An answer that the parcel in hand does not depend on: it has not been sent, whatever comes."""
+    reply, _ = yield from _tried(patience, step)
+    if not isinstance(reply, RestanteError) or isinstance(reply, welcome):
+        return reply
+    if isinstance(reply, ProducerDisconnected):
+        lane.fenced = reply
+    if isinstance(reply, OutcomeUnknown):
+        raise Unavailable(f"Nothing was sent, for the hub could not be asked first. {reply.message}") from reply
+    raise reply
+
+
+def _tried(patience: Patience, step: ProducerStep) -> Producing[tuple[object, bool]]:
+    """The last reply of as many attempts as patience allows, and whether one of them may have been carried out."""
+    began, maybe_done = patience.clock(), False
+    for attempt in count(1):
+        reply = yield step
+        if not isinstance(reply, RestanteError):
+            return reply, True
+        maybe_done = maybe_done or isinstance(reply, OutcomeUnknown | Internal)
+        pause = patience.pause(attempt, reply) if reply.retriable else 0
+        late = patience.clock() - began + pause > patience.retrying.seconds
+        if not reply.retriable or attempt > patience.retrying.times or late:
+            return reply, maybe_done
+        if (yield Pause(pause)):
+            return reply, maybe_done
+    raise AssertionError("counting does not end")
+
+
+def _unknown(parcel: Parcel, error: RestanteError) -> OutcomeUnknown:
+    unknown = OutcomeUnknown(
+        f"Nobody knows whether the parcel was stored: send the same one again, and it is stored once. {error.message}",
+        **error.details,
+    )
+    unknown.parcel = parcel  # type: ignore[attr-defined]
+    unknown.__cause__ = error
+    return unknown
+
+
+def _welcome(reply: object) -> object:
+    if isinstance(reply, RestanteError):
+        raise reply
+    return reply
+
+
+def _state(reply: object) -> ProducerState:
+    assert isinstance(reply, ProducerState), "a link or a reading is answered by a state"
+    return reply
+
+
+def _receipt(reply: object) -> Receipt:
+    assert isinstance(reply, Receipt), "a publish is answered by a receipt"
+    return reply

@@ -1,0 +1,186 @@
+"""A post-office counter made of the model's own rules, and dialogues of a producer led to it by hand.
+
+What happens to each attempt is decided by the test: it may get lost on its way, its answer may, or it may arrive later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from restante.client.configuration import PartitionPublishingConfiguration
+from restante.client.exchange import Pause, Work
+from restante.client.options import Retrying
+from restante.client.parcel import Parcel
+from restante.client.producing import Lane, OpenLink, Patience, Prepare, Producing, Publish, ReadState, send
+from restante.errors import OutcomeUnknown, ProducerUnknown, RestanteError, Unavailable
+from restante.model.answers import PartitionReceipt, ProducerState, Receipt
+from restante.model.message import Message
+from restante.model.producer import ProducerNumbers, ProducerRow, Standing, repeated, row_after, row_linked, standing
+from restante.model.producer import state_of as state_of_row
+
+T = TypeVar("T")
+
+PARTITION = 3
+GROUP = 77
+
+Fate = Callable[[], RestanteError] | None
+"""What becomes of an attempt instead of its answer."""
+
+
+def lost() -> RestanteError:
+    """No answer came."""
+    return OutcomeUnknown("No answer came.")
+
+
+def unreached() -> RestanteError:
+    return Unavailable("There is no connection.")
+
+
+@dataclass
+class Counter:
+    """One partition of a hub."""
+
+    row: ProducerRow | None = None
+    stored: list[object] = field(default_factory=list)
+    """The data of each message, in order."""
+    ids: set[str | None] = field(default_factory=set)
+
+    def publish(self, messages: list[Message], numbers: ProducerNumbers | None) -> Receipt:
+        assert numbers is not None
+        digest = repr([(message.id, message.data) for message in messages]).encode()
+        if standing(self.row, numbers, len(messages)) is Standing.SAME_NUMBERS:
+            assert self.row is not None
+            receipt = repeated(self.row, numbers, digest, PARTITION)
+        else:
+            receipt = self._store(messages)
+        self.row = row_after(self.row, numbers, receipt, digest, 0)
+        return receipt
+
+    def _store(self, messages: list[Message]) -> Receipt:
+        fresh = [message for message in messages if message.id not in self.ids]
+        first = len(self.stored) + 1
+        self.stored += [message.data for message in fresh]
+        self.ids |= {message.id for message in fresh}
+        own = PartitionReceipt(partition=PARTITION, first_sequence_number=first, last_sequence_number=len(self.stored))
+        partitions = (own,) if fresh else ()
+        return Receipt(accepted=len(fresh), duplicates=len(messages) - len(fresh), partitions=partitions)
+
+    def link(self, step: OpenLink) -> ProducerState:
+        group = GROUP if step.group is None else step.group
+        self.row = row_linked(self.row, group, step.level, step.last, 0)
+        return state_of_row(self.row, step.partition, group)
+
+    def state(self, step: ReadState) -> ProducerState:
+        if self.row is None:
+            raise ProducerUnknown("There is none.")
+        return state_of_row(self.row, step.partition, step.group)
+
+
+@dataclass
+class Trip:
+    """Leads dialogues to a counter. `fates` are of the next attempts, in turn; None lets one through."""
+
+    counter: Counter = field(default_factory=Counter)
+    fates: list[str] = field(default_factory=list)
+    """`lost` before it arrived, `silent` after it was done, `late` for one that arrives when the test says, or `fine`."""
+    retrying: Retrying = field(default_factory=lambda: Retrying(times=0))
+    steps: list[object] = field(default_factory=list)
+    late: list[Publish] = field(default_factory=list)
+    before: dict[int, Callable[[], object]] = field(default_factory=dict)
+    """What happens just before the attempt of this number, counted from 0."""
+    pauses: list[float] = field(default_factory=list)
+    now: float = 1_000.0
+    giving_up: bool = False
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(retrying=self.retrying, clock=lambda: self.now, chance=lambda: 0.0)
+
+    @property
+    def kinds(self) -> list[type]:
+        """What was asked, but for preparations and pauses."""
+        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadState | Publish)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The first number of each attempt to publish."""
+        return [
+            step.numbers.published_sequence
+            for step in self.steps
+            if isinstance(step, Publish) and step.numbers is not None
+        ]
+
+    def lead(self, dialogue: Producing[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = dialogue.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            self.steps.append(step)
+            reply = self._reply(step)
+
+    def send(self, lane: Lane, parcel: Parcel) -> Receipt:
+        return self.lead(send(lane, parcel, self.patience))
+
+    def arrive(self) -> Receipt:
+        """The oldest late attempt arrives now."""
+        return self._publish(self.late.pop(0))
+
+    def _reply(self, step: object) -> object:
+        if isinstance(step, Prepare):
+            step.parcel.identify()
+            return list(step.parcel.messages)
+        if isinstance(step, Pause):
+            self.pauses.append(step.seconds)
+            self.now += step.seconds
+            return self.giving_up
+        if isinstance(step, Work):
+            return step.function()
+        try:
+            return self._attempt(step)
+        except RestanteError as error:
+            return error
+
+    def _attempt(self, step: object) -> object:
+        happening = self.before.pop(len(self.kinds) - 1, None)
+        if happening is not None:
+            happening()
+        fate = self.fates.pop(0) if self.fates else "fine"
+        if fate == "unreached":
+            raise unreached()
+        if fate == "late":
+            assert isinstance(step, Publish)
+            self.late.append(step)
+        if fate in ("lost", "late"):
+            raise lost()
+        answer = self._done(step)
+        if fate == "silent":
+            raise lost()
+        return answer
+
+    def _done(self, step: object) -> object:
+        if isinstance(step, OpenLink):
+            return self.counter.link(step)
+        if isinstance(step, ReadState):
+            return self.counter.state(step)
+        assert isinstance(step, Publish)
+        return self._publish(step)
+
+    def _publish(self, step: Publish) -> Receipt:
+        assert isinstance(step.prepared, list)
+        return self.counter.publish(step.prepared, step.numbers)
+
+
+def lane_of(group: int | None = GROUP, level: int | None = 0, last: int | None = None) -> Lane:
+    return Lane(PARTITION, PartitionPublishingConfiguration(group, level, last))
+
+
+def parcel_of(*data: object) -> Parcel:
+    parcel = Parcel(PARTITION)
+    for value in data:
+        assert parcel.try_add(Message(recipient="ada", data=value))
+    return parcel

@@ -1,0 +1,86 @@
+"""Frames under way without any network: numbers, room, and what an answer says."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from restante import errors
+from restante.client.connecting import terms_of
+from restante.client.frame_linking import Numbering, UnderWay, UnreadableAnswer, is_small, read_answer
+from restante.limits import LINK_FRAMES_MAX, MIB
+from restante.model.answers import Receipt
+from restante.model.message import Message
+from restante.model.producer import ProducerNumbers
+from restante.wire.frames import decode_frame
+from restante.wire.media import ARROW
+from restante.wire.publish import Encoded
+
+
+def letter() -> Message:
+    return Message(recipient="ada", id=str(uuid4()), data=1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "small"),
+    [
+        (letter(), True),
+        ([letter()] * 64, True),
+        ([letter()] * 65, False),
+        (Encoded(ARROW, bytes(MIB)), True),
+        (Encoded(ARROW, bytes(MIB + 1)), False),
+        (iter(()), False),
+    ],
+    ids=["one", "few", "many", "few bytes", "many bytes", "anything else"],
+)
+def test_only_what_is_small_is_encoded_by_an_event_loop_itself(sent: object, small: bool) -> None:
+    assert is_small(sent) is small
+
+
+def test_each_frame_of_a_link_has_a_number_of_its_own() -> None:
+    numbering = Numbering(terms_of("http://hub.test"))
+    numbers = ProducerNumbers(group=1, owner_level=2, published_sequence=3)
+    frames = [numbering.frame([letter()] * count, partition=4, producer=numbers) for count in (1, 100)]
+    headers = [decode_frame(frame.content).header for frame in frames]
+    assert [frame.number for frame in frames] == [header.number for header in headers] == [1, 2]
+    assert {(header.partition, header.producer) for header in headers} == {(4, numbers)}
+
+
+def test_a_frame_that_nobody_waits_for_takes_room_until_it_is_answered() -> None:
+    under_way: UnderWay[str] = UnderWay()
+    for number in range(LINK_FRAMES_MAX):
+        under_way.put(number, f"caller {number}")
+    under_way.forget(0)
+    full_before = under_way.full
+    assert under_way.answered(0) is None
+    assert (full_before, under_way.full) == (True, False)
+    assert under_way.answered(1) == "caller 1"
+    under_way.withdraw(2)
+    assert under_way.end() == [f"caller {number}" for number in range(3, LINK_FRAMES_MAX)]
+    assert under_way.empty
+
+
+def test_whether_anybody_waits_is_known_while_frames_are_under_way() -> None:
+    under_way: UnderWay[str] = UnderWay()
+    under_way.put(1, "a")
+    under_way.put(2, "b")
+    found = []
+    for number in (1, 2):
+        under_way.forget(number)
+        found.append((under_way.anybody_waits, under_way.empty))
+    assert found == [(True, False), (False, False)]
+
+
+def test_an_answer_is_a_receipt_or_the_error_of_a_problem() -> None:
+    receipt = '{"number": 3, "accepted": 2, "duplicates": 1, "partitions": [], "replayed": true}'
+    assert read_answer(receipt) == (3, Receipt(accepted=2, duplicates=1, partitions=(), replayed=True))
+    number, error = read_answer('{"number": 4, "problem": {"code": "link_refused", "detail": "no", "expected": 7}}')
+    assert number == 4
+    assert isinstance(error, errors.LinkRefused)
+    assert error.details["expected"] == 7
+
+
+def test_an_answer_without_a_number_tells_its_reason() -> None:
+    with pytest.raises(UnreadableAnswer, match="too wild"):
+        read_answer('{"problem": {"code": "invalid_request", "detail": "too wild"}}')
