@@ -43,7 +43,7 @@ A code never changes once released. `retriable` says whether the same call may s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -202,6 +202,8 @@ class OutcomeUnknown(Unavailable):
     """The call may have been carried out, or may still be. To repeat it unchanged does no harm."""
 
     code = "outcome_unknown"
+    parcel: Any = None
+    """Of a producer's send: the parcel, to be sent again."""
 
 
 class Overloaded(Unavailable):

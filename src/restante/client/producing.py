@@ -386,7 +386,7 @@ def _unknown(parcel: Parcel, error: RestanteError) -> OutcomeUnknown:
         f"Nobody knows whether the parcel was stored: send the same one again, and it is stored once. {error.message}",
         **error.details,
     )
-    unknown.parcel = parcel  # type: ignore[attr-defined]
+    unknown.parcel = parcel
     unknown.__cause__ = error
     return unknown
 
