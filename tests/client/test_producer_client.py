@@ -229,7 +229,7 @@ def test_the_same_parcel_again_is_stored_once(
         getattr(proxy, f"cut_{cut}")()
         with pytest.raises(errors.OutcomeUnknown) as raised:
             producer.send_parcel(parcel)
-        assert raised.value.parcel is parcel  # type: ignore[attr-defined]
+        assert raised.value.parcel is parcel
         assert (parcel.locked, parcel.published) == (True, False)
         assert producer.send_parcel(parcel).replayed == (cut == "after")
         assert stored(hub) == [1, 2, 3]
@@ -283,7 +283,7 @@ def test_a_table_is_sent_as_columns_and_keeps_its_ids(
         proxy.cut_after()
         with pytest.raises(errors.OutcomeUnknown) as raised:
             producer.send_messages(table, partition=partition)
-        parcel: Parcel = raised.value.parcel  # type: ignore[attr-defined]
+        parcel: Parcel = raised.value.parcel
         assert isinstance(parcel.content, pa.Table)
         receipt = producer.send_messages(table, partition=partition)
         assert (receipt.replayed, receipt.accepted) == (True, 400)
