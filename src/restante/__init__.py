@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from restante.assembly import open  # the public name
     from restante.client.buffered_sync import BufferedProducer
-    from restante.client.configuration import PartitionPublishingConfiguration
+    from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
     from restante.client.connecting import connect
     from restante.client.options import Retrying
     from restante.client.parcel import Parcel
@@ -44,6 +44,7 @@ __all__ = [
     "OriginSettings",
     "Parcel",
     "PartitionPublishingConfiguration",
+    "PartitionPublishingProperties",
     "ProducerClient",
     "Retrying",
     "Settings",
@@ -55,7 +56,7 @@ __all__ = [
 _HOMES = {
     "assembly": ("open",),
     "client.buffered_sync": ("BufferedProducer",),
-    "client.configuration": ("PartitionPublishingConfiguration",),
+    "client.configuration": ("PartitionPublishingConfiguration", "PartitionPublishingProperties"),
     "client.connecting": ("connect",),
     "client.options": ("Retrying",),
     "client.parcel": ("Parcel",),

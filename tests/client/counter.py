@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from restante.client.configuration import PartitionPublishingConfiguration
 from restante.client.exchange import Pause, Work
+from restante.client.lane import Lane
 from restante.client.options import Retrying
 from restante.client.parcel import Parcel
-from restante.client.producing import Lane, OpenLink, Patience, Prepare, Producing, Publish, ReadState, send
+from restante.client.producing import OpenLink, Patience, Prepare, Producing, Publish, ReadState, send
 from restante.errors import OutcomeUnknown, ProducerUnknown, RestanteError, Unavailable
 from restante.model.answers import PartitionReceipt, ProducerState, Receipt
 from restante.model.message import Message
@@ -49,7 +50,8 @@ class Counter:
 
     def publish(self, messages: list[Message], numbers: ProducerNumbers | None) -> Receipt:
         assert numbers is not None
-        digest = repr([(message.id, message.data) for message in messages]).encode()
+        ids = [None if numbers.ids_made else message.id for message in messages]
+        digest = repr((ids, [message.data for message in messages])).encode()
         if standing(self.row, numbers, len(messages)) is Standing.SAME_NUMBERS:
             assert self.row is not None
             receipt = repeated(self.row, numbers, digest, PARTITION)

@@ -99,3 +99,20 @@ class AsyncHeldLink:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)
+
+
+class BrokenLink:
+    """A real link with a defect: the first publish raises what it should not."""
+
+    def __init__(self, link: Any) -> None:
+        self._link = link
+        self.broken = True
+
+    def publish(self, sent: object, **more: Any) -> Any:
+        if self.broken:
+            self.broken = False
+            raise RuntimeError("a defect")
+        return self._link.publish(sent, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)

@@ -17,7 +17,7 @@ from restante.client.configuration import PartitionPublishingConfiguration
 from restante.model.message import Message
 from restante.server.serving import Running
 from tests.client.conftest import SETTINGS
-from tests.client.tallying import ADA, BOB, HERS, HIS, SECONDS, SOME_ID, HeldLink, Tally, letter, stored
+from tests.client.tallying import ADA, BOB, HERS, HIS, SECONDS, SOME_ID, BrokenLink, HeldLink, Tally, letter, stored
 
 
 @pytest.fixture
@@ -166,6 +166,13 @@ def test_enqueue_waits_for_room_and_says_when_it_lasts_too_long(here: sync.Hub, 
         waiting.join(SECONDS)
         assert not waiting.is_alive()
     assert stored(here) == [1, 2, 3]
+
+
+def test_a_full_buffer_does_not_wait_for_more(either: sync.Hub) -> None:
+    with restante.BufferedProducer(either, max_buffer_length=2, max_wait_time=3_600) as producer:
+        for number in range(7):
+            producer.enqueue(letter(number, ADA if number % 2 else BOB), timeout=SECONDS)
+    assert (stored(either), stored(either, BOB)) == ([1, 3, 5], [0, 2, 4, 6])
 
 
 def test_closing_wakes_who_waits_for_room_and_takes_nothing_of_theirs(here: sync.Hub, held: HeldLink) -> None:
@@ -408,3 +415,16 @@ def test_a_hub_out_of_reach_is_an_error_of_enqueue_and_then_of_the_messages(tall
         with pytest.raises(errors.Unavailable, match="cannot be reached"):
             producer.enqueue(letter(1))
         assert producer.buffered_count() == 0
+
+
+def test_a_defect_is_told_and_logged_and_stops_nothing(
+    here: sync.Hub, tally: Tally, caplog: pytest.LogCaptureFixture
+) -> None:
+    with restante.BufferedProducer(
+        sync.Hub(BrokenLink(here.link)), max_parcel_messages=1, **tally.callbacks
+    ) as producer:
+        producer.enqueue([letter(1), letter(2)])
+        producer.flush(SECONDS)
+    assert tally.errors == [([1], errors.Internal)]
+    assert "a defect" in caplog.text
+    assert stored(here) == [2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from restante.client.configuration import PartitionPublishingConfiguration
 from restante.model.message import Message
 from restante.server.serving import Running
 from tests.client.conftest import SETTINGS
+from tests.client.scripted import ScriptedServer, answer
 from tests.client.tallying import (
     ADA,
     BOB,
@@ -29,6 +31,7 @@ from tests.client.tallying import (
     SECONDS,
     SOME_ID,
     AsyncHeldLink,
+    BrokenLink,
     Tally,
     letter,
 )
@@ -170,6 +173,16 @@ def test_enqueue_waits_for_room_and_says_when_it_lasts_too_long(run: Run, tally:
             link.go.set()
             await waiting
         assert tally.numbers == await stored(hub) == [1, 2, 3]
+
+    run(program)
+
+
+def test_a_full_buffer_does_not_wait_for_more(run: Run) -> None:
+    async def program(hub: asynchronous.Hub) -> None:
+        async with BufferedProducer(hub, max_buffer_length=2, max_wait_time=3_600) as producer:
+            for number in range(7):
+                await producer.enqueue(letter(number, ADA if number % 2 else BOB))
+        assert (await stored(hub), await stored(hub, BOB)) == ([1, 3, 5], [0, 2, 4, 6])
 
     run(program)
 
@@ -453,3 +466,31 @@ def test_an_address_is_enough(running: Running, hub: sync.Hub, tally: Tally) -> 
 
     asyncio.run(program())
     assert tally.numbers == in_the_hub(hub) == [1]
+
+
+def test_a_defect_is_told_and_logged_and_stops_nothing(
+    run: Run, tally: Tally, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program(hub: asynchronous.Hub) -> None:
+        broken = asynchronous.Hub(BrokenLink(hub.link))
+        async with BufferedProducer(broken, max_parcel_messages=1, **tally.callbacks) as producer:
+            await producer.enqueue([letter(1), letter(2)])
+        assert await stored(hub) == [2]
+
+    run(program)
+    assert tally.errors == [([1], errors.Internal)]
+    assert "a defect" in caplog.text
+
+
+def test_a_hub_that_says_nothing_is_not_waited_for_longer_than_asked() -> None:
+    never = threading.Event()
+    with ScriptedServer(answer({}, 200)._replace(held=never)) as server:
+
+        async def program() -> None:
+            async with BufferedProducer(server.url) as producer:
+                with pytest.raises(errors.Unavailable, match="how many partitions"):
+                    await producer.enqueue(letter(1), timeout=0.05)
+                assert producer.buffered_count() == 0
+
+        asyncio.run(program())
+        never.set()

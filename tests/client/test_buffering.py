@@ -352,7 +352,7 @@ def test_ids_stay_with_the_messages_and_a_published_one_goes_as_a_copy() -> None
         (Message(recipient="ada", data=["x" * limits.DATA_BYTES_MAX]), "data"),
         (Message(recipient="ada", data=object()), "data"),
     ],
-    ids=repr,
+    ids=["empty", "blank", "none", "list", "long", "surrogate", "large", "large-value", "no-value"],
 )
 def test_what_can_never_be_stored_is_refused_by_its_place(message: Message, field: str) -> None:
     desk = Desk()

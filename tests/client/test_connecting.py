@@ -345,3 +345,20 @@ def test_closing_ends_the_pause_between_attempts() -> None:
         hub.close()
         with pytest.raises(errors.Unavailable, match="closed"):
             asking.result(SECONDS)
+
+
+def test_a_closed_hub_lets_go_of_its_connections() -> None:
+    body = b'{"partitions": [], "next": null}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        hub = restante.connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with ThreadPoolExecutor(1) as threads:
+            asking = threads.submit(hub.partitions)
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(10)
+                connection.recv(65_536)
+                connection.sendall(answer)
+                assert asking.result(10) == ()
+                hub.close()
+                assert connection.recv(1) == b""

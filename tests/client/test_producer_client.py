@@ -139,7 +139,7 @@ def test_empty_sends_do_nothing(way: str, running: Running, partition: int) -> N
         assert producer.send_messages(pa.table({"recipient": pa.array([], pa.string())}), partition=partition) == (
             Receipt(accepted=0, duplicates=0, partitions=())
         )
-        assert producer.state() == {partition: PartitionPublishingConfiguration()}
+        assert producer.state() == {}
 
 
 def test_a_refused_parcel_may_be_mended_and_sent(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
@@ -254,6 +254,48 @@ def test_the_same_parcel_after_a_restart_is_stored_once(
         producer.send_messages(after, partition=partition)
         assert after[0].published_sequence_number == count + 1
     assert stored(hub) == list(range(-1, count + 1))
+
+
+def test_what_is_done_again_after_a_crash_is_stored_once_by_the_state_that_was_saved(
+    way: str, running: Running, hub: sync.Hub, partition: int
+) -> None:
+    with over(way, running.url) as producer:
+        producer.send_messages(letters(1), partition=partition)
+        saved = producer.state()
+        producer.send_messages(letters(2, 3), partition=partition)
+    with over(way, running.url, partition_config=saved) as producer:
+        assert producer.send_messages(letters(2, 3), partition=partition).replayed
+        assert not producer.send_messages(letters(4), partition=partition).replayed
+    assert stored(hub) == [1, 2, 3, 4]
+
+
+def test_after_an_older_state_something_else_is_refused(
+    way: str, running: Running, hub: sync.Hub, partition: int
+) -> None:
+    with over(way, running.url) as producer:
+        producer.send_messages(letters(1), partition=partition)
+        saved = producer.state()
+        producer.send_messages(letters(2), partition=partition)
+    with over(way, running.url, partition_config=saved) as producer:
+        with pytest.raises(errors.LinkRefused) as raised:
+            producer.send_messages(letters("other"), partition=partition)
+        assert raised.value.details == {"expected": 1}
+    assert stored(hub) == [1, 2]
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_without_numbers_too_the_same_parcel_again_is_stored_once(
+    way: str, cut: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+) -> None:
+    with over(way, proxy.url, **ONCE, enable_idempotent_partitions=False) as producer:
+        message = letters("twice")[0]
+        producer.send_messages(message)
+        getattr(proxy, f"cut_{cut}")()
+        with pytest.raises(errors.OutcomeUnknown) as raised:
+            producer.send_messages([message, *letters("once")])
+        assert message.id is None
+        producer.send_parcel(raised.value.parcel)
+    assert stored(hub) == ["twice", "twice", "once"]
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

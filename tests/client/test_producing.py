@@ -7,10 +7,10 @@ import pytest
 from restante import errors
 from restante.client.configuration import PartitionPublishingConfiguration
 from restante.client.exchange import Pause
+from restante.client.lane import Lane
 from restante.client.options import Retrying
 from restante.client.parcel import Parcel
 from restante.client.producing import (
-    Lane,
     OpenLink,
     Prepare,
     Publish,
@@ -159,7 +159,46 @@ def test_numbers_that_the_hub_does_not_expect_are_not_retried() -> None:
         trip.send(lane, parcel_of("b"))
     assert raised.value.details["expected"] == 41
     assert trip.pauses == []
-    assert lane.last == 0
+    assert trip.kinds == [OpenLink, Publish, Publish]
+
+
+def test_after_a_refusal_of_its_numbers_a_producer_asks_the_hub_and_goes_on_from_there() -> None:
+    trip, lane = Trip(), lane_of()
+    trip.send(lane, parcel_of("a"))
+    trip.counter.row = ProducerRow(0, 40, 0)
+    refused = parcel_of("b")
+    with pytest.raises(errors.InvalidClientState):
+        trip.send(lane, refused)
+    trip.send(lane, refused)
+    assert trip.numbers == [0, 1, 41]
+    assert trip.counter.stored == ["a", "b"]
+
+
+def test_what_was_sent_after_the_state_was_saved_is_known_when_it_is_sent_again() -> None:
+    """The program came back with an older number, and does again what it did: also with messages made anew."""
+    trip, lane = Trip(), lane_of()
+    trip.send(lane, parcel_of("a"))
+    saved = lane.configuration
+    trip.send(lane, parcel_of("b", "c"))
+    back = Lane(PARTITION, saved)
+    again = trip.send(back, parcel_of("b", "c"))
+    assert again.replayed
+    trip.send(back, parcel_of("d"))
+    assert trip.counter.stored == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("data", [["x", "y"], ["b"], ["b", "c", "d"]])
+def test_anything_else_after_an_older_state_is_refused_as_the_link_was(data: list[str]) -> None:
+    trip, lane = Trip(), lane_of()
+    trip.send(lane, parcel_of("a"))
+    saved = lane.configuration
+    trip.send(lane, parcel_of("b", "c"))
+    back = Lane(PARTITION, saved)
+    for _ in range(2):
+        with pytest.raises(errors.LinkRefused) as raised:
+            trip.send(back, parcel_of(*data))
+        assert raised.value.details == {"expected": 2}
+    assert trip.counter.stored == ["a", "b", "c"]
 
 
 def test_a_fenced_producer_is_told_again_without_asking() -> None:

@@ -94,6 +94,14 @@ def test_an_id_that_is_left_out_is_not_one_of_zeros() -> None:
     assert digest([zeros]) != digest([msgspec.structs.replace(FIRST, id=None)])
 
 
+def test_ids_that_a_program_made_are_left_out_as_if_there_were_none() -> None:
+    without = [msgspec.structs.replace(message, id=None) for message in (FIRST, FIRST)]
+    columns, _ = from_messages([FIRST, msgspec.structs.replace(FIRST, id=OTHERS["id"])], claim_check_origins=None)
+    letters = [letter_of(message, claim_check_origins=None) for message in (FIRST, FIRST)]
+    assert digest_of_columns(columns, KEY, ids_made=True) == digest(without)
+    assert digest_of_letters([one for one in letters if one], KEY, ids_made=True) == digest(without)
+
+
 def test_the_order_of_messages_counts() -> None:
     second = msgspec.structs.replace(FIRST, data=b"other")
     assert digest([FIRST, second]) != digest([second, FIRST])

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restante.client.buffered_sync import BufferedProducer
-    from restante.client.configuration import PartitionPublishingConfiguration
+    from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
     from restante.client.parcel import Parcel
     from restante.client.producer_sync import ProducerClient
 
-__all__ = ["BufferedProducer", "Parcel", "PartitionPublishingConfiguration", "ProducerClient"]
+__all__ = [
+    "BufferedProducer",
+    "Parcel",
+    "PartitionPublishingConfiguration",
+    "PartitionPublishingProperties",
+    "ProducerClient",
+]
 
 _HOMES = {
     "BufferedProducer": "buffered_sync",
     "Parcel": "parcel",
     "PartitionPublishingConfiguration": "configuration",
+    "PartitionPublishingProperties": "configuration",
     "ProducerClient": "producer_sync",
 }
 

@@ -200,6 +200,8 @@ class BufferedProducer:
                 admitted = (self._admission or await self._learn()).admit(messages)
                 await asyncio.sleep(0)
                 while not self._state.takes(admitted):
+                    self._state.hurry()
+                    self._stir()
                     await self._progress.wait()
         except TimeoutError as error:
             known = self._admission is not None

@@ -217,11 +217,21 @@ class BufferedProducer:
             return
         self._queue.append(admitted)
         try:
-            if not self._progress.wait_for(lambda: self._queue[0] is admitted and self._state.takes(admitted), timeout):
+            if not self._progress.wait_for(lambda: self._lets_in(admitted), timeout):
                 raise no_room(self._state.messages, timeout)
         finally:
             self._queue.remove(admitted)
             self._progress.notify_all()
+
+    def _lets_in(self, admitted: Admitted) -> bool:
+        """Whether it was the turn of these, and there was room. If there is none, nothing waits for more."""
+        if self._queue[0] is not admitted:
+            return False
+        if self._state.takes(admitted):
+            return True
+        self._state.hurry()
+        self._stir()
+        return False
 
     def _stir(self) -> None:
         """Wake the thread that watches, or begin one, if there may be more."""

@@ -1,8 +1,8 @@
 """Single messages gathered into parcels, without input and output: what waits where, what goes next, who is told what.
 
 Each partition has a tray. Messages are put on its open stack; a stack that is full is closed and another begun. A tray
-is due when it has a closed stack, when its oldest message has waited long enough, when somebody flushes, or when all it
-holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages of a partition,
+is due when it has a closed stack, when its oldest message has waited long enough, when somebody flushes or waits for
+room, or when all it holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages of a partition,
 and thus of a recipient, are stored in the order in which they were put in.
 
 What must stay true: `messages` and `size` count what takes room, from `put` until the outcome is known. A tray's
@@ -211,11 +211,15 @@ class Buffering:
         tray.busy = False
         self._call(tray)
 
-    def flushing(self) -> dict[Tray, int]:
-        """Send all without waiting for more. Gives how far each tray must be settled for it."""
+    def hurry(self) -> None:
+        """Send all without waiting for more: somebody flushes, or there is no room for more."""
         for tray in self._trays.values():
             tray.urgent = tray.taken
             self._call(tray)
+
+    def flushing(self) -> dict[Tray, int]:
+        """Send all without waiting for more. Gives how far each tray must be settled for it."""
+        self.hurry()
         return {tray: tray.taken for tray in self._trays.values() if tray.settled < tray.taken}
 
     def close(self, *, flush: bool) -> None:
@@ -223,7 +227,7 @@ class Buffering:
         self.closed = True
         if not flush and self.dropping is None:
             self.dropping = dropped()
-        self.flushing()
+        self.hurry()
 
     def _put(self, message: Message, partition: int, size: int) -> None:
         tray = self._trays.get(partition)

@@ -44,7 +44,8 @@ class AsyncHttpLink:
         self._terms = terms
         self._closing = threading.Event()
         builder = ClientBuilder()
-        self._client = configured(builder, terms.address, connect_seconds=terms.timeout).build()
+        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
+        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
 
     async def _run(self, dialogue: Dialogue[T]) -> T:
         reply: Any = None
@@ -68,11 +69,13 @@ class AsyncHttpLink:
             raise closed()
         address = self._terms.address
         try:
-            builder = self._client.request(request.method, address.url + request.target)
+            builder = self._pool[0].request(request.method, address.url + request.target)
             response = await filled(builder, request, address).build().send()
             return response_of(response, await response.bytes())
         except PyreqwestError as error:
             return failure_of(error, request)
+        except IndexError as error:
+            raise closed() from error
 
     def with_retrying(self, retrying: Retrying) -> AsyncHttpLink:
         """A link over the same connections, with other patience. Closing one closes both."""
@@ -216,4 +219,5 @@ class AsyncHttpLink:
 
     async def close(self) -> None:
         self._closing.set()
-        await self._client.close()
+        while self._pool:
+            await self._pool.pop().close()

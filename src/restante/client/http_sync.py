@@ -44,7 +44,8 @@ class HttpLink:
         self._terms = terms
         self._closing = threading.Event()
         builder = SyncClientBuilder()
-        self._client = configured(builder, terms.address, connect_seconds=terms.timeout).build()
+        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
+        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
 
     def _run(self, dialogue: Dialogue[T]) -> T:
         reply: Any = None
@@ -86,11 +87,13 @@ class HttpLink:
     def _send(self, request: Request) -> Reply:
         address = self._terms.address
         try:
-            builder = self._client.request(request.method, address.url + request.target)
+            builder = self._pool[0].request(request.method, address.url + request.target)
             response = filled(builder, request, address).build().send()
             return response_of(response, response.bytes())
         except PyreqwestError as error:
             return failure_of(error, request)
+        except IndexError as error:
+            raise closed() from error
 
     def _pause(self, seconds: float) -> None:
         if self._closing.wait(seconds):
@@ -234,4 +237,5 @@ class HttpLink:
 
     def close(self) -> None:
         self._closing.set()
-        self._client.close()
+        while self._pool:
+            self._pool.pop().close()

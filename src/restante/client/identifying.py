@@ -22,11 +22,11 @@ from restante.wire.publish import made_ids
 _ID = pa.binary(16)
 
 
-def identify_messages(messages: Sequence[Message]) -> None:
-    """Ids, on the messages themselves, where the caller gave none."""
+def identify_messages(messages: Sequence[Message]) -> int:
+    """Ids, on the messages themselves, where the caller gave none; gives how many."""
     missing = [message for message in messages if message.id is None]
     if not missing:
-        return
+        return 0
     if len(missing) <= SMALL_SEND_MESSAGES_MAX:
         texts = made_ids(len(missing), os.urandom, time.time_ns() // 1_000_000)
     else:
@@ -37,6 +37,7 @@ def identify_messages(messages: Sequence[Message]) -> None:
         raise InvalidOperation(
             "The same message is in it twice, and has no id. Make a second Message if it is to be stored twice."
         )
+    return len(missing)
 
 
 def set_each(messages: Iterable[Message], field: str, values: Iterable[object]) -> None:
@@ -44,16 +45,14 @@ def set_each(messages: Iterable[Message], field: str, values: Iterable[object]) 
     deque(map(msgspec.structs.force_setattr, messages, repeat(field), values), maxlen=0)
 
 
-def identified_table(table: pa.Table) -> pa.Table:
-    """The same columns, with ids where there were none. What is wrong with the ids is left to the rules to say."""
+def identified_table(table: pa.Table) -> tuple[pa.Table, int]:
+    """The same columns, with ids where there were none, and how many. What is wrong with ids is left to the rules."""
     place = table.schema.get_field_index("id")
     if place < 0:
-        return table.append_column("id", _binary(_made(table.num_rows)))
+        return table.append_column("id", _binary(_made(table.num_rows))), table.num_rows
     given: Any = table.column(place)
-    if not given.null_count:
-        return table
-    column = _filled(given)
-    return table if column is None else table.set_column(place, "id", column)
+    column = _filled(given) if given.null_count else None
+    return (table, 0) if column is None else (table.set_column(place, "id", column), given.null_count)
 
 
 def _filled(given: Any) -> Any:  # noqa: ANN401 - columns of Arrow

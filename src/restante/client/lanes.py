@@ -12,9 +12,10 @@ from restante.client.configuration import (
     check_partition,
     checked_configuration,
 )
+from restante.client.lane import Lane
 from restante.client.options import Retrying
 from restante.client.parcel import Parcel
-from restante.client.producing import Lane, Patience
+from restante.client.producing import Patience
 from restante.errors import InvalidOperation, InvalidRequest
 
 _RETRYING = Retrying()
@@ -76,4 +77,6 @@ class Lanes:
         return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        return {partition: lane.configuration for partition, lane in list(self._lanes.items())}
+        """Of the lanes that have a group: the others would begin anew."""
+        lanes = list(self._lanes.items())
+        return {partition: lane.configuration for partition, lane in lanes if lane.group is not None}

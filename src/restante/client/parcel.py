@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from itertools import chain, count
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ class Parcel:
     __slots__ = (
         "_content",
         "_holds",
+        "_made_ids",
         "_numbers",
         "_published",
         "_size",
@@ -49,6 +51,7 @@ class Parcel:
         self._viewed: tuple[Message, ...] | None = None
         self._size = HEADER_BYTES
         self._numbers: ProducerNumbers | None = None
+        self._made_ids = 0
         self._published = False
         self._unheard: Receipt | None = None
         self._holds: list[None] = []
@@ -125,6 +128,7 @@ class Parcel:
                 partition=self.partition,
                 max_size_in_bytes=self.max_size_in_bytes,
                 numbers=self._numbers,
+                ids_made=self.ids_made,
                 published=self._published,
                 unheard=self._unheard,
                 messages=len(self),
@@ -139,6 +143,7 @@ class Parcel:
         own = cls(kept.partition, max_size_in_bytes=kept.max_size_in_bytes)
         own._content = table
         own._numbers, own._published, own._unheard = kept.numbers, kept.published, kept.unheard
+        own._made_ids = len(own) if kept.ids_made else 0
         return own
 
     # What follows is for the producer that sends it.
@@ -151,6 +156,11 @@ class Parcel:
     def numbers(self) -> ProducerNumbers | None:
         """Who sends it under which numbers, from the first attempt on."""
         return self._numbers
+
+    @property
+    def ids_made(self) -> bool:
+        """Whether all ids were made for the caller, who gave none."""
+        return self._made_ids == len(self)
 
     @property
     def first(self) -> int:
@@ -194,12 +204,15 @@ class Parcel:
                 f"Message {place} is published already, under number {number}. Make another Message.", index=place
             )
 
-    def identify(self) -> None:
-        """Give an id to each message that has none, for good."""
+    def identify(self, *, copied: bool = False) -> None:
+        """Give an id to each message that has none, for good; or to copies, if the caller's own may be sent once more."""
         if isinstance(self._content, list):
-            identify_messages(self._content)
+            if copied:
+                self._content = [copy(message) if message.id is None else message for message in self._content]
+            self._made_ids += identify_messages(self._content)
         else:
-            self._content = identified_table(self._content)
+            self._content, made = identified_table(self._content)
+            self._made_ids += made
 
     def give_numbers(self, numbers: ProducerNumbers) -> None:
         self._numbers = numbers

@@ -34,6 +34,7 @@ class Dumped(msgspec.Struct, frozen=True, kw_only=True):
     partition: int | None
     max_size_in_bytes: int
     numbers: ProducerNumbers | None
+    ids_made: bool
     published: bool
     unheard: Receipt | None
     messages: int

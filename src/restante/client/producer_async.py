@@ -198,7 +198,6 @@ class ProducerClient:
         return await asyncio.to_thread(self._prepared, parcel)
 
     def _prepared(self, parcel: Parcel) -> object:
-        if self._lanes.enabled:
-            parcel.identify()
+        parcel.identify(copied=not self._lanes.enabled)
         # A hub in this process takes messages and columns as they are.
         return parcel.content if self._encode is None else self._encode(parcel.content)

@@ -167,8 +167,7 @@ class ProducerClient:
 
     def _attempt(self, step: Prepare | Publish | OpenLink | ReadState) -> object:
         if isinstance(step, Prepare):
-            if self._lanes.enabled:
-                step.parcel.identify()
+            step.parcel.identify(copied=not self._lanes.enabled)
             return self._encode(step.parcel.content)
         if isinstance(step, Publish):
             link = self._link if self._frames is None or step.partition is None else self._frames

@@ -1,8 +1,4 @@
-"""How a producer numbers what it publishes to one partition: a lane and its dialogues, without input and output.
-
-A parcel gets the next number when it is sent. From then on it is *unresolved*, until an answer says what became of it:
-stored, and the lane goes on after it; or refused, and its numbers are free again. When no answer comes, it stays
-unresolved, and keeps its numbers. What must stay true:
+"""What a producer says to publish a parcel in its lane: dialogues without input and output. What must stay true:
 
 - The same parcel is sent again under the same numbers. The hub stores it, or knows it.
 - Before anything else is numbered, lane and hub agree again: the hub's last number is read. If an unresolved parcel ends
@@ -19,22 +15,23 @@ from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
+from restante.client.configuration import PartitionPublishingProperties
 from restante.client.exchange import Pause, Work
+from restante.client.lane import Lane
 from restante.client.options import Retrying
 from restante.client.parcel import Parcel
 from restante.errors import (
     FaultyMessages,
     Internal,
     InvalidClientState,
-    InvalidOperation,
     InvalidRequest,
+    LinkRefused,
     OutcomeUnknown,
     ProducerDisconnected,
     ProducerUnknown,
@@ -44,7 +41,7 @@ from restante.errors import (
 from restante.limits import UNRESOLVED_PARCELS_MAX
 from restante.model.answers import ProducerState, Receipt
 from restante.model.message import Message
-from restante.model.producer import ProducerNumbers, disconnected, next_number
+from restante.model.producer import ProducerNumbers, disconnected, following, next_number
 
 T = TypeVar("T")
 
@@ -100,105 +97,6 @@ class Patience:
         own = self.retrying.pause(attempt, self.chance())
         named = error.details.get("retry_after")
         return max(own, float(named)) if isinstance(named, int | float) else own
-
-
-class Lane:
-    """The numbering of one partition. Whoever leads its dialogues sees to it that there is one at a time."""
-
-    def __init__(self, partition: int, configuration: PartitionPublishingConfiguration) -> None:
-        self.partition = partition
-        self.group = configuration.producer_group_id
-        self.level = configuration.owner_level
-        self.last = configuration.starting_sequence_number
-        self.agreed = False
-        """Whether `last` is what the hub said."""
-        self.unresolved: list[Parcel] = []
-        self.unheard: deque[Parcel] = deque(maxlen=UNRESOLVED_PARCELS_MAX)
-        """Found to be stored after their senders had been left without an answer."""
-        self.fenced: ProducerDisconnected | None = None
-
-    @property
-    def configuration(self) -> PartitionPublishingConfiguration:
-        """What a later producer goes on with."""
-        return PartitionPublishingConfiguration(self.group, self.level, self.last)
-
-    @property
-    def properties(self) -> PartitionPublishingProperties:
-        return PartitionPublishingProperties(
-            partition=self.partition,
-            is_idempotent_publishing_enabled=True,
-            producer_group_id=self.group,
-            owner_level=self.level,
-            last_published_sequence_number=self.last,
-        )
-
-    def parcel_of(self, sent: object) -> Parcel | None:
-        """The parcel whose sender was left without an answer, if these are its very messages once more."""
-        return next((parcel for parcel in chain(self.unresolved, self.unheard) if parcel.holds(sent)), None)
-
-    def admit(self, parcel: Parcel) -> None:
-        """Take a parcel that has numbers from elsewhere: they hold, if they are of this group and level."""
-        numbers = parcel.numbers
-        if numbers is None:
-            return
-        if self.group is None:
-            self.group = numbers.group
-        if numbers.group != self.group:
-            raise InvalidOperation(
-                f"The parcel was numbered by producer group {numbers.group}, and this producer is of group {self.group}. "
-                "Send it with a producer of its own group."
-            )
-        if self.level is None:
-            self.level = numbers.owner_level
-        if numbers.owner_level != self.level:
-            # Its ids keep it from being stored twice.
-            parcel.clear_numbers()
-
-    def begin(self, parcel: Parcel) -> ProducerNumbers:
-        """Its numbers, the next ones if it has none; unresolved from now on."""
-        if parcel.numbers is None:
-            assert self.agreed, "only an agreed number is given to a parcel"
-            assert self.group is not None, "the hub named the group"
-            assert self.level is not None, "the hub named the level"
-            number = next_number(self.last)
-            parcel.give_numbers(ProducerNumbers(group=self.group, owner_level=self.level, published_sequence=number))
-        if parcel not in self.unresolved:
-            # One that is forgotten keeps its numbers, and can still be sent again.
-            del self.unresolved[: max(len(self.unresolved) - UNRESOLVED_PARCELS_MAX + 1, 0)]
-            self.unresolved.append(parcel)
-        numbers = parcel.numbers
-        assert numbers is not None, "given above"
-        return numbers
-
-    def stored(self, parcel: Parcel, receipt: Receipt, *, heard: bool = True) -> None:
-        """The parcel was stored, so others with the same first number were not, and never will be."""
-        first = parcel.first
-        for other in self.unresolved if len(self.unresolved) > 1 else ():
-            if other is not parcel and other.first == first:
-                other.clear_numbers()
-        self.unresolved = [other for other in self.unresolved if other is not parcel and other.numbers is not None]
-        self.last, self.agreed = parcel.end, True
-        parcel.set_published(None if heard else receipt)
-        if not heard:
-            self.unheard.append(parcel)
-
-    def refused(self, parcel: Parcel) -> None:
-        """The parcel was not stored."""
-        parcel.clear_numbers()
-        self.unresolved = [other for other in self.unresolved if other is not parcel]
-
-    def agree(self, last: int | None) -> None:
-        """The hub said its last number. What neither ended there nor comes next will not be accepted any more."""
-        self.last, self.agreed = last, True
-        self.unresolved = [parcel for parcel in self.unresolved if parcel.first == next_number(last)]
-
-    def overtaken(self, parcel: Parcel, error: RestanteError) -> bool:
-        """Whether it was refused because an unresolved one, under the same numbers, has come through meanwhile."""
-        expected = error.details.get("expected")
-        return isinstance(error, InvalidClientState) and any(
-            other is not parcel and other.first == parcel.first and next_number(other.end) == expected
-            for other in self.unresolved
-        )
 
 
 def send(lane: Lane, parcel: Parcel, patience: Patience) -> Producing[Receipt]:
@@ -266,9 +164,25 @@ def agreeing(lane: Lane, patience: Patience, parcel: Parcel | None = None) -> Pr
             parcel.check_messages()
     elif not lane.agreed:
         link = OpenLink(lane.partition, lane.group, lane.level, lane.last)
-        state = _state((yield from _asked(lane, patience, link)))
+        reply = yield from _asked(lane, patience, link, LinkRefused)
+        if isinstance(reply, LinkRefused):
+            _go_on_stale(lane, reply, parcel)
+            return
+        state = _state(reply)
         lane.group, lane.level = state.producer_group, state.owner_level
         lane.agree(state.last_published_sequence_number)
+
+
+def _go_on_stale(lane: Lane, refusal: LinkRefused, parcel: Parcel | None) -> None:
+    """The hub has gone on after the state was saved that the lane begins with.
+
+    If the program sends again what it had sent then, it gets the same numbers, and the hub knows it. Anything else is
+    refused by the hub, and the caller hears of the link.
+    """
+    ends = None if parcel is None or lane.level is None else following(next_number(lane.last), len(parcel) - 1)
+    if ends is None or ends != refusal.details.get("expected"):
+        raise refusal
+    lane.stale, lane.agreed = refusal, True
 
 
 def check_open(lane: Lane) -> None:
@@ -318,6 +232,9 @@ def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: boo
     if not maybe_done or isinstance(error, InvalidClientState):
         # The numbers were looked at last of all, so this answer holds for every earlier attempt.
         lane.refused(parcel)
+        if isinstance(error, InvalidClientState):
+            lane.disagree()
+            error, lane.stale = lane.stale or error, None
         return error
     return _unknown(parcel, error) if error.retriable else error
 

@@ -282,11 +282,12 @@ def _numbers(producer: ProducerNumbers | None) -> Pairs:
     """Who publishes under which numbers, as headers."""
     if producer is None:
         return ()
-    return (
+    numbers = (
         ("Restante-Producer-Group", str(producer.group)),
         ("Restante-Owner-Level", str(producer.owner_level)),
         ("Restante-Published-Sequence", str(producer.published_sequence)),
     )
+    return (*numbers, ("Restante-Ids-Made", "true")) if producer.ids_made else numbers
 
 
 def _origins(origins: Collection[str], origin_groups: Collection[str]) -> Pairs:

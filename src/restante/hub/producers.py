@@ -68,10 +68,11 @@ def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> R
 
 
 def _digest(core: Core, request: Publish) -> bytes:
+    assert request.numbers is not None
     columns, faults = intake.from_messages(request.messages, claim_check_origins=core.claim_check_origins())
     if faults:
         raise refusal(faults)
-    return digest_of_columns(columns, core.deed.key)
+    return digest_of_columns(columns, core.deed.key, ids_made=request.numbers.ids_made)
 
 
 def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:

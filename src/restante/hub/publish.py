@@ -119,7 +119,7 @@ def large_publish(
     size = len(columns) * _ROW_BYTES + columns.data.nbytes
     request = Publish((), partition=partition, numbers=numbers, size=size)
     if numbers is not None:
-        request.digest = digest_of_columns(columns, core.deed.key)
+        request.digest = digest_of_columns(columns, core.deed.key, ids_made=numbers.ids_made)
     arrivals = _arrive(core, columns)
     start = np.array([0, len(columns)])
     if partition is not None:
@@ -205,7 +205,8 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
         if request.partition is not None and request.error is None:
             _check_partition(request, arrivals.partition[rows])
         if request.numbers is not None and request.error is None:
-            request.digest = digest_of_columns(columns.take(rows), core.deed.key)
+            own = columns.take(rows)
+            request.digest = digest_of_columns(own, core.deed.key, ids_made=request.numbers.ids_made)
     fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
     return Unit(small, start, judge(core, arrivals, start, fine))
 

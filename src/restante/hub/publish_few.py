@@ -87,7 +87,8 @@ def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Let
     for request in requests:
         end = at + len(request.messages)
         if request.numbers is not None:
-            request.digest = digest_of_letters(letters[at:end], core.deed.key)
+            made = request.numbers.ids_made
+            request.digest = digest_of_letters(letters[at:end], core.deed.key, ids_made=made)
         at = end
 
 

@@ -1,7 +1,7 @@
 """The digest of a parcel: 128 bits of all that its sender said, by which a repetition is told from other messages.
 
 It is taken of the messages as the rules have made them, so it is the same for JSON and for Arrow, for the short way
-and for the long one; ids that the hub made are left out. Texts enter by their keyed hashes, everything else as it is:
+and for the long one; ids that the hub made, or a program for its sender, are left out. Texts enter by their keyed hashes, everything else as it is:
 one column after another, then the bytes of properties and of data, whose lengths are among the columns.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
+import msgspec
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -27,11 +29,14 @@ _WORDS = struct.Struct("<2Q")
 _COLUMNS = 12
 _ROW = struct.Struct(f"<{_COLUMNS}Q")
 _BITS = 2**64 - 1
+_BUNDLEABLE, _INLINE, _MADE_ID = np.uint8(BUNDLEABLE), np.uint8(INLINE), np.uint8(MADE_ID)
 _hash_of = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
-def digest_of_columns(columns: MessageColumns, key: int) -> bytes:
-    """Of many messages, before ids were made for those that have none."""
+def digest_of_columns(columns: MessageColumns, key: int, *, ids_made: bool = False) -> bytes:
+    """Of many messages, before ids were made for those that have none. Those that a program made may be left out too."""
+    if ids_made:
+        columns = replace(columns, made_id=np.ones(len(columns), np.bool_))
     digest = xxhash.xxh3_128(seed=key)
     for column in _columns(columns, key):
         digest.update(np.ascontiguousarray(column, "<u8").data)
@@ -41,29 +46,40 @@ def digest_of_columns(columns: MessageColumns, key: int) -> bytes:
 
 
 def _columns(columns: MessageColumns, key: int) -> Iterable[NDArray[np.generic]]:
-    yield _hashes(columns.recipient, key)
+    """Each is good until the next is asked for: most are made in one place, as fresh memory costs more than they do."""
+    place = np.empty(len(columns), np.uint64)
+    yield _hashes(columns.recipient, key, place)
     given = ~columns.made_id
-    yield columns.id[:, 0] * given
-    yield columns.id[:, 1] * given
+    for word in (0, 1):
+        yield np.multiply(columns.id[:, word], given, out=place)
     for texts in (columns.origin, columns.kind, columns.document_type, columns.media_type):
-        yield _hashes(texts, key)
+        yield _hashes(texts, key, place)
     yield columns.expires_at.view(np.uint64)
     yield columns.weight
-    yield _lengths(columns.data)
-    yield _lengths(columns.properties)
-    yield columns.bundleable * BUNDLEABLE + columns.inline * INLINE + columns.made_id * MADE_ID
+    yield _lengths(columns.data, place)
+    yield _lengths(columns.properties, place)
+    yield columns.bundleable * _BUNDLEABLE + columns.inline * _INLINE + columns.made_id * _MADE_ID
 
 
-def _hashes(texts: Texts, key: int) -> Hashes:
-    return text_hashes(texts.values, key).take(texts.codes)
+def _hashes(texts: Texts, key: int, place: Hashes) -> Hashes:
+    if len(texts.values) == 1:
+        place.fill(_hash_of(str(texts.values[0]), key))
+    else:
+        # Codes are never out of bounds; to have that looked at would take a second place.
+        text_hashes(texts.values, key).take(texts.codes, out=place, mode="clip")
+    return place
 
 
-def _lengths(column: Column) -> NDArray[np.signedinteger]:
-    return np.diff(offsets_of(column))
+def _lengths(column: Column, place: Hashes) -> Hashes:
+    offsets = offsets_of(column)
+    np.subtract(offsets[1:], offsets[:-1], out=place, casting="unsafe")
+    return place
 
 
-def digest_of_letters(letters: Sequence[Letter], key: int) -> bytes:
+def digest_of_letters(letters: Sequence[Letter], key: int, *, ids_made: bool = False) -> bytes:
     """Of a few messages: the same, without columns."""
+    if ids_made:
+        letters = [msgspec.structs.replace(letter, id=b"", flags=letter.flags | MADE_ID) for letter in letters]
     if len(letters) == 1:
         (letter,) = letters
         return xxhash.xxh3_128_digest(_ROW.pack(*_row(letter, key)) + letter.properties + letter.data, seed=key)

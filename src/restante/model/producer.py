@@ -19,12 +19,16 @@ from restante.model.answers import PartitionReceipt, ProducerState, Receipt, mom
 _NUMBERS = PUBLISHED_SEQUENCE_MAX + 1
 
 
-class ProducerNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class ProducerNumbers(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
     """Who sends a parcel, and the number of its first message."""
 
     group: int
     owner_level: int
     published_sequence: int
+    ids_made: bool = False
+    """The sender's program made the ids for this send: a repetition may have others, and is the same nevertheless."""
 
 
 class AcceptedRange(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""The numbers of a producer as a request gives them: three headers, all or none."""
+"""The numbers of a producer as a request gives them: three headers, all or none, and one more about ids."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from restante.server.exchange import Exchange
 GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Restante-Published-Sequence"
 _KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
 _NAMES = frozenset(_KEYS.values())
+IDS_MADE = "Restante-Ids-Made"
+_IDS_MADE = IDS_MADE.lower().encode()
 _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
 
 
 def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
     """The numbers of a parcel; None if it has none."""
     if exchange.has_header(_KEYS.values()) is None:
+        _refuse_ids_made(exchange)
         return None
     given = [header for header in exchange.scope["headers"] if header[0] in _NAMES]
     return ProducerNumbers(
         group=_number(given, GROUP, PRODUCER_GROUP_MAX),
         owner_level=_number(given, LEVEL, OWNER_LEVEL_MAX),
         published_sequence=_number(given, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
+        ids_made=_ids_made(exchange),
     )
 
 
 def refuse_numbers(exchange: Exchange) -> None:
     """For a publish to any partition: numbers would mean nothing there."""
+    _refuse_ids_made(exchange)
     for name, key in _KEYS.items():
         if exchange.header(key) is not None:
             raise InvalidRequest(
@@ -36,6 +41,18 @@ def refuse_numbers(exchange: Exchange) -> None:
                 "/v1/partitions/{partition}/parcels, or leave the header out.",
                 header=name,
             )
+
+
+def _ids_made(exchange: Exchange) -> bool:
+    text = exchange.header(_IDS_MADE)
+    if text not in (None, "true", "false"):
+        raise InvalidRequest(f"The header {IDS_MADE} must be true or false, not {text!r}.", header=IDS_MADE)
+    return text == "true"
+
+
+def _refuse_ids_made(exchange: Exchange) -> None:
+    if exchange.header(_IDS_MADE) is not None:
+        raise InvalidRequest(f"The header {IDS_MADE} belongs to a parcel with numbers: leave it out.", header=IDS_MADE)
 
 
 def whole_number(text: str, most: int) -> int | None:

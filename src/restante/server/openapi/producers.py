@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.server.numbering import GROUP, LEVEL, SEQUENCE
+from restante.server.numbering import GROUP, IDS_MADE, LEVEL, SEQUENCE
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
 from restante.wire import media
@@ -36,6 +36,14 @@ NUMBERING = (
         f"{PUBLISHED_SEQUENCE_MAX:,} to 0 again.",
         most=PUBLISHED_SEQUENCE_MAX,
         example=0,
+    ),
+    Parameter(
+        name=IDS_MADE,
+        where="header",
+        text="Whether the ids of the messages were made for this send, and not by whoever wrote the messages. Then the "
+        "same parcel with other ids is a repetition.",
+        schema={"type": "boolean"},
+        example=False,
     ),
 )
 NUMBERED_PROBLEMS = ("invalid_client_state", "producer_disconnected")

@@ -1,0 +1,248 @@
+"""A faulty network between a producer and a real hub: it loses requests and answers, delivers late or twice, and cuts.
+
+It is a link like any other. Everything that arrives at the hub is told to the model of the rules too, in the same order,
+and must be answered as the model answers it; so the model knows the truth about what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from restante.client.link import Link
+from restante.errors import OutcomeUnknown, RestanteError, Unavailable
+from restante.model.answers import ProducerState, Receipt
+from restante.model.message import Message
+from restante.model.producer import ProducerNumbers
+from tests.producers.model import NUMBERS, Letter, Model, Numbers
+
+T = TypeVar("T")
+
+
+class Fate(NamedTuple):
+    """What becomes of one call."""
+
+    request: str
+    """It `arrives`, is `lost`, cannot even leave (`unsent`), or arrives `late`; or it arrives `twice`, once late."""
+    answered: bool = True
+    interrupted: bool = False
+    """The caller is interrupted instead of waiting for an answer."""
+    after_calls: int = 0
+    """How many other calls are let past before what is late."""
+    behind: bool = False
+    """Whether what is late arrives after the last of these calls, rather than before it."""
+
+
+FINE = Fate("arrives")
+
+
+class Delivery(NamedTuple):
+    """Letters that the hub has accepted, and the number of the first."""
+
+    letters: tuple[Letter, ...]
+    first: int
+
+
+@dataclass
+class Late:
+    deliver: Callable[[], object]
+    calls_left: int
+    behind: bool
+
+
+class Network:
+    """The link of a producer. `hub` is what is behind it, and may be opened anew."""
+
+    def __init__(self, hub: Link, model: Model, *, strips_ids: bool) -> None:
+        self.hub = hub
+        self.model = model
+        self.fates: list[Fate] = []
+        self.accepted: list[Delivery] = []
+        self.late: list[Late] = []
+        self._strips_ids = strips_ids
+
+    def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
+        assert partition is not None
+        assert producer is not None
+        messages = tuple(self._copied(message) for message in _listed(sent))
+        return self._call(lambda: self.arrive(partition, messages, producer))
+
+    def open_link(
+        self,
+        partition: int,
+        *,
+        producer_group: int | None = None,
+        owner_level: int | None = None,
+        last_published_sequence_number: int | None = None,
+    ) -> ProducerState:
+        def arrive() -> ProducerState:
+            assert producer_group is not None, "the machine's producers have groups of their own"
+            refusal = self.model.link(partition, producer_group, owner_level, last_published_sequence_number)
+            answer = _outcome(
+                lambda: self.hub.open_link(
+                    partition,
+                    producer_group=producer_group,
+                    owner_level=owner_level,
+                    last_published_sequence_number=last_published_sequence_number,
+                )
+            )
+            if isinstance(answer, RestanteError):
+                assert refusal is not None and answer.code == refusal.code  # noqa: PT018 - one claim
+                raise answer
+            assert refusal is None
+            return answer
+
+        return self._call(arrive)
+
+    def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        return self._call(lambda: self.hub.producer_state(partition, producer_group))
+
+    def close(self) -> None:
+        """The hub behind it stays open."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is not for producers, and goes through."""
+        return getattr(self.hub, name)
+
+    def settle(self) -> None:
+        """Whatever is still on its way arrives."""
+        while self.late:
+            self._deliver_late(self.late.pop(0))
+
+    def arrive(self, partition: int, messages: tuple[Message, ...], producer: ProducerNumbers) -> Receipt:
+        """A parcel arrives at the hub."""
+        letters = tuple(Letter(message.recipient, bytes(message.data).decode(), message.id) for message in messages)
+        numbers = Numbers(producer.group, producer.owner_level, producer.published_sequence)
+        objections = [refusal.code for refusal in self.model.objections(partition, letters, numbers)]
+        receipt = _outcome(lambda: self.hub.publish(messages, partition=partition, producer=producer))
+        if isinstance(receipt, RestanteError):
+            assert receipt.code in objections, f"{receipt!r} for {letters} under {numbers}; not {objections}"
+            raise receipt
+        assert objections == [], f"{receipt} for {letters} under {numbers}"
+        answer = self.model.publish(partition, letters, numbers)
+        assert (receipt.accepted, receipt.duplicates, receipt.replayed) == (
+            answer.accepted,
+            answer.duplicates,
+            answer.replayed,
+        )
+        if not receipt.replayed:
+            self.accepted.append(Delivery(letters, numbers.first))
+        return receipt
+
+    def numbers_of(self, letter: Letter) -> set[int]:
+        """The numbers under which a letter was accepted."""
+        return {
+            (delivery.first + place) % NUMBERS
+            for delivery in self.accepted
+            for place, accepted in enumerate(delivery.letters)
+            if accepted == letter
+        }
+
+    def _copied(self, message: Message) -> Message:
+        """As it is now: what is late must not change on its way."""
+        copy = msgspec.structs.replace(message)
+        return msgspec.structs.replace(copy, id=None) if self._strips_ids else copy
+
+    def _call(self, arrive: Callable[[], T]) -> T:
+        fate = self.fates.pop(0) if self.fates else FINE
+        due = self._due()
+        for one in due:
+            if not one.behind:
+                self._deliver_late(one)
+        try:
+            return self._carried(arrive, fate)
+        finally:
+            for one in due:
+                if one.behind:
+                    self._deliver_late(one)
+
+    def _due(self) -> list[Late]:
+        for one in self.late:
+            one.calls_left -= 1
+        due = [one for one in self.late if one.calls_left < 0]
+        self.late = [one for one in self.late if one.calls_left >= 0]
+        return due
+
+    def _carried(self, arrive: Callable[[], T], fate: Fate) -> T:
+        if fate.request == "unsent":
+            raise Unavailable("The hub cannot be reached.")
+        if fate.request in ("late", "twice"):
+            self.late.append(Late(arrive, fate.after_calls, fate.behind))
+        answer: T | None = None
+        failure: RestanteError | None = None
+        if fate.request in ("arrives", "twice"):
+            try:
+                answer = arrive()
+            except RestanteError as error:
+                failure = error
+        if fate.interrupted:
+            raise KeyboardInterrupt
+        if not fate.answered or fate.request in ("lost", "late"):
+            raise OutcomeUnknown("No answer came.")
+        if failure is not None:
+            raise failure
+        assert answer is not None
+        return answer
+
+    def _deliver_late(self, late: Late) -> None:
+        try:
+            late.deliver()
+        except RestanteError:
+            return
+
+
+class AsyncNetwork:
+    """The same for an asynchronous producer; who is interrupted is cancelled."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def publish(
+        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    ) -> Receipt:
+        return await self._called(lambda: self._network.publish(sent, partition=partition, producer=producer))
+
+    async def open_link(self, partition: int, **offered: Any) -> ProducerState:
+        return await self._called(lambda: self._network.open_link(partition, **offered))
+
+    async def producer_state(self, partition: int, producer_group: int) -> ProducerState:
+        return await self._called(lambda: self._network.producer_state(partition, producer_group))
+
+    async def close(self) -> None:
+        """The hub behind it stays open."""
+
+    async def _called(self, call: Callable[[], T]) -> T:
+        await asyncio.sleep(0)
+        try:
+            return call()
+        except KeyboardInterrupt:
+            raise asyncio.CancelledError from None
+
+
+def _outcome(act: Callable[[], T]) -> T | RestanteError:
+    try:
+        return act()
+    except RestanteError as error:
+        return error
+
+
+def _listed(sent: object) -> Sequence[Message]:
+    if isinstance(sent, Message):
+        return (sent,)
+    if isinstance(sent, pa.Table):
+        return [Message(recipient=row["recipient"], data=row["data"], id=_text(row["id"])) for row in sent.to_pylist()]
+    assert isinstance(sent, Sequence)
+    return sent
+
+
+def _text(message_id: object) -> str | None:
+    """Columns may hold ids as bytes."""
+    return str(UUID(bytes=message_id)) if isinstance(message_id, bytes) else cast(str | None, message_id)
