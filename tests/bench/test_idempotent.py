@@ -83,7 +83,7 @@ def test_each_way_of_large_parcels_stores_everything_and_only_the_numbered_ones_
     server: Restante,
 ) -> None:
     mail = Mail()
-    names = [name for name in recipient_names(100).to_pylist() if partition_of(name, PARTITIONS) == 0]
+    names = [name for name in map(recipient_name, range(100)) if partition_of(name, PARTITIONS) == 0]
     ways: dict[str, tuple[Peer, int]] = {
         "bare, plain": (BareParcels(server.port, numbered=False, partition=0), 0),
         "client, plain": (BulkSends(server.url, 0), 0),

@@ -373,6 +373,18 @@ def test_a_producer_of_the_same_level_that_went_on_is_followed() -> None:
     assert trip.counter.stored == ["x", "y", "z", "b", "a"]
 
 
+def test_a_stored_parcel_that_was_passed_is_known_by_its_ids_when_it_comes_again() -> None:
+    trip, lane = Trip(), lane_of()
+    trip.send(lane, parcel_of("a"))
+    kept = unknown(trip, lane, "b", fate="silent").dump()
+    trip.send(Lane(PARTITION, PartitionPublishingConfiguration(GROUP)), parcel_of("c"))
+    again, back = Parcel.load(kept), Lane(PARTITION, PartitionPublishingConfiguration(GROUP))
+    with pytest.raises(errors.InvalidClientState, match="may have been stored before"):
+        trip.send(back, again)
+    assert trip.send(back, again).duplicates == 1
+    assert trip.counter.stored == ["a", "b", "c"]
+
+
 def test_an_agreement_that_shows_a_higher_level_ends_the_lane() -> None:
     trip, lane = Trip(), lane_of()
     unknown(trip, lane, "a", fate="lost")

@@ -39,6 +39,7 @@ EXAMPLES = {"memory": 12, "sqlite": 5}
 CAMPAIGNS_LONG = 200 if LONG else 2
 SHRINKING_SECONDS = 900
 PATIENCE_SECONDS = 60.0
+PAGE = 1_000
 
 DAY = 86_400
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False, producer_retention_seconds=2 * DAY)
@@ -326,9 +327,9 @@ class Producers(RuleBasedStateMachine):
         for partition, names in MAILBOXES.items():
             for name in names:
                 after, count = self.looked_at.get(name, (0, 0))
-                new = self.hub.recipient(name).history(after=after, limit=1_000).messages
+                new = self.hub.recipient(name).history(after=after, limit=PAGE).messages
                 texts = [bytes(message.data).decode() for message in new]
-                assert texts == self.model.texts(partition, name)[count:]
+                assert texts == self.model.texts(partition, name)[count : count + PAGE]
                 if new:
                     self.looked_at[name] = (new[-1].sequence_number or 0, count + len(new))
 

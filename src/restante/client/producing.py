@@ -230,13 +230,23 @@ def _failed(lane: Lane, parcel: Parcel, error: RestanteError, *, maybe_done: boo
     if isinstance(error, ProducerDisconnected):
         lane.fenced = error
     if not maybe_done or isinstance(error, InvalidClientState):
-        # The numbers were looked at last of all, so this answer holds for every earlier attempt.
+        # Its numbers are of no use any more. Should an earlier attempt have been stored and passed, its ids tell.
         lane.refused(parcel)
         if isinstance(error, InvalidClientState):
             lane.disagree()
-            error, lane.stale = lane.stale or error, None
+            error = lane.stale or (_passed(error) if maybe_done else error)
+            lane.stale = None
         return error
     return _unknown(parcel, error) if error.retriable else error
+
+
+def _passed(error: InvalidClientState) -> InvalidClientState:
+    """Of a parcel whose earlier attempt may have been stored, before others were: its numbers tell nothing any more."""
+    return InvalidClientState(
+        "The hub has gone on past the numbers of this parcel, which may have been stored before. Send it again: it gets "
+        f"new numbers, and what is stored already is known by its ids. {error.message}",
+        **error.details,
+    )
 
 
 def _resolving(lane: Lane, patience: Patience) -> Producing[None]:
