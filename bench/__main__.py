@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
             scale=scale,
             machine=machine.describe(folder),
         )
-        with _bench(report, folder, options) as bench:
+        with _bench(report, folder, options, chosen) as bench:
             _run(report, chosen, bench, options.json or _results_path(scale, options))
     report.print(Console(width=None if sys.stdout.isatty() else 160))
     for failure in failures:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _bench(report: Report, folder: Path, options: argparse.Namespace) -> Iterator[Bench]:
+def _bench(report: Report, folder: Path, options: argparse.Namespace, chosen: Sequence[str]) -> Iterator[Bench]:
     """What the workloads are given. Servers are stopped at the end, however it comes."""
     kept = options.data or folder
     if not options.peers:
@@ -65,7 +65,8 @@ def _bench(report: Report, folder: Path, options: argparse.Namespace) -> Iterato
     # Imported here, as the servers' clients are needed for nothing else.
     from bench import wire
 
-    with wire.running(folder, ours=not options.without_ours) as (servers, facts):
+    peers = not workloads.WIRE_ALONE.issuperset(chosen)
+    with wire.running(folder, ours=not options.without_ours, peers=peers) as (servers, facts):
         report.servers = facts
         yield wire.WireBench(report.scale, root=folder, kept=kept, display=Display(), servers=servers)
 

@@ -14,7 +14,7 @@ import restante.aio
 from bench.mail import as_messages
 from bench.peer import Peer, Taken
 from restante.client.asynchronous import Producer
-from restante.client.surface import Hub
+from restante.client.sync import Hub
 from restante.model.message import Message
 from restante.settings import Settings
 

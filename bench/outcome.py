@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
+import numpy as np
+
 from bench.sampling import Samples
 
 
@@ -96,6 +98,19 @@ def slower(what: str, ours: Figure, reference: Figure, *, at_most: float | None 
     ratio = ours.value / reference.value if ours.unit is not Unit.RATE else reference.value / ours.value
     goal = None if at_most is None else Goal(f"≤ {at_most:g} × {of or reference.name}", at_most=at_most)
     return Line(what, ours, reference, ratio, goal)
+
+
+def by_turns(what: str, ours: Figure, reference: Figure, *, at_most: float | None = None) -> Line:
+    """As `slower`, of two that ran in turn: the median over the rounds of the ratio in each, so that drift cancels."""
+    goal = None if at_most is None else Goal(f"≤ {at_most:g} × {reference.name}", at_most=at_most)
+    return Line(what, ours, reference, ratios(ours, reference).value, goal)
+
+
+def ratios(ours: Figure, reference: Figure) -> Figure:
+    """Round by round, how many times as long as the reference we took."""
+    slower, quicker = (ours, reference) if ours.unit is not Unit.RATE else (reference, ours)
+    found = [one / other for one, other in zip(slower.samples, quicker.samples, strict=True)]
+    return Figure(float(np.median(found)), Unit.RATIO, f"{ours.name} ÷ {reference.name}", tuple(found))
 
 
 def faster(what: str, ours: Figure, reference: Figure, *, at_least: float | None = None, of: str = "") -> Line:

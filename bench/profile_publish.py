@@ -1,4 +1,4 @@
-"""Where the time of a publish goes: `python -m bench.profile_publish [--recipients N] [--stored N]`.
+"""Where the time of a publish goes: `python -m bench.profile_publish [--recipients N] [--stored N] [--numbered]`.
 
 Three views, each of them taken apart from the others as they slow one another down: the time of each publish, the
 share of the functions named as phases (clocks around them, over all threads), and what cProfile sees in each thread.
@@ -11,6 +11,7 @@ import argparse
 import cProfile
 import functools
 import importlib
+import itertools
 import pstats
 import sys
 import tempfile
@@ -22,29 +23,38 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from bench.mail import Mail, recipient_names
+import restante
+from bench.mail import Mail, recipient_name, recipient_names
 from bench.ours import Ours
 from bench.outcome import seconds_text
 from bench.sampling import Samples, timed
+from restante.model.partition import partition_of
 from restante.settings import Settings
 
 PHASES = (
     "restante.model.intake:from_arrow",
     "restante.hub.publish:_plan",
+    "restante.hub.publish:digest_of_columns",
     "restante.hub.publish:arrive",
     "restante.hub.publish:judge",
     "restante.hub.publish:mailbags",
     "restante.hub.publish:put_mailbag",
     "restante.hub.publish:_remember",
     "restante.hub.publish:_receipts",
+    "restante.hub.publish:conclude",
     "restante.stores.sqlite.store:SqliteStore.commit",
     "restante.stores.sqlite.files:BlobFiles.write",
-    "restante.stores.sqlite.writer:Writer.write",
+    "restante.stores.sqlite.log:Log.append",
+    "restante.stores.sqlite.commits:Commits.transfer",
 )
 """Functions as `module:name` or `module:Class.name`, in the module that calls them. What one calls counts in both."""
+
+PARTITION = 0
+"""Where numbered parcels go."""
 
 Seconds = dict[str, float]
 
@@ -68,15 +78,16 @@ class _Run:
         self._folder = folder
         self._options = options
         self._mail = Mail()
-        self._recipients = recipient_names(options.recipients)
+        self._recipients = (_of_one_partition if options.numbered else recipient_names)(options.recipients)
         self._publish_stored()
 
     def samples(self) -> Samples:
         with closing(Ours(self._folder, settings=Settings(filing=False))) as ours:
-            return Samples(tuple(self._sample(ours) for _ in range(self._options.repetitions)))
+            publish = _numbered(ours) if self._options.numbered else ours.publish
+            return Samples(tuple(self._sample(publish) for _ in range(self._options.repetitions)))
 
-    def _sample(self, ours: Ours) -> float:
-        return timed(ours.publish)(self._mail.table(self._recipients, self._options.messages))
+    def _sample(self, publish: Callable[[pa.Table], None]) -> float:
+        return timed(publish)(self._mail.table(self._recipients, self._options.messages))
 
     def _publish_stored(self) -> None:
         recipients = recipient_names(100_000)
@@ -84,6 +95,22 @@ class _Run:
             for _ in range(0, self._options.stored, 10_000):
                 ours.publish(self._mail.table(recipients, 10_000))
             ours.settle()
+
+
+def _of_one_partition(count: int) -> pa.StringArray:
+    names = map(recipient_name, itertools.count())
+    belonging = (name for name in names if partition_of(name, Settings().partition_count) == PARTITION)
+    return pa.array(itertools.islice(belonging, count), pa.string())
+
+
+def _numbered(ours: Ours) -> Callable[[pa.Table], None]:
+    """Publishes by a producer that numbers what it sends."""
+    producer = restante.ProducerClient(ours.hub, enable_idempotent_partitions=True)
+
+    def publish(table: pa.Table) -> None:
+        assert producer.send_messages(table, partition=PARTITION).accepted == table.num_rows
+
+    return publish
 
 
 @contextmanager
@@ -174,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipients", type=int, default=5_000)
     parser.add_argument("--messages", type=int, default=51_200)
     parser.add_argument("--stored", type=int, default=0, help="messages that the hub holds before")
+    parser.add_argument("--numbered", action="store_true", help="numbered parcels for one partition")
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--functions", type=int, default=25, help="how many functions of each thread to show")
     parser.add_argument("--phase", action="append", help="a function to put a clock around, as module:name")

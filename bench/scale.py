@@ -42,6 +42,10 @@ class Scale:
     connection_rounds: int = 100
     """Publishes of each connection, in one sample."""
     pipelined: int = 20_000
+    turns: int = 31
+    """Repetitions of two that are compared round by round; many short ones, as the machine drifts."""
+    turn_rounds: int = 30
+    """Publishes of each connection in one of those."""
     bulk: int = 6_500
     """Messages of a bulk publish beside small ones: about 1.5 MB."""
 
@@ -76,4 +80,6 @@ QUICK = Scale(
     one_by_one=100,
     connection_rounds=10,
     pipelined=1_000,
+    turns=5,
+    turn_rounds=5,
 )

@@ -114,12 +114,14 @@ class WireBench(Bench):
 
 
 @contextmanager
-def running(folder: Path, *, ours: bool = True) -> Iterator[tuple[dict[str, Server], dict[str, dict[str, str]]]]:
+def running(
+    folder: Path, *, ours: bool = True, peers: bool = True
+) -> Iterator[tuple[dict[str, Server], dict[str, dict[str, str]]]]:
     """All servers that can take part, and what is known of each, those that cannot included."""
     started: dict[str, Server] = {}
     facts: dict[str, dict[str, str]] = {}
     with ExitStack() as stack:
-        kinds: list[type[Server]] = [Restante, *servers()] if ours else servers()
+        kinds: list[type[Server]] = [*([Restante] if ours else []), *(servers() if peers else [])]
         for kind in kinds:
             if missing := kind.missing():
                 facts[kind.name] = {"missing": missing}

@@ -56,7 +56,7 @@ class OneByOneBare(OneByOne[bytes]):
     def send(self, item: bytes) -> None:
         self._socket.sendall(item)
         received = self._socket.recv(RECEIVE_BYTES)
-        while not _is_answer(received):
+        while not is_answer(received):
             more = self._socket.recv(RECEIVE_BYTES)
             if not more:
                 raise ConnectionError("the hub closed the connection")
@@ -114,15 +114,15 @@ class Pipelined:
 
 def bare_connections(port: int) -> BareConnections:
     """Requests over HTTP/1.1, with JSON bodies, made before."""
-    return BareConnections(port, encode=requests, whole=_is_answer)
+    return BareConnections(port, encode=requests, whole=is_answer)
 
 
 def requests(table: pa.Table) -> list[bytes]:
     columns = [table.column(name).to_pylist() for name in ("recipient", "id", "data")]
-    return [_request(_body(*row)) for row in zip(*columns, strict=True)]
+    return [_request(message_body(*row)) for row in zip(*columns, strict=True)]
 
 
-def _body(recipient: str, identity: bytes, data: bytes) -> bytes:
+def message_body(recipient: str, identity: bytes, data: bytes) -> bytes:
     message = {
         "recipient": recipient,
         "id": str(UUID(bytes=identity)),
@@ -140,7 +140,7 @@ def _request(body: bytes) -> bytes:
     return head % len(body) + body
 
 
-def _is_answer(octets: bytes) -> bool:
+def is_answer(octets: bytes) -> bool:
     head, end, body = octets.partition(b"\r\n\r\n")
     if not octets.startswith(ACCEPTED):
         raise ValueError(f"Restante refused a publish: {octets[:500]!r}")

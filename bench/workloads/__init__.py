@@ -35,7 +35,10 @@ WIRE_ORDER = (
     "wire_pipelined",
     "wire_beside_bulk",
     "wire_emptied",
+    "wire_idempotent",
 )
+WIRE_ALONE = frozenset({"wire_idempotent"})
+"""Those where the hub is compared with itself: the peers are not started for them."""
 
 
 class Workload(Protocol):
