@@ -93,15 +93,21 @@ class Lane:
 
     def stored(self, parcel: Parcel, receipt: Receipt, *, heard: bool = True) -> None:
         """The parcel was stored, so others with the same first number were not, and never will be."""
-        first = parcel.first
-        for other in self.unresolved if len(self.unresolved) > 1 else ():
-            if other is not parcel and other.first == first:
-                other.clear_numbers()
-        self.unresolved = [other for other in self.unresolved if other is not parcel and other.numbers is not None]
+        if len(self.unresolved) == 1:
+            assert self.unresolved[0] is parcel, "what is stored was sent"
+            self.unresolved.clear()
+        else:
+            self._resolve(parcel)
         self.last, self.agreed, self.stale = parcel.end, True, None
         parcel.set_published(None if heard else receipt)
         if not heard:
             self.unheard.append(parcel)
+
+    def _resolve(self, parcel: Parcel) -> None:
+        for other in self.unresolved:
+            if other is not parcel and other.first == parcel.first:
+                other.clear_numbers()
+        self.unresolved = [other for other in self.unresolved if other is not parcel and other.numbers is not None]
 
     def refused(self, parcel: Parcel) -> None:
         """The parcel was not stored."""

@@ -11,7 +11,7 @@ from restante.client import lanes, producing
 from restante.client.asynchronous import Hub
 from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.connecting import connected
-from restante.client.exchange import Pause, Work
+from restante.client.exchange import Pause
 from restante.client.http_async import AsyncHttpLink
 from restante.client.lanes import ONE_ATTEMPT, Configurations, Lanes
 from restante.client.link import AsyncLink
@@ -154,19 +154,25 @@ class ProducerClient:
                 except StopIteration as done:
                     answer: T = done.value
                     return answer
-                reply = await self._perform(step)
+                try:
+                    reply = await self._perform(step)
+                except RestanteError as error:
+                    reply = error
         finally:
             dialogue.close()
 
     async def _perform(self, step: ProducerStep) -> object:
-        if isinstance(step, Pause):
-            return await self._pause(step.seconds)
-        if isinstance(step, Work):
-            return await asyncio.to_thread(step.function)
-        try:
-            return await self._attempt(step)
-        except RestanteError as error:
-            return error
+        """The usual steps first: every message comes by here."""
+        if isinstance(step, Publish):
+            link = self._link if self._frames is None or step.partition is None else self._frames
+            return await link.publish(step.prepared, partition=step.partition, producer=step.numbers)
+        if isinstance(step, Prepare):
+            return await self._prepare(step.parcel)
+        if isinstance(step, ReadState):
+            return await self._link.producer_state(step.partition, step.group)
+        if isinstance(step, OpenLink):
+            return await self._open(step)
+        return await (self._pause(step.seconds) if isinstance(step, Pause) else asyncio.to_thread(step.function))
 
     async def _pause(self, seconds: float) -> bool:
         """Whether the producer is being closed meanwhile."""
@@ -176,14 +182,7 @@ class ProducerClient:
         except TimeoutError:
             return False
 
-    async def _attempt(self, step: Prepare | Publish | OpenLink | ReadState) -> object:
-        if isinstance(step, Prepare):
-            return await self._prepare(step.parcel)
-        if isinstance(step, Publish):
-            link = self._link if self._frames is None or step.partition is None else self._frames
-            return await link.publish(step.prepared, partition=step.partition, producer=step.numbers)
-        if isinstance(step, ReadState):
-            return await self._link.producer_state(step.partition, step.group)
+    async def _open(self, step: OpenLink) -> object:
         return await self._link.open_link(
             step.partition,
             producer_group=step.group,

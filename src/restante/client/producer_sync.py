@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from restante.client import lanes, producing
 from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.connecting import connect
-from restante.client.exchange import Pause, Work
+from restante.client.exchange import Pause
 from restante.client.http_sync import HttpLink
 from restante.client.lanes import ONE_ATTEMPT, Configurations, Lanes
 from restante.client.link import Link
@@ -156,24 +156,23 @@ class ProducerClient:
             dialogue.close()
 
     def _perform(self, step: ProducerStep) -> object:
-        if isinstance(step, Pause):
-            return self._closing.wait(step.seconds)
-        if isinstance(step, Work):
-            return step.function()
+        """The usual steps first: every message comes by here."""
         try:
-            return self._attempt(step)
+            if isinstance(step, Publish):
+                link = self._link if self._frames is None or step.partition is None else self._frames
+                return link.publish(step.prepared, partition=step.partition, producer=step.numbers)
+            if isinstance(step, Prepare):
+                step.parcel.identify(copied=not self._lanes.enabled)
+                return self._encode(step.parcel.content)
+            if isinstance(step, ReadState):
+                return self._link.producer_state(step.partition, step.group)
+            if isinstance(step, OpenLink):
+                return self._open(step)
         except RestanteError as error:
             return error
+        return self._closing.wait(step.seconds) if isinstance(step, Pause) else step.function()
 
-    def _attempt(self, step: Prepare | Publish | OpenLink | ReadState) -> object:
-        if isinstance(step, Prepare):
-            step.parcel.identify(copied=not self._lanes.enabled)
-            return self._encode(step.parcel.content)
-        if isinstance(step, Publish):
-            link = self._link if self._frames is None or step.partition is None else self._frames
-            return link.publish(step.prepared, partition=step.partition, producer=step.numbers)
-        if isinstance(step, ReadState):
-            return self._link.producer_state(step.partition, step.group)
+    def _open(self, step: OpenLink) -> object:
         return self._link.open_link(
             step.partition,
             producer_group=step.group,

@@ -55,8 +55,11 @@ def publish(
     terms: Terms, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
 ) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
-    encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
-    content_type, body = encode() if _is_small(sent) else (yield Work(encode))
+    if isinstance(sent, Encoded):
+        content_type, body = sent
+    else:
+        encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
+        content_type, body = encode() if _is_small(sent) else (yield Work(encode))
     path = "/v1/messages" if partition is None else f"{_partition(partition)}/parcels"
     headers = (*_FOR_JSON, ("Content-Type", content_type), *_numbers(producer))
     request = Request("POST", path, terms.timeout, headers=headers, body=body)
@@ -255,9 +258,7 @@ def _read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue
 
 
 def _is_small(sent: object) -> bool:
-    return isinstance(sent, Message | Encoded) or (
-        isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX
-    )
+    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX)
 
 
 def _mailbox(recipient: str) -> str:

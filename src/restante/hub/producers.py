@@ -89,25 +89,28 @@ def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow 
 
 def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
     """The new states of the groups whose parcels are stored."""
-    for request in stored:
-        numbers, receipt, partition = request.numbers, request.result, request.partition
-        if numbers is None or request.error is not None:
-            continue
+    numbered = [request for request in stored if request.numbers is not None and request.error is None]
+    if not numbered:
+        return
+    now, rows = core.clock(), dict[tuple[int, int], ProducerRow]()
+    for request in numbered:
+        numbers, receipt, key = request.numbers, request.result, request.alone
+        assert numbers is not None
         assert receipt is not None
-        assert partition is not None
+        assert key is not None
         assert request.digest
-        row = producer.row_after(_known(core, request), numbers, receipt, request.digest, core.clock())
-        _put(core, draft, partition, numbers.group, row)
+        row = rows[key] = producer.row_after(_known(core, request), numbers, receipt, request.digest, now)
+        draft.put(key[0], Space.PRODUCER, number_key(key[1]), _encoder.encode(row))
+    draft.applies.append(partial(_remember_all, core, rows))
 
 
 def _known(core: Core, request: Publish) -> ProducerRow | None:
     """What is committed; those asked for last are remembered."""
-    assert request.numbers is not None
-    assert request.partition is not None
-    key = (request.partition, request.numbers.group)
+    key = request.alone
+    assert key is not None, "who numbers is alone in a commit"
     row = core.producers.get(key)
     if row is None:
-        value = core.store.get(request.partition, Space.PRODUCER, number_key(request.numbers.group))
+        value = core.store.get(key[0], Space.PRODUCER, number_key(key[1]))
         if value is not None:
             row = _decoder.decode(value)
             _remember(core, key, row)
@@ -117,6 +120,11 @@ def _known(core: Core, request: Publish) -> ProducerRow | None:
 def _put(core: Core, draft: Draft, partition: int, group: int, row: ProducerRow) -> None:
     draft.put(partition, Space.PRODUCER, number_key(group), _encoder.encode(row))
     draft.applies.append(partial(_remember, core, (partition, group), row))
+
+
+def _remember_all(core: Core, rows: dict[tuple[int, int], ProducerRow]) -> None:
+    for key, row in rows.items():
+        _remember(core, key, row)
 
 
 def _remember(core: Core, key: tuple[int, int], row: ProducerRow) -> None:

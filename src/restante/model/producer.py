@@ -31,7 +31,7 @@ class ProducerNumbers(
     """The sender's program made the ids for this send: a repetition may have others, and is the same nevertheless."""
 
 
-class AcceptedRange(msgspec.Struct, frozen=True, array_like=True):
+class AcceptedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The last parcel that was accepted: its numbers, its digest, and what was answered."""
 
     first: int
@@ -42,7 +42,7 @@ class AcceptedRange(msgspec.Struct, frozen=True, array_like=True):
     last_sequence_number: int = 0
 
 
-class ProducerRow(msgspec.Struct, frozen=True, array_like=True):
+class ProducerRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is stored of a producer group in a partition."""
 
     owner_level: int
@@ -71,7 +71,17 @@ def next_number(last: int | None) -> int:
     return 0 if last is None else following(last)
 
 
+def are_right(numbers: ProducerNumbers) -> bool:
+    """Whether all of them are whole numbers within their ranges."""
+    group, level, first = numbers.group, numbers.owner_level, numbers.published_sequence
+    return type(group) is type(level) is type(first) is int and (
+        0 <= group <= PRODUCER_GROUP_MAX and 0 <= level <= OWNER_LEVEL_MAX and 0 <= first <= PUBLISHED_SEQUENCE_MAX
+    )
+
+
 def check_numbers(numbers: ProducerNumbers) -> None:
+    if are_right(numbers):
+        return
     check_group(numbers.group)
     check_level(numbers.owner_level)
     check_sequence("published_sequence", numbers.published_sequence)

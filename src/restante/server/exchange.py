@@ -80,12 +80,14 @@ class Exchange:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def has_header(self, names: Iterable[bytes]) -> str | None:
-        """The first of these headers that was sent."""
-        for name in names:
-            if name in self._headers:
-                return name.decode()
-        return None
+    def raw(self, name: bytes) -> bytes | None:
+        """A header as it came."""
+        return self._headers.get(name)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no header came twice."""
+        return len(self._headers) == len(self.scope["headers"])
 
     def headers(self) -> dict[str, str]:
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers.items()}

@@ -6,22 +6,30 @@ from collections.abc import Sequence
 
 from restante.errors import InvalidRequest
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.model.producer import ProducerNumbers
+from restante.model.producer import ProducerNumbers, are_right
 from restante.server.exchange import Exchange
 
 GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Restante-Published-Sequence"
 _KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
 _NAMES = frozenset(_KEYS.values())
+_GROUP, _LEVEL, _SEQUENCE = _KEYS.values()
 IDS_MADE = "Restante-Ids-Made"
 _IDS_MADE = IDS_MADE.lower().encode()
 _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
 
 
 def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
-    """The numbers of a parcel; None if it has none."""
-    if exchange.has_header(_KEYS.values()) is None:
+    """The numbers of a parcel; None if it has none. What is plainly right is taken at once, all else looked at."""
+    group, level, sequence = exchange.raw(_GROUP), exchange.raw(_LEVEL), exchange.raw(_SEQUENCE)
+    if group is level is sequence is None:
         _refuse_ids_made(exchange)
         return None
+    if group and level and sequence and exchange.distinct and (group + level + sequence).isdigit():
+        numbers = ProducerNumbers(
+            group=int(group), owner_level=int(level), published_sequence=int(sequence), ids_made=_ids_made(exchange)
+        )
+        if are_right(numbers):
+            return numbers
     given = [header for header in exchange.scope["headers"] if header[0] in _NAMES]
     return ProducerNumbers(
         group=_number(given, GROUP, PRODUCER_GROUP_MAX),
@@ -44,10 +52,10 @@ def refuse_numbers(exchange: Exchange) -> None:
 
 
 def _ids_made(exchange: Exchange) -> bool:
-    text = exchange.header(_IDS_MADE)
-    if text not in (None, "true", "false"):
-        raise InvalidRequest(f"The header {IDS_MADE} must be true or false, not {text!r}.", header=IDS_MADE)
-    return text == "true"
+    given = exchange.raw(_IDS_MADE)
+    if given not in (None, b"true", b"false"):
+        raise InvalidRequest(f"The header {IDS_MADE} must be true or false, not {given!r}.", header=IDS_MADE)
+    return given == b"true"
 
 
 def _refuse_ids_made(exchange: Exchange) -> None:
