@@ -49,6 +49,8 @@ def open_hub(
     """A hub over a data folder (made if need be), or over a store of the caller's."""
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
+    if store is None and folder is not None and Path(os.fspath(folder)).is_file():
+        raise InvalidRequest(f"{os.fspath(folder)} is a file. Give a folder for the data; it is made if need be.")
     chosen = store if store is not None else SqliteStore.open(Path(os.fspath(folder or "")))
     try:
         return Hub(

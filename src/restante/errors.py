@@ -62,7 +62,7 @@ class RestanteError(Exception):
     """The base of all errors of the hub; `details` holds what the code needs (an id, a number, a time)."""
 
     code: ClassVar[str] = "internal"
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
 
     def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)

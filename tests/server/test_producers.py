@@ -108,7 +108,7 @@ def test_a_refusal_is_not_retriable_and_says_what_to_do(wire: Wire) -> None:
     problem = send(wire, 5, "a").problem
     assert problem["retriable"] is False
     assert problem["type"] == "/docs/problems#invalid_client_state"
-    assert "0 is next" in problem["detail"]
+    assert "the next number is 0" in problem["detail"]
 
 
 def test_a_parcel_that_is_refused_for_its_messages_uses_no_numbers(wire: Wire) -> None:

@@ -28,6 +28,7 @@ from restante.wire.frames import (
     encode_frame,
     encode_problem,
     encode_receipt,
+    number_of,
 )
 from restante.wire.media import ARROW, JSON
 from restante.wire.publish import encode_publish
@@ -236,3 +237,22 @@ def test_answers_carry_the_number_of_their_frame() -> None:
     }
     assert msgspec.json.decode(encode_problem(11, {"code": "x"})) == {"number": 11, "problem": {"code": "x"}}
     assert "number" not in msgspec.json.decode(encode_problem(None, {"code": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("frame", "number"),
+    [
+        ('{"number": 10, "producer": {"group": "x"}, "messages": []}', 10),
+        (b"\x00\x00\x00\x18" + b'{"number": 7, "more": 1}', 7),
+        ('{"number": "ten"}', None),
+        ('{"messages": []}', None),
+        ("no json", None),
+        ('"\ud800"', None),
+        (b"\x00", None),
+    ],
+    ids=["text", "binary", "no number", "without", "no JSON", "no Unicode", "cut off"],
+)
+def test_the_number_of_a_frame_is_found_though_the_rest_is_wrong(frame: str | bytes, number: int | None) -> None:
+    with pytest.raises(InvalidRequest):
+        decode_frame(frame)
+    assert number_of(frame) == number

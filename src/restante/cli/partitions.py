@@ -74,7 +74,7 @@ def producers(
     if as_json:
         print_json({"producers": found})
     else:
-        _print_producers(found, limit)
+        _print_producers(found, limit, "" if partition is None else f" in partition {partition}")
 
 
 def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState]:
@@ -90,11 +90,11 @@ def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState
     return found
 
 
-def _print_producers(found: list[ProducerState], limit: int) -> None:
+def _print_producers(found: list[ProducerState], limit: int, where: str) -> None:
     from restante.cli.showing import clock_time, output, table_of
 
     if not found:
-        print("No producer numbers what it publishes.")
+        print(f"No producer numbers what it publishes{where}.")
         return
     headings = ("partition", "group", "owner level", "last number", "last activity", "replays", "fenced attempts")
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 
 from restante import limits
@@ -41,3 +42,16 @@ def _check(what: str, given: float, least: int, most: float | None) -> None:
     if given < least or (most is not None and given > most):
         upto = f" to {most:,}" if most is not None else " or more"
         raise InvalidRequest(f"{what} must be {least}{upto}, not {given!r}.")
+
+
+def check_callbacks(*callbacks: object, awaited: bool) -> None:
+    """What is to be called can be called; and awaited only where somebody awaits it."""
+    for callback in callbacks:
+        if callback is None:
+            continue
+        if not callable(callback):
+            raise InvalidRequest(f"on_success and on_error are functions, not {type(callback).__name__}.")
+        if not awaited and inspect.iscoroutinefunction(callback):
+            raise InvalidRequest(
+                "An asynchronous callback needs `restante.aio.BufferedProducer`; here give a plain function."
+            )

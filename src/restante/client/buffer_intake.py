@@ -12,9 +12,9 @@ import msgspec
 
 from restante import limits
 from restante.client.buffer_bounds import BufferBounds
+from restante.client.judging import is_plain_recipient, refuse_faulty
 from restante.client.measuring import HEADER_BYTES, size_of_message
 from restante.errors import Fault, InvalidMessage, InvalidRequest
-from restante.model import intake
 from restante.model.message import Message
 from restante.model.partition import partition_of
 from restante.model.refusals import refusal
@@ -57,10 +57,10 @@ class Admission:
         try:
             sizes = [size_of_message(message) for message in messages]
         except InvalidRequest:
-            _check(messages)
+            refuse_faulty(messages)
             raise
         if max(sizes, default=0) > self._usual_max:
-            _check(messages)
+            refuse_faulty(messages)
             self._check_sizes(messages, sizes)
         partitions = [self._partition_of(message, messages) for message in messages]
         admitted = Admitted(messages, partitions, sizes, sum(sizes))
@@ -73,8 +73,8 @@ class Admission:
         except TypeError:
             known = None
         if known is None:
-            if not _is_plain(message.recipient):
-                _check(messages)
+            if not is_plain_recipient(message.recipient):
+                refuse_faulty(messages)
             if len(self._known) >= limits.ADDRESSES_REMEMBERED_MAX:
                 self._known.clear()
             known = self._known[message.recipient] = partition_of(message.recipient, self._partition_count)
@@ -108,20 +108,7 @@ class Admission:
 def _messages_of(sent: object) -> Sequence[Message]:
     if not isinstance(sent, list | tuple) or not all(isinstance(message, Message) for message in sent):
         raise InvalidRequest(
-            "A buffered producer takes a Message, or a list of them. Send tables with `send_messages`."
+            f"A buffered producer takes a Message, or a list of them, not {type(sent).__name__}. Send tables with "
+            "`ProducerClient.send_messages`."
         )
     return tuple(sent)
-
-
-def _is_plain(recipient: object) -> bool:
-    """Whether it is plainly a right one."""
-    if type(recipient) is not str or not 0 < len(recipient) <= limits.RECIPIENT_CHARACTERS_MAX:
-        return False
-    return recipient.isprintable() and not recipient.isspace()
-
-
-def _check(messages: Sequence[Message]) -> None:
-    """Refuse messages that the rules refuse, each by its name."""
-    _, faults = intake.from_messages(messages, claim_check_origins=None)
-    if faults:
-        raise refusal(faults)

@@ -14,7 +14,7 @@ from typing import Self, TypeAlias
 from restante import limits
 from restante.client import lanes
 from restante.client.asynchronous import Hub
-from restante.client.buffer_bounds import BufferBounds
+from restante.client.buffer_bounds import BufferBounds, check_callbacks
 from restante.client.buffer_intake import Admission
 from restante.client.buffering import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
 from restante.client.buffering_errors import (
@@ -29,7 +29,6 @@ from restante.client.buffering_errors import (
 from restante.client.configuration import PartitionPublishingConfiguration
 from restante.client.connecting import connected
 from restante.client.lanes import Configurations
-from restante.client.options import Retrying
 from restante.client.parcel import Parcel
 from restante.client.producer_async import ProducerClient
 from restante.errors import InvalidOperation, OutcomeUnknown, RestanteError
@@ -77,6 +76,7 @@ class BufferedProducer:
         retry_backoff_max: float = lanes.RETRY_BACKOFF_MAX,
         retry_seconds: float = lanes.RETRY_SECONDS,
     ) -> None:
+        check_callbacks(on_success, on_error, awaited=True)
         self._on_success = on_success
         self._on_error = on_error
         self._bounds = BufferBounds(
@@ -86,11 +86,8 @@ class BufferedProducer:
             max_parcel_messages=max_parcel_messages,
             max_parcel_bytes=max_parcel_bytes,
             max_concurrent_sends=max_concurrent_sends,
-            retrying=Retrying(
-                times=retry_total,
-                seconds=retry_seconds,
-                first_pause=retry_backoff_factor,
-                longest_pause=retry_backoff_max,
+            retrying=lanes.retrying_of(
+                retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
             ),
         )
         self._owns_hub = isinstance(hub, str)

@@ -59,7 +59,11 @@ def failure_of(error: PyreqwestError, request: Request) -> Failure:
 
 def closed(*, under_way: bool = False) -> RestanteError:
     told = "The connection to the hub has been closed by this program."
-    return OutcomeUnknown(f"{told} What was under way may have been carried out.") if under_way else Unavailable(told)
+    if under_way:
+        return OutcomeUnknown(f"{told} What was under way may have been carried out.")
+    error = Unavailable(told)
+    error.retriable = False
+    return error
 
 
 def causes_of(error: RequestError) -> list[str]:

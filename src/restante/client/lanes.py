@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Mapping
 
+from restante import limits
 from restante.client.configuration import (
     PartitionPublishingConfiguration,
     PartitionPublishingProperties,
@@ -20,13 +21,36 @@ from restante.errors import InvalidOperation, InvalidRequest
 
 _RETRYING = Retrying()
 
-RETRY_TOTAL = _RETRYING.times
+RETRY_TOTAL = limits.PRODUCER_RETRIES
 RETRY_BACKOFF_FACTOR = _RETRYING.first_pause
 RETRY_BACKOFF_MAX = _RETRYING.longest_pause
 RETRY_SECONDS = _RETRYING.seconds
 
 ONE_ATTEMPT = Retrying(times=0)
 """For the links below: a producer counts the attempts itself."""
+
+
+def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: float) -> Retrying:
+    """The patience of a producer, by its own names."""
+    try:
+        return Retrying(times=retry_total, seconds=seconds, first_pause=factor, longest_pause=maximum)
+    except InvalidRequest as error:
+        names = (
+            "retry_total (times), retry_backoff_factor (first pause), retry_backoff_max (longest pause), retry_seconds"
+        )
+        raise InvalidRequest(f"{error.message} A producer is told so by {names}.") from error
+
+
+def no_hub(given: object, *, twin: str) -> InvalidRequest:
+    """Of something that is no hub, or one of the other surface."""
+    kind = type(given)
+    if kind.__module__.startswith(("restante.client.", "restante.assembly")):
+        return InvalidRequest(
+            f"This is a hub for the other kind of program: {kind.__module__}.{kind.__name__}. Use {twin} with it, and `await` "
+            "or enter an asynchronous hub first."
+        )
+    return InvalidRequest(f"Give a hub, or its address, not {kind.__name__}.")
+
 
 Configurations = Mapping[int, PartitionPublishingConfiguration]
 
@@ -46,7 +70,9 @@ class Lanes:
     def lane(self, partition: int | None) -> Lane:
         """The lane of a partition, which there must be."""
         if partition is None:
-            raise InvalidOperation("Numbered publishing needs a partition: partition=….")
+            raise InvalidOperation(
+                "Numbered publishing needs a partition: partition=…. `hub.partition_of(recipient)` says which."
+            )
         found = self._lanes.get(partition)
         if found is not None:
             return found

@@ -30,7 +30,7 @@ def size_of_message(message: Message) -> int:
         return _MESSAGE_BYTES + named + _size_of_data(message.data)
     except (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         raise InvalidRequest(
-            f"The message cannot be sent: its data must be bytes, or JSON can say it: {error}"
+            f"The message cannot be sent: its data must be bytes, or a value that JSON can say: {error}"
         ) from error
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from restante import limits
 from restante.client.identifying import identified_table, identify_messages, set_each
+from restante.client.judging import is_plain_recipient, refuse_faulty
 from restante.client.measuring import HEADER_BYTES, size_of_message, size_of_table
 from restante.client.parcel_dump import Dumped, dumped, loaded, messages_of_table, stream_of
 from restante.errors import InvalidOperation, InvalidRequest
@@ -63,6 +64,8 @@ class Parcel:
         own._source = sent
         if isinstance(sent, Message):
             own._content = [sent]
+        elif isinstance(sent, str | bytes | bytearray):
+            raise InvalidRequest(f"Send a Message, a sequence of them, or an Arrow table, not {type(sent).__name__}.")
         elif isinstance(sent, Sequence):
             own._content = _checked_messages(sent)
         else:
@@ -70,17 +73,19 @@ class Parcel:
         return own
 
     def try_add(self, message: Message) -> bool:
-        """Whether there is room for the message; then it is in."""
+        """Whether there is room for the message; then it is in. Raises what is wrong with one that can never be stored."""
         if self.locked:
             raise InvalidOperation("The parcel is locked: it is being sent, or was. Make another one.")
         if not isinstance(message, Message):
             raise InvalidRequest(f"A parcel takes a Message, not {type(message).__name__}.")
         assert isinstance(self._content, list), "a parcel of columns is locked"
-        size = self._size + size_of_message(message)
-        if size > self.max_size_in_bytes:
+        own = size_of_message(message)
+        if own > limits.DATA_BYTES_MAX or not is_plain_recipient(message.recipient):
+            refuse_faulty([message])
+        if self._size + own > self.max_size_in_bytes:
             return False
         self._content.append(message)
-        self._size = size
+        self._size += own
         return True
 
     def __len__(self) -> int:

@@ -15,7 +15,6 @@ from restante.client.exchange import Pause
 from restante.client.http_async import AsyncHttpLink
 from restante.client.lanes import ONE_ATTEMPT, Configurations, Lanes
 from restante.client.link import AsyncLink
-from restante.client.options import Retrying
 from restante.client.parcel import Parcel
 from restante.client.producing import OpenLink, Prepare, ProducerStep, Producing, Publish, ReadState
 from restante.errors import InvalidRequest, RestanteError
@@ -47,11 +46,8 @@ class ProducerClient:
         long each time up to `retry_backoff_max`, but not after `retry_seconds`. Over a network, `pipelined` sends
         parcels for different partitions over one web socket.
         """
-        retrying = Retrying(
-            times=retry_total,
-            seconds=retry_seconds,
-            first_pause=retry_backoff_factor,
-            longest_pause=retry_backoff_max,
+        retrying = lanes.retrying_of(
+            retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
         )
         self._lanes = Lanes(enabled=enable_idempotent_partitions, configurations=partition_config, retrying=retrying)
         self._turns: dict[int, asyncio.Lock] = {}
@@ -66,7 +62,7 @@ class ProducerClient:
         elif token is not None:
             raise InvalidRequest("A token belongs to an address. A hub that is open has its own.")
         if not isinstance(hub, Hub):
-            raise InvalidRequest(f"Give a hub, or its address, not {type(hub).__name__}.")
+            raise lanes.no_hub(hub, twin="restante.ProducerClient")
         self._hub_link: AsyncLink = hub.link
         self._link = self._hub_link
         self._encode: Callable[[object], object] | None = None

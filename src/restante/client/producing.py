@@ -150,7 +150,8 @@ def send_plainly(parcel: Parcel, patience: Patience) -> Producing[Receipt]:
 
 def describing(lane: Lane, patience: Patience) -> Producing[PartitionPublishingProperties]:
     """How the lane stands; read from the hub if it has not been yet."""
-    if lane.fenced is None and not lane.agreed:
+    check_open(lane)
+    if not lane.agreed:
         yield from agreeing(lane, patience)
     return lane.properties
 

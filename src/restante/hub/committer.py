@@ -114,7 +114,7 @@ class Committer:
             while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
                 self._changed.wait()
             if self._closing:
-                raise Unavailable("The hub is closed. Open it again.")
+                raise _closed()
             self._queue.append(request)  # type: ignore[arg-type]  # answered with what its own plan gives
             if len(self._queue) == 1:
                 self._changed.notify_all()
@@ -174,6 +174,12 @@ def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
         batch.append(request)
     queue.extendleft(reversed(passed))
     return batch
+
+
+def _closed() -> Unavailable:
+    error = Unavailable("The hub is closed. Open it again.")
+    error.retriable = False
+    return error
 
 
 def _plan_one(plan: Plan, request: Request[object]) -> None:

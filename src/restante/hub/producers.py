@@ -188,7 +188,7 @@ def state(core: Core, partition: int, group: int) -> ProducerState:
     value = core.store.get(partition, Space.PRODUCER, number_key(group))
     if value is None:
         raise ProducerUnknown(
-            f"Producer group {group} is not known in partition {partition}: it has not published there, or not for long."
+            f"Producer group {group} is not known in partition {partition}: it has not published there, or was forgotten."
         )
     return state_of(_decoder.decode(value), partition, group)
 

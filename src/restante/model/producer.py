@@ -116,8 +116,8 @@ def standing(row: ProducerRow | None, numbers: ProducerNumbers, count: int) -> S
     if last is not None and (last.first, last.count) == (numbers.published_sequence, count):
         return Standing.SAME_NUMBERS
     raise InvalidClientState(
-        f"Number {numbers.published_sequence} does not follow the last one of producer group {numbers.group}: {expected} "
-        "is next. Nothing was stored. Read the group's state, and go on from there.",
+        f"Number {numbers.published_sequence} is not the next one of producer group {numbers.group}. Nothing was stored. "
+        f"At owner level {numbers.owner_level} the next number is {expected}.",
         expected=expected,
     )
 
@@ -129,7 +129,7 @@ def repeated(row: ProducerRow, numbers: ProducerNumbers, digest: bytes, partitio
     if last.digest != digest:
         raise InvalidClientState(
             f"The numbers from {last.first} on of producer group {numbers.group} were used before, for other messages. "
-            "Nothing was stored. Read the group's state, and go on from there.",
+            f"Nothing was stored. The next number is {next_number(row.last)}.",
             expected=next_number(row.last),
         )
     numbered = PartitionReceipt(
@@ -191,11 +191,15 @@ def row_linked(row: ProducerRow | None, group: int, level: int | None, last: int
 
 
 def _refused(group: int, offered: int, known: int | None) -> LinkRefused:
-    has = "has published nothing here" if known is None else f"has published up to {known} here"
+    if known is None:
+        told = f"Producer group {group} has no last number here: it is new, or was forgotten. Offer none."
+    else:
+        told = (
+            f"Producer group {group} has published up to {known} here, not up to {offered}. Offer no number to go on where "
+            "it is, or any with a higher owner level."
+        )
     return LinkRefused(
-        f"Producer group {group} {has}, not up to {offered}. Link it without a number to go on where it is, or with a "
-        "higher owner level to start anew.",
-        expected=known,
+        f"{told} (It is last_published_sequence_number, and starting_sequence_number in Python.)", expected=known
     )
 
 

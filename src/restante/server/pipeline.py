@@ -30,7 +30,7 @@ from restante.server.gate import check_role
 from restante.server.origin_access import check_origins
 from restante.server.routes.publishing import SMALL_BODY_BYTES, count
 from restante.wire import media
-from restante.wire.frames import FrameHeader, decode_frame, encode_problem, encode_receipt
+from restante.wire.frames import FrameHeader, decode_frame, encode_problem, encode_receipt, number_of
 from restante.wire.problems import problem_of, status_of
 
 P = ParamSpec("P")
@@ -125,7 +125,7 @@ class _Pipeline:
             sent = await self._here_or_in_a_thread(data, frame.messages)
             check_origins(self._grant, sent)
         except RestanteError as error:
-            await self._refuse(number, error)
+            await self._refuse(number_of(data) if number is None else number, error)
             return
         await self._turn(partition, producer)
         task = asyncio.ensure_future(self._publish(number, sent, partition, producer, len(data)))

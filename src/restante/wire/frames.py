@@ -74,6 +74,25 @@ def decode_frame(frame: str | Body) -> SendFrame:
     return SendFrame(header, content[start:])
 
 
+class _Numbered(msgspec.Struct, frozen=True):
+    number: int
+
+
+_number_decoder = msgspec.json.Decoder(_Numbered)
+
+
+def number_of(frame: str | Body) -> int | None:
+    """The number of a frame that cannot be read as a whole, so that its refusal can be told from others."""
+    try:
+        if isinstance(frame, str):
+            return _number_decoder.decode(frame).number
+        content = memoryview(frame)
+        (length,) = _LENGTH.unpack_from(content)
+        return _number_decoder.decode(content[_LENGTH.size : _LENGTH.size + min(length, FRAME_HEADER_BYTES_MAX)]).number
+    except (msgspec.MsgspecError, struct.error, UnicodeError, RecursionError):
+        return None
+
+
 def encode_frame(header: FrameHeader, *, content_type: str, body: bytes) -> str | bytes:
     """A frame out of what `encode_publish` made."""
     head = _encoder.encode(header)

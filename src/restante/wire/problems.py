@@ -126,7 +126,8 @@ def problem_of(error: RestanteError, *, correlation_id: str) -> dict[str, object
         "status": status,
         "detail": error.message,
         "code": error.code,
-        "retriable": error.retriable,
+        # A hub that this program has closed may be back for others.
+        "retriable": type(error).retriable,
         "correlation_id": correlation_id,
     }
     if isinstance(error, FaultyMessages):
