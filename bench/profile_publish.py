@@ -38,7 +38,7 @@ from restante.settings import Settings
 PHASES = (
     "restante.model.intake:from_arrow",
     "restante.hub.publish:_plan",
-    "restante.hub.publish:digest_of_columns",
+    "restante.hub.publish:digests_of_columns",
     "restante.hub.publish:arrive",
     "restante.hub.publish:judge",
     "restante.hub.publish:mailbags",

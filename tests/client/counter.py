@@ -18,6 +18,7 @@ from restante.client.producing import OpenLink, Patience, Prepare, Producing, Pu
 from restante.errors import OutcomeUnknown, ProducerUnknown, RestanteError, Unavailable
 from restante.model.answers import PartitionReceipt, ProducerState, Receipt
 from restante.model.message import Message
+from restante.model.parcel_digest import Digests
 from restante.model.producer import ProducerNumbers, ProducerRow, Standing, repeated, row_after, row_linked, standing
 from restante.model.producer import state_of as state_of_row
 
@@ -50,14 +51,14 @@ class Counter:
 
     def publish(self, messages: list[Message], numbers: ProducerNumbers | None) -> Receipt:
         assert numbers is not None
-        ids = [None if numbers.ids_made else message.id for message in messages]
-        digest = repr((ids, [message.data for message in messages])).encode()
+        content = repr([message.data for message in messages]).encode()
+        digests = Digests(content, content + repr([message.id for message in messages]).encode())
         if standing(self.row, numbers, len(messages)) is Standing.SAME_NUMBERS:
             assert self.row is not None
-            receipt = repeated(self.row, numbers, digest, PARTITION)
+            receipt = repeated(self.row, numbers, digests, PARTITION)
         else:
             receipt = self._store(messages)
-        self.row = row_after(self.row, numbers, receipt, digest, 0)
+        self.row = row_after(self.row, numbers, receipt, digests, 0)
         return receipt
 
     def _store(self, messages: list[Message]) -> Receipt:

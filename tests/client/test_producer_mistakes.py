@@ -60,6 +60,18 @@ def test_text_and_bytes_are_no_messages(hub: sync.Hub, sent: object) -> None:
         producer.send_messages(sent, partition=0)
 
 
+def test_what_cannot_be_read_is_refused_by_the_asynchronous_client_too() -> None:
+    async def send() -> None:
+        async with (
+            restante.aio.open(None, settings=Settings(partition_count=1), store=MemoryStore()) as hub,
+            restante.aio.ProducerClient(hub, **NUMBERED) as producer,
+        ):
+            await producer.send_messages(object(), partition=0)
+
+    with pytest.raises(errors.InvalidRequest):
+        asyncio.run(send())
+
+
 def test_a_hub_that_was_closed_is_not_waited_for(hub: sync.Hub) -> None:
     producer = ProducerClient(hub, **NUMBERED, retry_backoff_factor=600, retry_backoff_max=600, retry_seconds=6_000)
     producer.send_messages(Message(recipient="ada", data=1), partition=0)

@@ -187,6 +187,21 @@ def test_what_was_sent_after_the_state_was_saved_is_known_when_it_is_sent_again(
     assert trip.counter.stored == ["a", "b", "c", "d"]
 
 
+def test_two_messages_that_say_the_same_are_two() -> None:
+    """Of two producers of a group and level; and of a late attempt and the next send."""
+    trip, first, second = Trip(), lane_of(), lane_of()
+    trip.send(first, parcel_of("start"))
+    trip.send(second, parcel_of("tick"))
+    with pytest.raises(errors.InvalidClientState):
+        trip.send(first, parcel_of("tick"))
+    trip.send(first, parcel_of("tick"))
+    assert trip.counter.stored == ["start", "tick", "tick"]
+    unknown(trip, first, "tock", fate="late")
+    trip.before[len(trip.kinds) + 1] = trip.arrive
+    trip.send(first, parcel_of("tock"))
+    assert trip.counter.stored == ["start", "tick", "tick", "tock", "tock"]
+
+
 @pytest.mark.parametrize("data", [["x", "y"], ["b"], ["b", "c", "d"]])
 def test_anything_else_after_an_older_state_is_refused_as_the_link_was(data: list[str]) -> None:
     trip, lane = Trip(), lane_of()

@@ -155,9 +155,9 @@ def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
     [
         {"owner_level": -1},
         {"last": -5},
-        {"range": (0, 2, b"d" * 16, 1, 1, 1)},
-        {"range": (0, 1, b"short", 1, 1, 1)},
-        {"range": (0, 1, b"d" * 16, 1, 9, 9)},
+        {"range": (0, 2, (b"d" * 16, b"d" * 16), 1, 1, 1)},
+        {"range": (0, 1, (b"short", b"d" * 16), 1, 1, 1)},
+        {"range": (0, 1, (b"d" * 16, b"d" * 16), 1, 9, 9)},
     ],
 )
 def test_the_doctor_finds_a_producer_that_cannot_be(tmp_path: Path, wrong: dict[str, object]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from restante.errors import InvalidClientState, InvalidRequest, LinkRefused, ProducerDisconnected
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.answers import PartitionReceipt, Receipt
+from restante.model.parcel_digest import Digests
 from restante.model.producer import (
     ProducerNumbers,
     ProducerRow,
@@ -23,7 +24,7 @@ from restante.model.producer import (
 )
 
 NOW = 1_790_000_000_000_000
-DIGEST = b"d" * 16
+DIGESTS = Digests(b"c" * 16, b"w" * 16)
 
 
 def numbers(first: int, level: int = 0, group: int = 7) -> ProducerNumbers:
@@ -36,7 +37,7 @@ def receipt(count: int, first: int = 1) -> Receipt:
 
 
 def published(first: int, count: int, level: int = 0) -> ProducerRow:
-    return row_after(None, numbers(first, level), receipt(count), DIGEST, NOW)
+    return row_after(None, numbers(first, level), receipt(count), DIGESTS, NOW)
 
 
 @given(st.integers(0, PUBLISHED_SEQUENCE_MAX), st.integers(1, 1_000_000))
@@ -85,17 +86,26 @@ def test_the_last_range_is_answered_as_it_was_answered_then() -> None:
     sent = numbers(5)
     own = PartitionReceipt(partition=3, first_sequence_number=40, last_sequence_number=41)
     first = Receipt(accepted=2, duplicates=1, partitions=(own,))
-    row = row_after(None, sent, first, DIGEST, NOW)
-    again = repeated(row, sent, DIGEST, 3)
+    row = row_after(None, sent, first, DIGESTS, NOW)
+    again = repeated(row, sent, DIGESTS, 3)
     assert (again.accepted, again.duplicates, again.partitions, again.replayed) == (2, 1, (own,), True)
-    with pytest.raises(InvalidClientState) as other:
-        repeated(row, sent, b"e" * 16, 3)
-    assert other.value.details == {"expected": 8}
+    for others in (Digests(b"c" * 16, b"x" * 16), Digests(b"x" * 16, b"x" * 16)):
+        with pytest.raises(InvalidClientState) as other:
+            repeated(row, sent, others, 3)
+        assert other.value.details == {"expected": 8}
+
+
+def test_messages_made_anew_are_known_by_what_they_say() -> None:
+    row = published(5, 3)
+    anew = ProducerNumbers(group=7, owner_level=0, published_sequence=5, made_anew=True)
+    assert repeated(row, anew, Digests(b"c" * 16, b"x" * 16), 3).replayed
+    with pytest.raises(InvalidClientState):
+        repeated(row, anew, Digests(b"x" * 16, b"y" * 16), 3)
 
 
 def test_a_repetition_changes_nothing_but_when_and_how_often() -> None:
     row = published(0, 2)
-    again = row_after(row, numbers(0), repeated(row, numbers(0), DIGEST, 3), DIGEST, NOW + 5)
+    again = row_after(row, numbers(0), repeated(row, numbers(0), DIGESTS, 3), DIGESTS, NOW + 5)
     assert (again.replays, again.active_at) == (1, NOW + 5)
     assert (again.last, again.range, again.owner_level) == (row.last, row.range, row.owner_level)
 

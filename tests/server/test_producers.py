@@ -153,7 +153,9 @@ def test_one_or_two_of_three_headers_are_refused_and_a_missing_one_is_named(wire
 @pytest.mark.parametrize(
     ("header", "most"), [(GROUP, PRODUCER_GROUP_MAX), (LEVEL, OWNER_LEVEL_MAX), (SEQUENCE, PUBLISHED_SEQUENCE_MAX)]
 )
-@pytest.mark.parametrize("text", ["most+1", "-1", "+1", "1.0", "1e3", "0x1", "1_0", "", "g", "1, 2", "9" * 400, "\xb2"])
+@pytest.mark.parametrize(
+    "text", ["most+1", "-1", "+1", "1.0", "1e3", "0x1", "1_0", "", "g", "1, 2", "9" * 5_000, "\xb2"]
+)
 def test_a_header_that_is_no_number_of_its_range_is_named(wire: Wire, header: str, most: int, text: str) -> None:
     value = str(most + 1) if text == "most+1" else text
     answer = wire("POST", PARCELS, {"messages": []}, headers=numbers(0) | {header: value})
@@ -363,3 +365,22 @@ def test_groups_do_not_wait_for_each_other(new_wire: Callable[..., Wire], wire: 
     values: list[Any] = stored(wire)
     for group in range(8):
         assert [first for own, first in values if own == group] == list(range(20))
+
+
+def test_messages_made_anew_are_known_by_what_they_say_and_only_if_the_sender_says_so(wire: Wire) -> None:
+    def sent(message_id: str, **more: str) -> Answer:
+        body = {"messages": [{"recipient": "ada", "data": "tick", "id": message_id}]}
+        return wire("POST", PARCELS, body, headers=numbers(0) | more)
+
+    first, other = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60", "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f61"
+    assert sent(first).status == 201
+    assert sent(other).problem["code"] == "invalid_client_state"
+    assert sent(other, **{"Restante-Made-Anew": "true"}).json()["replayed"] is True
+    wrong = sent(other, **{"Restante-Made-Anew": "perhaps"})
+    assert (wrong.status, wrong.problem["header"]) == (400, "Restante-Made-Anew")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", PARCELS])
+def test_made_anew_belongs_to_numbers(wire: Wire, path: str) -> None:
+    answer = wire("POST", path, {"messages": []}, headers={"Restante-Made-Anew": "true"})
+    assert (answer.status, answer.problem["header"]) == (400, "Restante-Made-Anew")

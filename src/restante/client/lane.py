@@ -79,9 +79,9 @@ class Lane:
             assert self.group is not None, "the hub named the group"
             assert self.level is not None, "the hub named the level"
             number = next_number(self.last)
-            own = ProducerNumbers(
-                group=self.group, owner_level=self.level, published_sequence=number, ids_made=parcel.ids_made
-            )
+            # Only after a crash may a parcel be known by what it says: two others that say the same are two.
+            anew = self.stale is not None and parcel.ids_made
+            own = ProducerNumbers(group=self.group, owner_level=self.level, published_sequence=number, made_anew=anew)
             parcel.give_numbers(own)
         if parcel not in self.unresolved:
             # One that is forgotten keeps its numbers, and can still be sent again.

@@ -190,7 +190,13 @@ class ProducerClient:
         """Many messages are given ids and encoded in a thread, while the event loop goes on."""
         if isinstance(parcel.content, list) and len(parcel.content) <= SMALL_SEND_MESSAGES_MAX:
             return self._prepared(parcel)
-        return await asyncio.to_thread(self._prepared, parcel)
+        preparing = asyncio.ensure_future(asyncio.to_thread(self._prepared, parcel))
+        try:
+            return await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            # The thread goes on with the parcel, so it is held until then.
+            await asyncio.wait((preparing,))
+            raise
 
     def _prepared(self, parcel: Parcel) -> object:
         parcel.identify(copied=not self._lanes.enabled)

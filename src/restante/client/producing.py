@@ -196,7 +196,8 @@ def _gathered(sent: object, partition: int | None) -> Producing[Parcel]:
     """A parcel of what a caller sends. Columns may have to be read from somewhere first."""
     if isinstance(sent, Message | list | tuple | pa.Table):
         return Parcel.of(sent, partition)
-    parcel: Parcel = yield Work(partial(Parcel.of, sent, partition))
+    parcel = _welcome((yield Work(partial(Parcel.of, sent, partition))))
+    assert isinstance(parcel, Parcel)
     return parcel
 
 

@@ -288,7 +288,7 @@ def _numbers(producer: ProducerNumbers | None) -> Pairs:
         ("Restante-Owner-Level", str(producer.owner_level)),
         ("Restante-Published-Sequence", str(producer.published_sequence)),
     )
-    return (*numbers, ("Restante-Ids-Made", "true")) if producer.ids_made else numbers
+    return (*numbers, ("Restante-Made-Anew", "true")) if producer.made_anew else numbers
 
 
 def _origins(origins: Collection[str], origin_groups: Collection[str]) -> Pairs:

@@ -12,6 +12,8 @@ class Turns:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._holder: threading.Lock | None = None
+        self._owner: int | None = None
+        """The thread whose turn it is. If it comes again, an interrupt has kept it from passing its turn on."""
         self._waiting: deque[threading.Lock] = deque()
 
     @property
@@ -23,12 +25,13 @@ class Turns:
         ticket = threading.Lock()
         try:
             with self._mutex:
-                if self._holder is None:
-                    self._holder = ticket
+                if self._holder is None or self._owner == threading.get_ident():
+                    self._holder, self._owner = ticket, threading.get_ident()
                     return
                 ticket.acquire()
                 self._waiting.append(ticket)
             ticket.acquire()
+            self._owner = threading.get_ident()
         except BaseException:
             self._leave(ticket)
             raise
@@ -45,6 +48,7 @@ class Turns:
                 self._waiting.remove(ticket)
 
     def _pass_on(self) -> None:
+        self._owner = None
         self._holder = self._waiting.popleft() if self._waiting else None
         if self._holder is not None:
             self._holder.release()

@@ -18,6 +18,7 @@ from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreCon
 from restante.hub.planning import Draft, Plan
 
 T = TypeVar("T")
+_PASSED_MAX = 1_024
 _log = logging.getLogger(__name__)
 
 
@@ -115,9 +116,10 @@ class Committer:
                 self._changed.wait()
             if self._closing:
                 raise _closed()
-            self._queue.append(request)  # type: ignore[arg-type]  # answered with what its own plan gives
-            if len(self._queue) == 1:
+            # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
+            if not self._queue:
                 self._changed.notify_all()
+            self._queue.append(request)  # type: ignore[arg-type]  # answered with what its own plan gives
 
     def _run(self) -> None:
         while batch := self._take():
@@ -161,7 +163,7 @@ def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
     passed: list[Request[object]] = []
     taken: set[tuple[int, int]] = set()
     room = limits.COMMIT_BYTES_MAX
-    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX:
+    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
         if batch and queue[0].size > room:
             break
         request = queue.popleft()

@@ -40,7 +40,7 @@ def _faults(row: ProducerRow, visible: int) -> Iterator[str]:
 def _range_faults(last: AcceptedRange, number: int | None, visible: int) -> Iterator[str]:
     if last.count < 1 or following(last.first, last.count - 1) != number:
         yield f"Its last range has {last.count} numbers from {last.first} on, which do not end at {number}."
-    if not 0 <= last.accepted <= last.count or len(last.digest) != _DIGEST_BYTES:
+    if not 0 <= last.accepted <= last.count or any(len(digest) != _DIGEST_BYTES for digest in last.digests):
         yield f"Its last range makes no sense: {last.accepted} of {last.count} were accepted."
     span = last.last_sequence_number - last.first_sequence_number + 1
     if last.accepted and (span != last.accepted or not 1 <= last.last_sequence_number <= visible):

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from restante import limits
-from restante.errors import InvalidClientState, InvalidRequest, ProducerDisconnected, ProducerUnknown, RestanteError
+from restante.errors import (
+    DataDamaged,
+    InvalidClientState,
+    InvalidRequest,
+    ProducerDisconnected,
+    ProducerUnknown,
+    RestanteError,
+)
 from restante.hub.core import Core
 from restante.hub.partitions import Partition
 from restante.hub.planning import Draft
@@ -22,7 +29,7 @@ from restante.model import intake, producer
 from restante.model.answers import ProducerPage, ProducerState, Receipt
 from restante.model.changes import Space
 from restante.model.keys import key_number, number_key
-from restante.model.parcel_digest import digest_of_columns
+from restante.model.parcel_digest import Digests, digests_of_columns
 from restante.model.producer import ProducerRow, Standing, standing, state_of
 from restante.model.refusals import refusal
 
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from restante.hub.publish import Publish
 
 _ROWS_AT_ONCE = 1_000
+_LOOK_EVERY = 3_600 * 1_000_000
 _NOTHING = Receipt(accepted=0, duplicates=0, partitions=())
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ProducerRow)
@@ -43,8 +51,9 @@ def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> list[Pub
 def _admit(core: Core, draft: Draft, request: Publish) -> bool:
     numbers, count = request.numbers, request.count()
     assert numbers is not None, "only numbered ones are judged here"
-    row = _known(core, request)
+    row: ProducerRow | None = None
     try:
+        row = _known(core, request)
         where = standing(row, numbers, count)
         if where is Standing.NEXT and count:
             return True
@@ -60,19 +69,18 @@ def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> R
     numbers, partition = request.numbers, request.partition
     assert numbers is not None
     assert partition is not None
-    digest = request.digest or _digest(core, request)
-    receipt = producer.repeated(row, numbers, digest, partition)
+    digests = request.digests or _digests(core, request)
+    receipt = producer.repeated(row, numbers, digests, partition)
     core.tally.replays += 1
-    _put(core, draft, partition, numbers.group, producer.row_after(row, numbers, receipt, digest, core.clock()))
+    _put(core, draft, partition, numbers.group, producer.row_after(row, numbers, receipt, digests, core.clock()))
     return receipt
 
 
-def _digest(core: Core, request: Publish) -> bytes:
-    assert request.numbers is not None
+def _digests(core: Core, request: Publish) -> Digests:
     columns, faults = intake.from_messages(request.messages, claim_check_origins=core.claim_check_origins())
     if faults:
         raise refusal(faults)
-    return digest_of_columns(columns, core.deed.key, ids_made=request.numbers.ids_made)
+    return digests_of_columns(columns, core.deed.key)
 
 
 def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:
@@ -98,8 +106,8 @@ def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
         assert numbers is not None
         assert receipt is not None
         assert key is not None
-        assert request.digest
-        row = rows[key] = producer.row_after(_known(core, request), numbers, receipt, request.digest, now)
+        assert request.digests is not None
+        row = rows[key] = producer.row_after(_known(core, request), numbers, receipt, request.digests, now)
         draft.put(key[0], Space.PRODUCER, number_key(key[1]), _encoder.encode(row))
     draft.applies.append(partial(_remember_all, core, rows))
 
@@ -112,9 +120,16 @@ def _known(core: Core, request: Publish) -> ProducerRow | None:
     if row is None:
         value = core.store.get(key[0], Space.PRODUCER, number_key(key[1]))
         if value is not None:
-            row = _decoder.decode(value)
+            row = _decoded(value)
             _remember(core, key, row)
     return row
+
+
+def _decoded(value: bytes) -> ProducerRow:
+    try:
+        return _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataDamaged(f"The state of a producer cannot be read: {error}. Run `restante doctor`.") from error
 
 
 def _put(core: Core, draft: Draft, partition: int, group: int, row: ProducerRow) -> None:
@@ -180,7 +195,7 @@ def _new_group(core: Core, draft: Draft, partition: int) -> int:
 
 def _planned(draft: Draft, partition: int, group: int) -> ProducerRow | None:
     value = draft.get(partition, Space.PRODUCER, number_key(group))
-    return None if value is None else _decoder.decode(value)
+    return None if value is None else _decoded(value)
 
 
 def state(core: Core, partition: int, group: int) -> ProducerState:
@@ -190,7 +205,7 @@ def state(core: Core, partition: int, group: int) -> ProducerState:
         raise ProducerUnknown(
             f"Producer group {group} is not known in partition {partition}: it has not published there, or was forgotten."
         )
-    return state_of(_decoder.decode(value), partition, group)
+    return state_of(_decoded(value), partition, group)
 
 
 def states(core: Core, partition: int, limit: int | None, after: str | None) -> ProducerPage:
@@ -200,7 +215,7 @@ def states(core: Core, partition: int, limit: int | None, after: str | None) -> 
         raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
     start = b"" if after is None else number_key(_after(after) + 1)
     found = core.store.scan(partition, Space.PRODUCER, start=start, limit=size + 1)
-    page = [state_of(_decoder.decode(value), partition, key_number(key)) for key, value in found[:size]]
+    page = [state_of(_decoded(value), partition, key_number(key)) for key, value in found[:size]]
     following = str(page[-1].producer_group) if len(found) > size else None
     return ProducerPage(producers=tuple(page), next=following)
 
@@ -218,13 +233,14 @@ def forget(core: Core, partition: Partition) -> None:
         return
     oldest, start = core.clock(), b""
     while page := core.store.scan(partition.number, Space.PRODUCER, start=start, limit=_ROWS_AT_ONCE):
-        rows = [(key, value, _decoder.decode(value).active_at) for key, value in page]
+        rows = [(key, value, _decoded(value).active_at) for key, value in page]
         old = [(key, value) for key, value, active_at in rows if active_at + kept <= core.clock()]
         if old:
             core.commit(lambda draft, old=old: _delete_unchanged(core, draft, partition.number, old))  # type: ignore[misc]
         oldest = min([oldest, *(active_at for _, _, active_at in rows if active_at + kept > core.clock())])
         start = page[-1][0] + b"\0"
-    core.producers_due[partition.number] = oldest + kept
+    # A state is kept for a day at least, so an hour more does no harm; and looking at all of them takes a while.
+    core.producers_due[partition.number] = max(oldest + kept, core.clock() + _LOOK_EVERY)
 
 
 def _delete_unchanged(core: Core, draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:

@@ -37,7 +37,7 @@ from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
-from restante.model.parcel_digest import digest_of_columns
+from restante.model.parcel_digest import Digests, digests_of_columns
 from restante.model.producer import ProducerNumbers
 from restante.model.refusals import refusal
 from restante.model.segment import Encoded
@@ -82,7 +82,7 @@ class Unit:
 class Publish(Request[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("digest", "messages", "numbers", "partition", "unit")
+    __slots__ = ("digests", "messages", "numbers", "partition", "unit")
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Publish(Request[Receipt]):
         self.messages = messages
         self.partition = partition
         self.numbers = numbers
-        self.digest = b""
+        self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
@@ -119,7 +119,7 @@ def large_publish(
     size = len(columns) * _ROW_BYTES + columns.data.nbytes
     request = Publish((), partition=partition, numbers=numbers, size=size)
     if numbers is not None:
-        request.digest = digest_of_columns(columns, core.deed.key, ids_made=numbers.ids_made)
+        request.digests = digests_of_columns(columns, core.deed.key)
     arrivals = _arrive(core, columns)
     start = np.array([0, len(columns)])
     if partition is not None:
@@ -205,8 +205,7 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
         if request.partition is not None and request.error is None:
             _check_partition(request, arrivals.partition[rows])
         if request.numbers is not None and request.error is None:
-            own = columns.take(rows)
-            request.digest = digest_of_columns(own, core.deed.key, ids_made=request.numbers.ids_made)
+            request.digests = digests_of_columns(columns.take(rows), core.deed.key)
     fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
     return Unit(small, start, judge(core, arrivals, start, fine))
 

@@ -1,19 +1,20 @@
-"""The digest of a parcel: 128 bits of all that its sender said, by which a repetition is told from other messages.
+"""The digests of a parcel: 128 bits of all that its sender said, by which a repetition is told from other messages.
 
-It is taken of the messages as the rules have made them, so it is the same for JSON and for Arrow, for the short way
-and for the long one; ids that the hub made, or a program for its sender, are left out. Texts enter by their keyed hashes, everything else as it is:
-one column after another, then the bytes of properties and of data, whose lengths are among the columns.
+They are taken of the messages as the rules have made them, so they are the same for JSON and for Arrow, for the short
+way and for the long one. Texts enter by their keyed hashes, everything else as it is: one column after another, then the
+bytes of properties and of data, whose lengths are among the columns. That is the content; a second digest is of it and
+of the ids, without those that the hub made. A repetition has the same ids, unless its sender says that the messages were
+made anew.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -25,40 +26,48 @@ from restante.model.letter import Letter
 from restante.model.message import MessageColumns, Texts
 from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID
 
-_WORDS = struct.Struct("<2Q")
-_COLUMNS = 12
+_COLUMNS = 10
+_NO_ID = bytes(16)
 _ROW = struct.Struct(f"<{_COLUMNS}Q")
 _BITS = 2**64 - 1
-_BUNDLEABLE, _INLINE, _MADE_ID = np.uint8(BUNDLEABLE), np.uint8(INLINE), np.uint8(MADE_ID)
+_BUNDLEABLE, _INLINE = np.uint8(BUNDLEABLE), np.uint8(INLINE)
 _hash_of = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
-def digest_of_columns(columns: MessageColumns, key: int, *, ids_made: bool = False) -> bytes:
-    """Of many messages, before ids were made for those that have none. Those that a program made may be left out too."""
-    if ids_made:
-        columns = replace(columns, made_id=np.ones(len(columns), np.bool_))
+class Digests(NamedTuple):
+    """Of what the messages say, and of that with their ids."""
+
+    content: bytes
+    whole: bytes
+
+
+def digests_of_columns(columns: MessageColumns, key: int) -> Digests:
+    """Of many messages, before ids were made for those that have none."""
     digest = xxhash.xxh3_128(seed=key)
     for column in _columns(columns, key):
         digest.update(np.ascontiguousarray(column, "<u8").data)
     digest.update(bytes_of(columns.properties).data)
     digest.update(bytes_of(columns.data).data)
-    return digest.digest()
+    made = columns.made_id
+    ids = np.where(made[:, None], np.uint64(0), columns.id) if made.any() else columns.id
+    return _with_ids(digest.digest(), ids.tobytes(), made.tobytes(), key)
+
+
+def _with_ids(content: bytes, ids: bytes, made: bytes, key: int) -> Digests:
+    return Digests(content, xxhash.xxh3_128_digest(b"".join((content, made, ids)), seed=key))
 
 
 def _columns(columns: MessageColumns, key: int) -> Iterable[NDArray[np.generic]]:
     """Each is good until the next is asked for: most are made in one place, as fresh memory costs more than they do."""
     place = np.empty(len(columns), np.uint64)
     yield _hashes(columns.recipient, key, place)
-    given = ~columns.made_id
-    for word in (0, 1):
-        yield np.multiply(columns.id[:, word], given, out=place)
     for texts in (columns.origin, columns.kind, columns.document_type, columns.media_type):
         yield _hashes(texts, key, place)
     yield columns.expires_at.view(np.uint64)
     yield columns.weight
     yield _lengths(columns.data, place)
     yield _lengths(columns.properties, place)
-    yield columns.bundleable * _BUNDLEABLE + columns.inline * _INLINE + columns.made_id * _MADE_ID
+    yield columns.bundleable * _BUNDLEABLE + columns.inline * _INLINE
 
 
 def _hashes(texts: Texts, key: int, place: Hashes) -> Hashes:
@@ -76,24 +85,24 @@ def _lengths(column: Column, place: Hashes) -> Hashes:
     return place
 
 
-def digest_of_letters(letters: Sequence[Letter], key: int, *, ids_made: bool = False) -> bytes:
+def digests_of_letters(letters: Sequence[Letter], key: int) -> Digests:
     """Of a few messages: the same, without columns."""
-    if ids_made:
-        letters = [msgspec.structs.replace(letter, id=b"", flags=letter.flags | MADE_ID) for letter in letters]
     if len(letters) == 1:
         (letter,) = letters
-        return xxhash.xxh3_128_digest(_ROW.pack(*_row(letter, key)) + letter.properties + letter.data, seed=key)
+        content = xxhash.xxh3_128_digest(_ROW.pack(*_row(letter, key)) + letter.properties + letter.data, seed=key)
+        return _with_ids(content, letter.id or _NO_ID, b"\0" if letter.id else b"\1", key)
     words = chain.from_iterable(zip(*(_row(letter, key) for letter in letters), strict=True))
     said = [struct.pack(f"<{_COLUMNS * len(letters)}Q", *words)]
     said += [letter.properties for letter in letters]
     said += [letter.data for letter in letters]
-    return xxhash.xxh3_128_digest(b"".join(said), seed=key)
+    ids = b"".join([letter.id or _NO_ID for letter in letters])
+    made = bytes([not letter.id for letter in letters])
+    return _with_ids(xxhash.xxh3_128_digest(b"".join(said), seed=key), ids, made, key)
 
 
 def _row(letter: Letter, key: int) -> tuple[int, ...]:
     return (
         _hash_of(letter.recipient, key),
-        *(_WORDS.unpack(letter.id) if letter.id else (0, 0)),
         _hash_of(letter.origin, key),
         _hash_of(letter.kind, key),
         _hash_of(letter.document_type, key),
@@ -102,5 +111,5 @@ def _row(letter: Letter, key: int) -> tuple[int, ...]:
         letter.weight,
         len(letter.data),
         len(letter.properties),
-        letter.flags,
+        letter.flags & ~MADE_ID,
     )

@@ -15,6 +15,7 @@ import msgspec
 from restante.errors import InvalidClientState, InvalidRequest, LinkRefused, ProducerDisconnected
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.answers import PartitionReceipt, ProducerState, Receipt, moment
+from restante.model.parcel_digest import Digests
 
 _NUMBERS = PUBLISHED_SEQUENCE_MAX + 1
 
@@ -27,16 +28,16 @@ class ProducerNumbers(
     group: int
     owner_level: int
     published_sequence: int
-    ids_made: bool = False
-    """The sender's program made the ids for this send: a repetition may have others, and is the same nevertheless."""
+    made_anew: bool = False
+    """If it is a repetition, its messages were made anew, after a crash say: they are known by what they say alone."""
 
 
 class AcceptedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The last parcel that was accepted: its numbers, its digest, and what was answered."""
+    """The last parcel that was accepted: its numbers, its digests, and what was answered."""
 
     first: int
     count: int
-    digest: bytes
+    digests: Digests
     accepted: int
     first_sequence_number: int = 0
     last_sequence_number: int = 0
@@ -122,11 +123,12 @@ def standing(row: ProducerRow | None, numbers: ProducerNumbers, count: int) -> S
     )
 
 
-def repeated(row: ProducerRow, numbers: ProducerNumbers, digest: bytes, partition: int) -> Receipt:
+def repeated(row: ProducerRow, numbers: ProducerNumbers, digests: Digests, partition: int) -> Receipt:
     """What was answered to the last range, if this is it once more; raises if these are other messages."""
     last = row.range
     assert last is not None, "only the last range has the same numbers"
-    if last.digest != digest:
+    known = last.digests
+    if known.whole != digests.whole and not (numbers.made_anew and known.content == digests.content):
         raise InvalidClientState(
             f"The numbers from {last.first} on of producer group {numbers.group} were used before, for other messages. "
             f"Nothing was stored. The next number is {next_number(row.last)}.",
@@ -155,7 +157,7 @@ def disconnected(group: int, *, received: int, current: int) -> ProducerDisconne
 
 
 def row_after(
-    row: ProducerRow | None, numbers: ProducerNumbers, receipt: Receipt, digest: bytes, now: int
+    row: ProducerRow | None, numbers: ProducerNumbers, receipt: Receipt, digests: Digests, now: int
 ) -> ProducerRow:
     """What is to be stored with a parcel that was accepted, or with a repetition of the last one."""
     replays, fenced = (0, 0) if row is None else (row.replays, row.fenced)
@@ -166,7 +168,7 @@ def row_after(
     first, last = 0, 0
     for own in receipt.partitions:
         first, last = own.first_sequence_number, own.last_sequence_number
-    taken = AcceptedRange(numbers.published_sequence, count, digest, receipt.accepted, first, last)
+    taken = AcceptedRange(numbers.published_sequence, count, digests, receipt.accepted, first, last)
     end = following(numbers.published_sequence, count - 1)
     return ProducerRow(numbers.owner_level, end, now, replays, fenced, taken)
 

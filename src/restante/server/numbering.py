@@ -1,4 +1,4 @@
-"""The numbers of a producer as a request gives them: three headers, all or none, and one more about ids."""
+"""The numbers of a producer as a request gives them: three headers, all or none, and one more for a repetition."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Res
 _KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
 _NAMES = frozenset(_KEYS.values())
 _GROUP, _LEVEL, _SEQUENCE = _KEYS.values()
-IDS_MADE = "Restante-Ids-Made"
-_IDS_MADE = IDS_MADE.lower().encode()
+MADE_ANEW = "Restante-Made-Anew"
+_MADE_ANEW = MADE_ANEW.lower().encode()
 _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))
 
 
@@ -22,11 +22,11 @@ def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
     """The numbers of a parcel; None if it has none. What is plainly right is taken at once, all else looked at."""
     group, level, sequence = exchange.raw(_GROUP), exchange.raw(_LEVEL), exchange.raw(_SEQUENCE)
     if group is level is sequence is None:
-        _refuse_ids_made(exchange)
+        _refuse_made_anew(exchange)
         return None
-    if group and level and sequence and exchange.distinct and (group + level + sequence).isdigit():
+    if group and level and sequence and exchange.distinct and _is_short_number(group + level + sequence):
         numbers = ProducerNumbers(
-            group=int(group), owner_level=int(level), published_sequence=int(sequence), ids_made=_ids_made(exchange)
+            group=int(group), owner_level=int(level), published_sequence=int(sequence), made_anew=_made_anew(exchange)
         )
         if are_right(numbers):
             return numbers
@@ -35,13 +35,13 @@ def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
         group=_number(given, GROUP, PRODUCER_GROUP_MAX),
         owner_level=_number(given, LEVEL, OWNER_LEVEL_MAX),
         published_sequence=_number(given, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
-        ids_made=_ids_made(exchange),
+        made_anew=_made_anew(exchange),
     )
 
 
 def refuse_numbers(exchange: Exchange) -> None:
     """For a publish to any partition: numbers would mean nothing there."""
-    _refuse_ids_made(exchange)
+    _refuse_made_anew(exchange)
     for name, key in _KEYS.items():
         if exchange.header(key) is not None:
             raise InvalidRequest(
@@ -51,16 +51,22 @@ def refuse_numbers(exchange: Exchange) -> None:
             )
 
 
-def _ids_made(exchange: Exchange) -> bool:
-    given = exchange.raw(_IDS_MADE)
+def _is_short_number(digits: bytes) -> bool:
+    return digits.isdigit() and len(digits) <= 3 * _DIGITS_MAX
+
+
+def _made_anew(exchange: Exchange) -> bool:
+    given = exchange.raw(_MADE_ANEW)
     if given not in (None, b"true", b"false"):
-        raise InvalidRequest(f"The header {IDS_MADE} must be true or false, not {given!r}.", header=IDS_MADE)
+        raise InvalidRequest(f"The header {MADE_ANEW} must be true or false, not {given!r}.", header=MADE_ANEW)
     return given == b"true"
 
 
-def _refuse_ids_made(exchange: Exchange) -> None:
-    if exchange.header(_IDS_MADE) is not None:
-        raise InvalidRequest(f"The header {IDS_MADE} belongs to a parcel with numbers: leave it out.", header=IDS_MADE)
+def _refuse_made_anew(exchange: Exchange) -> None:
+    if exchange.header(_MADE_ANEW) is not None:
+        raise InvalidRequest(
+            f"The header {MADE_ANEW} belongs to a parcel with numbers: leave it out.", header=MADE_ANEW
+        )
 
 
 def whole_number(text: str, most: int) -> int | None:

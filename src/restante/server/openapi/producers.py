@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.server.numbering import GROUP, IDS_MADE, LEVEL, SEQUENCE
+from restante.server.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
 from restante.wire import media
@@ -38,10 +38,10 @@ NUMBERING = (
         example=0,
     ),
     Parameter(
-        name=IDS_MADE,
+        name=MADE_ANEW,
         where="header",
-        text="Whether the ids of the messages were made for this send, and not by whoever wrote the messages. Then the "
-        "same parcel with other ids is a repetition.",
+        text="Whether the messages of a repetition were made anew, after a crash say. Then they are known by what they say, "
+        "whatever their ids are.",
         schema={"type": "boolean"},
         example=False,
     ),
