@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
@@ -181,6 +181,7 @@ def changed(blob: bytes, flips: list[tuple[int, int]]) -> bytes:
 
 
 @given(changes)
+@example([(6, 1)])
 @unhurried
 def test_changed_bytes_are_always_noticed(flips: list[tuple[int, int]]) -> None:
     spoilt = changed(SMALL_BLOB, flips)

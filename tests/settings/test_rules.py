@@ -21,6 +21,8 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "collected_retention_seconds", -1),
     (Settings, "collected_retention_seconds", math.nan),
     (Settings, "feed_retention_seconds", math.inf),
+    (Settings, "producer_retention_seconds", 86_399.9),
+    (Settings, "producer_retention_seconds", math.inf),
     (Settings, "housekeeping_seconds", None),
     (Settings, "housekeeping_seconds", 1 << 5_000),
     (Settings, "filing", 1),

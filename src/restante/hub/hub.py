@@ -293,6 +293,8 @@ class Hub:
         return expiry.expire(self._core)
 
     def retain(self) -> int:
+        # Who asks for it gets all of it, whatever was to be looked at later.
+        self._core.producers_due.clear()
         return retention.retain(self._core)
 
     def backup(self) -> BackupStream:

@@ -333,12 +333,12 @@ def decode_header(front: bytes) -> tuple[int, ...]:
     """Rows, drawers, lengths of names, texts, properties, ledger, data and frame; its checksum has been verified."""
     if len(front) < _HEADER.size or front[:4] != _MAGIC:
         raise DataDamaged("A blob is no segment: it does not begin as one.")
-    _, version, _, check, *numbers = _HEADER.unpack_from(front)
+    _, version, reserved, check, *numbers = _HEADER.unpack_from(front)
     if version != FORMAT_VERSION:
         raise FormatUnsupported(f"A segment has format version {version}; this program knows {FORMAT_VERSION}.")
     frame = numbers[-1]
     tail = _NUMBERS.pack(*numbers) + front[_HEADER.size : frame]
-    if frame > len(front) or xxhash.xxh3_64_intdigest(tail) != check:
+    if reserved or frame > len(front) or xxhash.xxh3_64_intdigest(tail) != check:
         raise DataDamaged("A segment's frame fails its checksum: none of its drawers can be read.")
     return tuple(numbers)
 
