@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,13 @@ import pytest
 import restante
 from restante import limits
 from restante.assembly import open_hub
-from restante.errors import InvalidClientState, OutcomeUnknown, StorageFull
+from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, StorageFull
+from restante.hub.committer import Planned
 from restante.hub.doctor import examine
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
 from restante.model.answers import Receipt
-from restante.model.changes import Space
+from restante.model.changes import Changes, Space
 from restante.model.keys import number_key
 from restante.model.message import Message
 from restante.model.producer import ProducerNumbers, ProducerRow
@@ -63,6 +65,75 @@ def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_orde
     receipts = asyncio.run(send_all())
     assert texts(hub) == list(range(300))
     assert not any(receipt.replayed for receipt in receipts)
+
+
+def send_together(hub: Hub, *parcels: tuple[list[Message], ProducerNumbers | None]) -> list[Receipt | BaseException]:
+    """All wait before the first of them is planned: the committer is kept busy until then."""
+
+    async def send() -> list[Receipt | BaseException]:
+        link, free = InProcess(hub), threading.Event()
+        hub.core.committer.submit_soon(Planned(lambda _: free.wait(30)), asyncio.get_running_loop().create_future())
+        sending = [
+            asyncio.ensure_future(link.publish(messages, partition=0, producer=numbers))
+            for messages, numbers in parcels
+        ]
+        await asyncio.sleep(0)
+        free.set()
+        return await asyncio.gather(*sending, return_exceptions=True)
+
+    return asyncio.run(send())
+
+
+def test_parcels_that_follow_each_other_go_into_one_commit(hub: Hub, store: MemoryStore) -> None:
+    commits: list[int] = []
+    commit = store.commit
+
+    def counted(changes: Changes) -> None:
+        commits.append(len(changes.entries))
+        commit(changes)
+
+    store.commit = counted  # type: ignore[method-assign]  # the store is real, only counted
+    send_together(hub, *(([letter(number)], numbered(number)) for number in range(20)))
+    assert texts(hub) == list(range(20))
+    assert len(commits) == 1
+    assert hub.producer_state(0, GROUP).last_published_sequence_number == 19
+
+
+def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: Hub) -> None:
+    bad = Message(recipient=" ", data=1)
+    answers = send_together(
+        hub, ([letter(0)], numbered(0)), ([bad], numbered(1)), ([letter(2)], numbered(2)), ([letter("x")], None)
+    )
+    assert isinstance(answers[0], Receipt)
+    assert isinstance(answers[1], InvalidMessage)
+    assert isinstance(answers[2], InvalidClientState)
+    assert answers[2].details == {"expected": 1}
+    assert sorted(map(str, texts(hub))) == ["0", "x"]
+
+
+def test_a_message_stored_before_does_not_hold_up_those_behind_it(hub: Hub) -> None:
+    known = Message(recipient="ada", id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60", data="known")
+    hub.publish(known)
+    answers = send_together(hub, ([letter(0)], numbered(0)), ([known], numbered(1)), ([letter(2)], numbered(2)))
+    assert [answer.duplicates for answer in answers if isinstance(answer, Receipt)] == [0, 1, 0]
+    assert texts(hub) == ["known", 0, 2]
+
+
+def test_small_and_large_parcels_of_one_producer_keep_their_order(hub: Hub) -> None:
+    many = [letter(["large", number]) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
+    count = len(many)
+    answers = send_together(
+        hub,
+        ([letter("a")], numbered(0)),
+        (many, numbered(1)),
+        ([letter("b")], numbered(count + 1)),
+        ([letter("c")], numbered(count + 2)),
+    )
+    stored = [text for text in texts(hub) if isinstance(text, str)]
+    fine = [answer for answer in answers if isinstance(answer, Receipt)]
+    # The large one is prepared in a thread, and may come behind the small ones: then these are refused, and not stored.
+    assert stored == (["a", "b", "c"] if len(fine) == 4 else ["a"])
+    assert texts(hub)[1 : count + 1] == [message.data for message in many]
 
 
 def test_the_same_parcel_waiting_twice_is_stored_once(hub: Hub) -> None:

@@ -19,21 +19,24 @@ from restante.hub.planning import Draft, Plan
 
 T = TypeVar("T")
 _PASSED_MAX = 1_024
+_TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
 class Request(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
-    __slots__ = ("alone", "error", "result", "size", "waiter")
+    __slots__ = ("error", "line", "put_off", "result", "size", "waiter")
 
-    def __init__(self, size: int = 0, alone: tuple[int, int] | None = None) -> None:
+    def __init__(self, size: int = 0, line: tuple[int, int] | None = None) -> None:
         self.result: T | None = None
         self.error: BaseException | None = None
         self.size = size
         """How much of a commit's bytes it takes."""
-        self.alone = alone
-        """No two with the same value are in one commit; they keep their order."""
+        self.line = line
+        """Those of one line are judged by what became of the ones before them: they keep their order."""
+        self.put_off = False
+        """It cannot be judged in this commit: the next one takes it."""
         self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
 
     def plan(self, draft: Draft) -> T:
@@ -124,7 +127,19 @@ class Committer:
     def _run(self) -> None:
         while batch := self._take():
             self._commit(batch)
-            _answer(batch)
+            _answer(self._without_those_put_off(batch))
+
+    def _without_those_put_off(self, batch: list[Request[object]]) -> list[Request[object]]:
+        """Those who were put off come first in the next commit, unless all of this one has failed."""
+        again = [request for request in batch if request.put_off and request.error is None]
+        if not again:
+            return batch
+        with self._lock:
+            self._queue.extendleft(reversed(again))
+        answered = [request for request in batch if not request.put_off or request.error is not None]
+        for request in again:
+            request.put_off = False
+        return answered
 
     def _take(self) -> list[Request[object]]:
         """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
@@ -158,7 +173,11 @@ class Committer:
 
 
 def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
-    """Take from the front, up to the size of a commit. Who must not be beside one before it waits, and keeps its place."""
+    """Take from the front, up to the size of a commit.
+
+    A few of one line go together, for they may be planned as one. Others behind one of their line wait for the next
+    commit, and keep their places.
+    """
     batch: list[Request[object]] = []
     passed: list[Request[object]] = []
     taken: set[tuple[int, int]] = set()
@@ -167,11 +186,11 @@ def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
         if batch and queue[0].size > room:
             break
         request = queue.popleft()
-        if request.alone is not None:
-            if request.alone in taken:
+        if request.line is not None:
+            if request.line in taken and (passed or len(batch) >= _TOGETHER_MAX):
                 passed.append(request)
                 continue
-            taken.add(request.alone)
+            taken.add(request.line)
         room -= request.size
         batch.append(request)
     queue.extendleft(reversed(passed))

@@ -1,13 +1,14 @@
 """Producers that number what they publish: judging the numbers, linking, showing and forgetting their state.
 
-The state of a producer group in a partition is one small row, written in the commit that stores its parcel. A commit
-takes at most one parcel of a group, the next ones wait for the next commit; so a parcel is judged by what is
-committed, and those before it in the same commit do not matter to it.
+The state of a producer group in a partition is one small row, written in the commit that stores its parcel. The parcels
+of a group are judged in their order. Small ones that follow each other may go into one commit; where the fate of one is
+not sure before it is planned, those behind it are put off to the next commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,70 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ProducerRow)
 
 
-def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> list[Publish]:
-    """Those that are to be stored, as far as their numbers say; the others are answered."""
-    return [request for request in publishes if request.numbers is None or _admit(core, draft, request)]
+@dataclass(slots=True)
+class Admission:
+    """What is to be stored, as far as numbers say."""
+
+    publishes: list[Publish] = field(default_factory=list)
+    followers: set[Publish] = field(default_factory=set)
+    """Those whose number is the next only if the one before them in their line is stored."""
+    ahead: dict[tuple[int, int], ProducerRow | None] = field(default_factory=dict)
+    """By line, what its next one has to follow; None if that cannot be said in this commit."""
+
+    def put_off(self, request: Publish) -> bool:
+        """Whether the next commit takes it."""
+        request.put_off = request in self.followers
+        return request.put_off
+
+
+def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admission:
+    """Those that are to be stored; the others are answered, or put off."""
+    found = Admission()
+    for request in publishes:
+        if request.numbers is None:
+            found.publishes.append(request)
+        elif request.line in found.ahead:
+            _admit_follower(found, request)
+        elif _admit(core, draft, request):
+            found.publishes.append(request)
+            found.ahead[_line(request)] = _tentative(request)
+        else:
+            found.ahead[_line(request)] = None
+    return found
+
+
+def _admit_follower(found: Admission, request: Publish) -> None:
+    """A later one of a line: it is stored with the one before, or judged when that is known."""
+    line, numbers = _line(request), request.numbers
+    row = found.ahead[line]
+    assert numbers is not None
+    follows = row is not None and (numbers.owner_level, numbers.published_sequence) == (
+        row.owner_level,
+        producer.next_number(row.last),
+    )
+    if follows and request.unit is None and request.messages:
+        found.publishes.append(request)
+        found.followers.add(request)
+        found.ahead[line] = _tentative(request)
+    else:
+        request.put_off = True
+        found.ahead[line] = None
+
+
+def _tentative(request: Publish) -> ProducerRow | None:
+    """How its group stands if it is stored. A large one is stored behind the small ones, so nothing may follow it."""
+    numbers = request.numbers
+    assert numbers is not None
+    if request.unit is not None:
+        return None
+    last = producer.following(numbers.published_sequence, len(request.messages) - 1)
+    return ProducerRow(numbers.owner_level, last, 0)
+
+
+def _line(request: Publish) -> tuple[int, int]:
+    line = request.line
+    assert line is not None, "who numbers is in a line"
+    return line
 
 
 def _admit(core: Core, draft: Draft, request: Publish) -> bool:
@@ -102,20 +164,20 @@ def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
         return
     now, rows = core.clock(), dict[tuple[int, int], ProducerRow]()
     for request in numbered:
-        numbers, receipt, key = request.numbers, request.result, request.alone
+        numbers, receipt, key = request.numbers, request.result, _line(request)
         assert numbers is not None
         assert receipt is not None
-        assert key is not None
         assert request.digests is not None
-        row = rows[key] = producer.row_after(_known(core, request), numbers, receipt, request.digests, now)
+        before = rows[key] if key in rows else _known(core, request)
+        rows[key] = producer.row_after(before, numbers, receipt, request.digests, now)
+    for key, row in rows.items():
         draft.put(key[0], Space.PRODUCER, number_key(key[1]), _encoder.encode(row))
     draft.applies.append(partial(_remember_all, core, rows))
 
 
 def _known(core: Core, request: Publish) -> ProducerRow | None:
     """What is committed; those asked for last are remembered."""
-    key = request.alone
-    assert key is not None, "who numbers is alone in a commit"
+    key = _line(request)
     row = core.producers.get(key)
     if row is None:
         value = core.store.get(key[0], Space.PRODUCER, number_key(key[1]))

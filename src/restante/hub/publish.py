@@ -31,7 +31,7 @@ from restante.hub.core import Core
 from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft, Plan
-from restante.hub.producers import admitted, conclude
+from restante.hub.producers import Admission, admitted, conclude
 from restante.hub.publish_few import plan_few
 from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
@@ -92,8 +92,8 @@ class Publish(Request[Receipt]):
         numbers: ProducerNumbers | None = None,
         size: int = 0,
     ) -> None:
-        alone = None if numbers is None or partition is None else (partition, numbers.group)
-        super().__init__(size + sum([_size(message) for message in messages]), alone)
+        line = None if numbers is None or partition is None else (partition, numbers.group)
+        super().__init__(size + sum([_size(message) for message in messages]), line)
         self.messages = messages
         self.partition = partition
         self.numbers = numbers
@@ -151,8 +151,7 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
     publishes = [request for request in requests if isinstance(request, Publish)]
     if publishes:
         draft = plan.draft()
-        stored = admitted(core, draft, publishes)
-        _plan_all(core, draft, stored)
+        stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
         plan.accept(draft)
     if len(publishes) == len(requests):
@@ -160,13 +159,22 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
     return [request for request in requests if not isinstance(request, Publish)]
 
 
-def _plan_all(core: Core, draft: Draft, publishes: Sequence[Publish]) -> None:
+def _plan_all(core: Core, draft: Draft, admission: Admission) -> Sequence[Publish]:
+    """Plan what was admitted; gives what was not put off.
+
+    On the short way nothing is refused, so who follows another in its line is stored behind it. On the long way the one
+    before may be refused, and then the follower's number is not the next: it is put off until that is known.
+    """
+    publishes = admission.publishes
     small = [request for request in publishes if request.unit is None]
     large = [request for request in publishes if request.unit is not None]
     beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
     planned = bool(small) and plan_few(core, draft, small, beside)
+    if not planned and admission.followers:
+        publishes = [request for request in publishes if not admission.put_off(request)]
     for unit in _units(core, large if planned else publishes):
         _plan(core, draft, unit)
+    return publishes
 
 
 def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:

@@ -1,8 +1,8 @@
 """What a frame of the pipelined link has to wait for, so that frames are stored in the order sent.
 
-A commit takes one numbered frame of a producer group in a partition, and those behind it wait for the next commits. So
-frames of the same group may follow each other without a pause; but another one could overtake those that wait. It
-goes into the queue when they are stored.
+A commit may put numbered frames of a producer group off that wait behind another of theirs. So frames of the same group
+may follow each other without a pause; but another one could overtake those that wait. It goes into the queue when they
+are stored.
 """
 
 from __future__ import annotations
