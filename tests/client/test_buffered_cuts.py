@@ -31,15 +31,15 @@ def test_an_answer_that_is_lost_is_asked_for_again(proxy: CuttingProxy, hub: syn
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_the_same_parcel_goes_again_when_its_producer_had_no_patience_left(
+def test_a_parcel_without_an_answer_goes_again_as_often_as_patience_allows(
     proxy: CuttingProxy, hub: sync.Hub, tally: Tally, numbered: bool
 ) -> None:
     with restante.BufferedProducer(
-        proxy.url, retry_total=1, enable_idempotent_partitions=numbered, **QUICK, **tally.callbacks
+        proxy.url, retry_total=3, enable_idempotent_partitions=numbered, **QUICK, **tally.callbacks
     ) as producer:
         producer.enqueue(letter(1))
         producer.flush(SECONDS)
-        proxy.cut_after(3)  # Two attempts, and one of the second round.
+        proxy.cut_after(3)
         producer.enqueue(letter(2))
         producer.flush(SECONDS)
         assert proxy.cuts == 3
@@ -142,11 +142,11 @@ def test_asynchronous_messages_of_unknown_outcome_may_be_enqueued_again_and_are_
     assert stored(hub) == [1, 2, 3, 4]
 
 
-def test_the_same_asynchronous_parcel_goes_again_when_its_producer_had_no_patience_left(
+def test_an_asynchronous_parcel_without_an_answer_goes_again_as_often_as_patience_allows(
     proxy: CuttingProxy, hub: sync.Hub, tally: Tally
 ) -> None:
     async def program() -> None:
-        async with restante.aio.BufferedProducer(proxy.url, retry_total=1, **QUICK, **tally.callbacks) as producer:
+        async with restante.aio.BufferedProducer(proxy.url, retry_total=3, **QUICK, **tally.callbacks) as producer:
             await producer.enqueue(letter(1))
             await producer.flush()
             proxy.cut_after(3)

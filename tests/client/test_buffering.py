@@ -8,8 +8,7 @@ from restante import errors, limits
 from restante.client.buffer_bounds import BufferBounds
 from restante.client.buffer_intake import Admission
 from restante.client.buffering import Buffering, Stack, is_settled, parcel_of
-from restante.client.options import Retrying
-from restante.errors import Fault, InvalidMessage, MessageConflict, OutcomeUnknown, ProducerDisconnected
+from restante.errors import Fault, InvalidMessage, MessageConflict, ProducerDisconnected
 from restante.model.message import Message
 from restante.model.partition import partition_of
 
@@ -292,28 +291,11 @@ def test_after_a_takeover_all_of_the_partition_fails_at_once_and_others_go_on() 
     assert (later.failing, numbers(later.messages)) == (fenced, [4])
 
 
-def test_an_unknown_outcome_is_repeated_while_patience_lasts() -> None:
-    retrying = Retrying(times=2, seconds=10, first_pause=1, longest_pause=5)
-    desk = Desk(max_wait_time=0, retrying=retrying)
+def test_a_stack_has_one_parcel_until_its_outcome_is_known() -> None:
+    desk = Desk(max_wait_time=0)
     desk.put(1)
     stack = desk.take()
-    assert parcel_of(stack) is parcel_of(stack), "the same parcel goes again"
-    assert desk.state.pause_before_repeat(stack, 0.0) == 1
-    assert desk.state.pause_before_repeat(stack, 0.0) == 2
-    assert desk.state.pause_before_repeat(stack, 0.0) is None
-
-
-def test_patience_ends_by_time_too_and_when_all_is_dropped() -> None:
-    desk = Desk(max_wait_time=0, retrying=Retrying(times=99, seconds=10, first_pause=1))
-    desk.put(1)
-    stack = desk.take()
-    desk.now += 9.5
-    assert desk.state.pause_before_repeat(stack, 0.0) is None
-    desk.done(stack, OutcomeUnknown("No answer."))
-    desk.put(2)
-    stack = desk.take()
-    desk.state.close(flush=False)
-    assert desk.state.pause_before_repeat(stack, 0.0) is None
+    assert parcel_of(stack) is parcel_of(stack)
 
 
 # What a parcel holds.

@@ -172,9 +172,14 @@ def test_a_hub_that_did_not_answer_may_have_done_it() -> None:
 
 
 PROXY_DOWN = Response(502, {}, memoryview(b""))
+NOT_SURE = problem_response(503, "outcome_unknown")
+"""The hub itself does not know."""
 
 
-@pytest.mark.parametrize("replies", [[SILENT], [SILENT, REFUSED], [SILENT, BUSY], [PROXY_DOWN], [PROXY_DOWN, BUSY]])
+@pytest.mark.parametrize(
+    "replies",
+    [[SILENT], [SILENT, REFUSED], [SILENT, BUSY], [PROXY_DOWN], [PROXY_DOWN, BUSY], [NOT_SURE], [NOT_SURE, REFUSED]],
+)
 def test_giving_up_after_an_attempt_that_may_have_been_carried_out_says_so(replies: list[Reply]) -> None:
     conversation = Conversation(replies, Retrying(times=len(replies) - 1))
     with pytest.raises(errors.OutcomeUnknown, match="may have been carried out"):

@@ -16,6 +16,7 @@ from restante.model.producer import (
     Standing,
     check_numbers,
     following,
+    follows,
     next_number,
     repeated,
     row_after,
@@ -57,6 +58,13 @@ def test_any_other_number_is_refused_with_the_expected_one(first: int, other: in
     with pytest.raises(InvalidClientState) as refused:
         standing(row, numbers(other), count)
     assert refused.value.details == {"expected": (first + 10) % 2**31}
+
+
+def test_a_parcel_follows_another_at_its_level_alone_and_round_the_end() -> None:
+    before = numbers(PUBLISHED_SEQUENCE_MAX, level=2)
+    assert follows(numbers(2, level=2), before, 3)
+    for other in (numbers(1, level=2), numbers(3, level=2), numbers(2, level=1), numbers(2, level=3)):
+        assert not follows(other, before, 3)
 
 
 def test_an_unknown_group_begins_at_zero_whatever_its_level() -> None:

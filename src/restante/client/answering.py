@@ -104,6 +104,11 @@ def error_of_response(response: Response, address: Address) -> RestanteError:
     )
 
 
+def unreachable(address: Address, reason: str) -> Unavailable:
+    advice = "Check the address, and that the hub runs there (`restante serve`)."
+    return Unavailable(f"The hub at {address.url} cannot be reached: {reason}. {advice}", address=address.url)
+
+
 def table_of(response: Response, address: Address) -> pa.Table:
     """An Arrow answer. Its columns lie in the bytes that came, without a copy."""
     try:

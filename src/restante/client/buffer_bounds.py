@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from restante import limits
 from restante.client.asking import seconds, whole
-from restante.client.options import Retrying
 from restante.errors import InvalidRequest
 
 
@@ -21,7 +20,6 @@ class BufferBounds:
     max_parcel_messages: int = limits.BUFFER_PARCEL_MESSAGES_DEFAULT
     max_parcel_bytes: int = limits.PARCEL_BYTES_DEFAULT
     max_concurrent_sends: int = limits.BUFFER_SENDS_DEFAULT
-    retrying: Retrying = field(default_factory=Retrying)
 
     def __post_init__(self) -> None:
         _check("max_wait_time", seconds("max_wait_time", self.max_wait_time), 0, limits.BUFFER_WAIT_SECONDS_MAX)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -31,7 +30,7 @@ from restante.client.connecting import connected
 from restante.client.lanes import Configurations
 from restante.client.parcel import Parcel
 from restante.client.producer_async import ProducerClient
-from restante.errors import InvalidOperation, OutcomeUnknown, RestanteError
+from restante.errors import InvalidOperation, RestanteError
 from restante.model.message import Message
 
 OnSuccess: TypeAlias = Callable[[Sequence[Message], int], Awaitable[None] | None]
@@ -86,9 +85,6 @@ class BufferedProducer:
             max_parcel_messages=max_parcel_messages,
             max_parcel_bytes=max_parcel_bytes,
             max_concurrent_sends=max_concurrent_sends,
-            retrying=lanes.retrying_of(
-                retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
-            ),
         )
         self._owns_hub = isinstance(hub, str)
         self._hub = connected(hub, token=token) if isinstance(hub, str) else hub
@@ -114,7 +110,6 @@ class BufferedProducer:
         self._queued = 0
         """How many wait."""
         self._progress = asyncio.Event()
-        self._dropped = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._sending = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,8 +148,6 @@ class BufferedProducer:
         """
         self._check_outside("close")
         self._state.close(flush=flush)
-        if not flush:
-            self._dropped.set()
         self._advance()
         self._stir()
         if not flush:
@@ -255,15 +248,10 @@ class BufferedProducer:
             self._advance()
 
     async def _send(self, stack: Stack) -> RestanteError | None:
-        """Why it failed, or None. A parcel of unknown outcome is sent again while patience lasts."""
+        """Why it failed, or None. The producer has repeated it while patience lasted."""
         while stack.failing is None:
             try:
                 await self._producer.send_parcel(await self._parcel(stack))
-            except OutcomeUnknown as error:
-                pause = self._state.pause_before_repeat(stack, random.random())
-                if pause is None:
-                    return error
-                await self._pause(pause)
             except InvalidOperation as error:
                 if not is_rebuilt(stack):
                     return self._state.dropping or error
@@ -279,14 +267,6 @@ class BufferedProducer:
         """Many messages are given their ids in a thread, while the event loop goes on."""
         few = len(stack.messages) <= limits.SMALL_SEND_MESSAGES_MAX
         return parcel_of(stack) if few else await asyncio.to_thread(parcel_of, stack)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not when nothing more is to be sent."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._dropped.wait()
-        except TimeoutError:
-            pass
 
     async def _tell(self, told: Told) -> None:
         """Call a callback. What it raises is its own affair."""

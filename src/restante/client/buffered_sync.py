@@ -7,7 +7,6 @@ takes its place, one that rests, or a new one as long as there may be more sends
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections import deque
@@ -26,7 +25,7 @@ from restante.client.connecting import connect
 from restante.client.lanes import Configurations
 from restante.client.producer_sync import ProducerClient
 from restante.client.sync import Hub
-from restante.errors import InvalidOperation, OutcomeUnknown, RestanteError
+from restante.errors import InvalidOperation, RestanteError
 from restante.model.message import Message
 
 OnSuccess: TypeAlias = Callable[[Sequence[Message], int], object]
@@ -53,8 +52,7 @@ class BufferedProducer:
     when it has `max_parcel_messages` messages or `max_parcel_bytes` bytes, or when its first message has waited
     `max_wait_time` seconds for others. `max_concurrent_sends` parcels are under way at most, one of each partition. At
     most `max_buffer_length` messages of `max_buffer_bytes` bytes are held. The other options are those of
-    `ProducerClient`. A parcel of unknown outcome is sent again by the same rule: `retry_total` times, and not after
-    `retry_seconds`; only then does it fail.
+    `ProducerClient`, which repeats a parcel of unknown outcome while its patience lasts; only then does it fail.
 
     `on_success(messages, partition)` and `on_error(messages, partition, error)` are called by the thread
     that sent the parcel: in their order for a partition, for several partitions side by side.
@@ -95,9 +93,6 @@ class BufferedProducer:
             max_parcel_messages=max_parcel_messages,
             max_parcel_bytes=max_parcel_bytes,
             max_concurrent_sends=max_concurrent_sends,
-            retrying=lanes.retrying_of(
-                retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
-            ),
         )
         self._owns_hub = isinstance(hub, str)
         self._hub = connect(hub, token=token) if isinstance(hub, str) else hub
@@ -131,7 +126,6 @@ class BufferedProducer:
         self._queue: deque[Admitted] = deque()
         """What waits for room, in the order of the calls."""
         self._threads: list[threading.Thread] = []
-        self._dropped = threading.Event()
 
     def enqueue(self, messages: Message | Sequence[Message], *, timeout: float | None = None) -> None:
         """Take a message, or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
@@ -165,8 +159,6 @@ class BufferedProducer:
         self._check_outside("close")
         with self._lock:
             self._state.close(flush=flush)
-            if not flush:
-                self._dropped.set()
             self._progress.notify_all()
             self._stir()
         if not flush:
@@ -281,16 +273,10 @@ class BufferedProducer:
         self._watched = self._alarmed = False
 
     def _send(self, stack: Stack) -> RestanteError | None:
-        """Why it failed, or None. A parcel of unknown outcome is sent again while patience lasts."""
+        """Why it failed, or None. The producer has repeated it while patience lasted."""
         while stack.failing is None:
             try:
                 self._producer.send_parcel(parcel_of(stack))
-            except OutcomeUnknown as error:
-                with self._lock:
-                    pause = self._state.pause_before_repeat(stack, random.random())
-                if pause is None:
-                    return error
-                self._dropped.wait(pause)
             except InvalidOperation as error:
                 if not is_rebuilt(stack):
                     return self._state.dropping or error

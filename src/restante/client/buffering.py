@@ -80,9 +80,6 @@ class Stack(msgspec.Struct, eq=False):
     failing: RestanteError | None = None
     """It is not to be sent: this is to be told."""
     parcel: Parcel | None = None
-    began: float | None = None
-    """When it was first sent."""
-    repeats: int = 0
 
 
 class Told(NamedTuple):
@@ -174,18 +171,7 @@ class Buffering:
             return self._all_of(tray, failing)
         if not tray.closed:
             self._close_stack(tray)
-        stack = tray.closed.popleft()
-        stack.began = self._clock() if stack.began is None else stack.began
-        return stack
-
-    def pause_before_repeat(self, stack: Stack, chance: float) -> float | None:
-        """Seconds until a stack of unknown outcome is to be sent again; None if patience has ended."""
-        assert stack.began is not None, "it has been sent"
-        stack.repeats += 1
-        retrying = self._bounds.retrying
-        pause = retrying.pause(stack.repeats, chance)
-        ended = stack.repeats > retrying.times or self._clock() - stack.began + pause > retrying.seconds
-        return None if ended or self.dropping is not None else pause
+        return tray.closed.popleft()
 
     def conclude(self, stack: Stack, error: RestanteError | None) -> Told:
         """What is to be told of a stack. If only some of its messages were at fault, the others go again."""
@@ -296,7 +282,7 @@ class Buffering:
         stack.sizes = [size for place, size in enumerate(stack.sizes) if place not in apart]
         stack.size = sum(stack.sizes)
         stack.told += len(refused)
-        stack.parcel, stack.began, stack.repeats = None, None, 0
+        stack.parcel = None
         stack.tray.closed.appendleft(stack)
         assert isinstance(error, FaultyMessages), "only these name messages"
         return Told(refused, stack.tray.partition, _own_refusal(faulty, error))

@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
 from restante.client.address import Address
-from restante.client.answering import error_of_response
+from restante.client.answering import error_of_response, unreachable
 from restante.client.frame_linking import (
     NumberedFrame,
     Numbering,
@@ -26,7 +26,6 @@ from restante.client.frame_linking import (
     told,
     too_long,
     unanswered,
-    unreachable,
 )
 from restante.client.http import closed
 from restante.client.options import Terms

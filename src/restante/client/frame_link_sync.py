@@ -16,7 +16,7 @@ from typing import Self
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
-from restante.client.answering import error_of_response
+from restante.client.answering import error_of_response, unreachable
 from restante.client.frame_linking import (
     NumberedFrame,
     Numbering,
@@ -28,7 +28,6 @@ from restante.client.frame_linking import (
     told,
     too_long,
     unanswered,
-    unreachable,
 )
 from restante.client.http import closed
 from restante.client.options import Terms

@@ -16,9 +16,9 @@ from msgspec import UNSET
 from restante.client.address import Address
 from restante.client.options import Terms
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown, RestanteError, Unavailable
-from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
+from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX
 from restante.model.answers import Receipt
-from restante.model.message import Message
+from restante.model.intake import is_few
 from restante.model.producer import ProducerNumbers, check_numbers
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.problems import error_of
@@ -135,19 +135,12 @@ def read_answer(text: str | bytes) -> tuple[int, Outcome]:
 
 def is_small(sent: object) -> bool:
     """Whether to encode it takes so little time that an event loop can do it."""
-    if isinstance(sent, Encoded):
-        return len(sent.body) <= MIB
-    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= SMALL_SEND_MESSAGES_MAX)
+    return len(sent.body) <= MIB if isinstance(sent, Encoded) else is_few(sent)
 
 
 def unanswered(address: Address, reason: str) -> OutcomeUnknown:
     advice = "It may have been carried out; to do it again does no harm."
     return OutcomeUnknown(f"The hub at {address.url} gave no answer: {reason}. {advice}", address=address.url)
-
-
-def unreachable(address: Address, reason: str) -> Unavailable:
-    advice = "Check the address, and that the hub runs there (`restante serve`)."
-    return Unavailable(f"The hub at {address.url} cannot be reached: {reason}. {advice}", address=address.url)
 
 
 def crowded(address: Address) -> Unavailable:

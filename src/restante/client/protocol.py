@@ -39,6 +39,7 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.intake import is_few
 from restante.model.message import Message, State
 from restante.model.outtake import to_messages
 from restante.model.producer import ProducerNumbers
@@ -59,7 +60,7 @@ def publish(
         content_type, body = sent
     else:
         encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
-        content_type, body = encode() if _is_small(sent) else (yield Work(encode))
+        content_type, body = encode() if is_few(sent) else (yield Work(encode))
     path = "/v1/messages" if partition is None else f"{_partition(partition)}/parcels"
     headers = (*_FOR_JSON, ("Content-Type", content_type), *_numbers(producer))
     request = Request("POST", path, terms.timeout, headers=headers, body=body)
@@ -255,10 +256,6 @@ def _done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
 def _read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
     request = Request("GET", path, terms.timeout, query=query, headers=_FOR_JSON)
     return value_of((yield from _done(terms, request, 200)), kind, terms.address)
-
-
-def _is_small(sent: object) -> bool:
-    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX)
 
 
 def _mailbox(recipient: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from restante.client.answering import error_of_response, is_problem
+from restante.client.answering import error_of_response, is_problem, unreachable
 from restante.client.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response
 from restante.client.options import Terms
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
@@ -41,7 +41,7 @@ def answered(
         if isinstance(reply, Response) and not _later(reply):
             return Answered(reply, maybe_done)
         pause = _pause(terms, attempt, reply)
-        maybe_done = maybe_done or _may_be_done(reply)
+        maybe_done = maybe_done or _may_be_done(terms, reply)
         if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
             raise _given_up(terms, reply, attempt, maybe_done=maybe_done)
         yield Pause(pause)
@@ -52,11 +52,11 @@ def _later(response: Response) -> bool:
     return response.status in _LATER or (response.status in _PROXY and not is_problem(response))
 
 
-def _may_be_done(reply: Reply) -> bool:
-    """Whether the attempt may have been carried out. A hub that says "come later" has done nothing."""
+def _may_be_done(terms: Terms, reply: Reply) -> bool:
+    """Whether the attempt may have been carried out. A hub that says "come later" has done nothing, unless it says so."""
     if isinstance(reply, Failure):
         return reply.reached
-    return not is_problem(reply)
+    return not is_problem(reply) or isinstance(error_of_response(reply, terms.address), OutcomeUnknown)
 
 
 def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
@@ -80,5 +80,4 @@ def _without_answer(terms: Terms, failure: Failure) -> RestanteError:
     url = terms.address.url
     if failure.reached:
         return Unavailable(f"The hub at {url} gave no answer: {failure.reason}.", address=url)
-    advice = "Check the address, and that the hub runs there (`restante serve`)."
-    return Unavailable(f"The hub at {url} cannot be reached: {failure.reason}. {advice}", address=url)
+    return unreachable(terms.address, failure.reason)

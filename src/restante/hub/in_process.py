@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from restante.hub.committer import Request
 from restante.hub.hub import Hub
 from restante.hub.listing import Order
-from restante.limits import SMALL_SEND_MESSAGES_MAX, WAIT_SECONDS_MAX
+from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
@@ -24,6 +24,7 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.intake import is_few
 from restante.model.message import Message, State
 from restante.model.producer import ProducerNumbers
 
@@ -55,7 +56,7 @@ class InProcess:
     async def publish(
         self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
     ) -> Receipt:
-        if not _small(sent) or self._hub.crowded:
+        if not is_few(sent) or self._hub.crowded:
             return await self.thread(self._hub.publish, sent, partition=partition, producer=producer)
         future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
         self._hub.publish_soon(sent, future, partition=partition, producer=producer)
@@ -196,7 +197,3 @@ class InProcess:
     async def close(self) -> None:
         await self.thread(self._hub.close)
         self._threads.shutdown(wait=False)
-
-
-def _small(sent: object) -> bool:
-    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= SMALL_SEND_MESSAGES_MAX)

@@ -51,8 +51,8 @@ class Admission:
     publishes: list[Publish] = field(default_factory=list)
     followers: set[Publish] = field(default_factory=set)
     """Those whose number is the next only if the one before them in their line is stored."""
-    ahead: dict[tuple[int, int], ProducerRow | None] = field(default_factory=dict)
-    """By line, what its next one has to follow; None if that cannot be said in this commit."""
+    ahead: dict[tuple[int, int], Publish | None] = field(default_factory=dict)
+    """By line, what its next one has to follow; None if nothing more of it can be judged in this commit."""
 
     def put_off(self, request: Publish) -> bool:
         """Whether the next commit takes it."""
@@ -70,7 +70,7 @@ def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admissio
             _admit_follower(found, request)
         elif _admit(core, draft, request):
             found.publishes.append(request)
-            found.ahead[_line(request)] = _tentative(request)
+            found.ahead[_line(request)] = request
         else:
             found.ahead[_line(request)] = None
     return found
@@ -78,30 +78,22 @@ def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admissio
 
 def _admit_follower(found: Admission, request: Publish) -> None:
     """A later one of a line: it is stored with the one before, or judged when that is known."""
-    line, numbers = _line(request), request.numbers
-    row = found.ahead[line]
-    assert numbers is not None
-    follows = row is not None and (numbers.owner_level, numbers.published_sequence) == (
-        row.owner_level,
-        producer.next_number(row.last),
-    )
-    if follows and request.unit is None and request.messages:
+    before = found.ahead[_line(request)]
+    if before is not None and _follows(request, before):
         found.publishes.append(request)
         found.followers.add(request)
-        found.ahead[line] = _tentative(request)
+        found.ahead[_line(request)] = request
     else:
         request.put_off = True
-        found.ahead[line] = None
+        found.ahead[_line(request)] = None
 
 
-def _tentative(request: Publish) -> ProducerRow | None:
-    """How its group stands if it is stored. A large one is stored behind the small ones, so nothing may follow it."""
-    numbers = request.numbers
-    assert numbers is not None
-    if request.unit is not None:
-        return None
-    last = producer.following(numbers.published_sequence, len(request.messages) - 1)
-    return ProducerRow(numbers.owner_level, last, 0)
+def _follows(request: Publish, before: Publish) -> bool:
+    """Small ones alone: a large one is stored behind the small ones of its commit, so nothing may follow it there."""
+    small = before.unit is None and request.unit is None and bool(request.messages)
+    assert request.numbers is not None
+    assert before.numbers is not None
+    return small and producer.follows(request.numbers, before.numbers, len(before.messages))
 
 
 def _line(request: Publish) -> tuple[int, int]:
@@ -151,8 +143,7 @@ def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow 
         core.tally.fenced += 1
         assert request.partition is not None
         assert request.numbers is not None
-        more = msgspec.structs.replace(row, fenced=row.fenced + 1)
-        _put(core, draft, request.partition, request.numbers.group, more)
+        _put(core, draft, request.partition, request.numbers.group, producer.row_fenced(row))
     elif isinstance(error, InvalidClientState):
         core.tally.refused_numbers += 1
 
@@ -237,7 +228,7 @@ def link(
         except ProducerDisconnected as error:
             assert row is not None, "who is unknown is not fenced off"
             core.tally.fenced += 1
-            _put(core, draft, partition, group, msgspec.structs.replace(row, fenced=row.fenced + 1))
+            _put(core, draft, partition, group, producer.row_fenced(row))
             return error
         _put(core, draft, partition, group, linked)
         return state_of(linked, partition, group)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import Fault, InvalidRequest
+from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.intake_arrow import draft_of_arrow
 from restante.model.intake_messages import draft_of_messages
 from restante.model.intake_rules import checked
@@ -20,7 +21,12 @@ from restante.model.texts import Texts
 from restante.model.uuids import RANDOM_BYTES_PER_ID, made_uuids
 from restante.model.validation import Faults
 
-__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages"]
+__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages", "is_few"]
+
+
+def is_few(sent: object) -> bool:
+    """Whether it is so little that an event loop can take care of it."""
+    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= SMALL_SEND_MESSAGES_MAX)
 
 
 def from_messages(

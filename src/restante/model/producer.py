@@ -123,6 +123,12 @@ def standing(row: ProducerRow | None, numbers: ProducerNumbers, count: int) -> S
     )
 
 
+def follows(numbers: ProducerNumbers, before: ProducerNumbers, count: int) -> bool:
+    """Whether these are next once so many messages under those are stored."""
+    after = following(before.published_sequence, count)
+    return (numbers.owner_level, numbers.published_sequence) == (before.owner_level, after)
+
+
 def repeated(row: ProducerRow, numbers: ProducerNumbers, digests: Digests, partition: int) -> Receipt:
     """What was answered to the last range, if this is it once more; raises if these are other messages."""
     last = row.range
@@ -171,6 +177,11 @@ def row_after(
     taken = AcceptedRange(numbers.published_sequence, count, digests, receipt.accepted, first, last)
     end = following(numbers.published_sequence, count - 1)
     return ProducerRow(numbers.owner_level, end, now, replays, fenced, taken)
+
+
+def row_fenced(row: ProducerRow) -> ProducerRow:
+    """What is to be stored when somebody of a lower level was fenced off."""
+    return msgspec.structs.replace(row, fenced=row.fenced + 1)
 
 
 def row_linked(row: ProducerRow | None, group: int, level: int | None, last: int | None, now: int) -> ProducerRow:
