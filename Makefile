@@ -62,7 +62,8 @@ lock: setup ## Resolve the newest versions again and write requirements-dev.lock
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --no-header --group dev --extra server --output-file requirements-dev.lock pyproject.toml && \
+	    --no-emit-index-url --no-annotate --no-header --group dev --extra redis --extra server \
+	    --output-file requirements-dev.lock pyproject.toml && \
 	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock pyproject.toml
 

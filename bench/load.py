@@ -182,11 +182,18 @@ class _Child:
             self._process.join()
 
 
-class LoadProcess(_Child):
+class DriverProcess(_Child):
+    """Something that prepares what it is given, and runs, in a process of its own: several can be told to run together."""
+
+    def __init__(self, way: Callable[[], Any]) -> None:
+        super().__init__(_drive, way)
+
+
+class LoadProcess(DriverProcess):
     """A driver in a process of its own."""
 
     def __init__(self, way: Callable[[], Driver]) -> None:
-        super().__init__(_drive, way)
+        super().__init__(way)
 
     def prepare(self, table: pa.Table) -> None:
         self.ask(table)
@@ -212,16 +219,16 @@ class BulkProcess(_Child):
         return found
 
 
-def _drive(pipe: Connection, way: Callable[[], Driver]) -> None:
+def _drive(pipe: Connection, way: Callable[[], Any]) -> None:
     driver = way()
     try:
         with suppress(EOFError):
             while True:
-                table = pipe.recv()
-                if table is None:
+                given = pipe.recv()
+                if given is None:
                     pipe.send(driver.run())
                 else:
-                    driver.prepare(table)
+                    driver.prepare(given)
                     pipe.send(None)
     finally:
         driver.close()

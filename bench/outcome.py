@@ -13,7 +13,7 @@ from bench.sampling import Samples
 
 class Unit(Enum):
     SECONDS = "s"
-    RATE = "messages/s"
+    RATE = "/s"
     BYTES = "B"
     RATIO = "×"
 

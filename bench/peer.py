@@ -83,10 +83,11 @@ Opener = Callable[[Path], Peer]
 def variants(peer: str, operation: Operation) -> Mapping[str, Opener]:
     """The ways in which a peer can do an operation, by name; none if it cannot. The fastest one is the reference.
 
-    Peers that are servers (`bench.server`) have none: they take part in the runs over the wire only.
+    Peers that are servers (`bench.server`), or ways to count on one (`bench.tally`), have none: they take part in the
+    runs over the wire only.
     """
     module = importlib.import_module(f"bench.peers.{peer}")
-    found: Mapping[str, Opener] = {} if hasattr(module, "SERVER") else module.variants(operation)
+    found: Mapping[str, Opener] = module.variants(operation) if hasattr(module, "variants") else {}
     return found
 
 

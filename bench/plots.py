@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,17 @@ WIRE_RATES = (
     ("wire_connections", "W5 64 connections, over bare sockets", "64 connections,\nover bare sockets"),
     ("wire_pipelined", "W5 one pipelined link", "one pipelined link"),
 )
+WIRE_BATCHES = (
+    ("wire_batches", "W7 100,000 items, calls of 100, one at a time", "calls of 100,\none at a time"),
+    ("wire_batches", "W7 100,000 items, calls of 100, 8 under way", "calls of 100,\n8 under way"),
+    ("wire_batches", "W7 100,000 items, calls of 1,000, one at a time", "calls of 1,000,\none at a time"),
+    ("wire_batches", "W7 100,000 items, calls of 1,000, 8 under way", "calls of 1,000,\n8 under way"),
+)
+BATCH_SERIES = (
+    ("batch rate", "items acknowledged a second", 1.0),
+    ("batch stored", "MB stored", 1e-6),
+    ("batch resident", "MB of memory", 1e-6),
+)
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
@@ -58,10 +69,30 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
     for name, chosen, label, unit in (
         ("bench-peers-bulk.png", WIRE_TIMES, "milliseconds, durable", 1e3),
         ("bench-peers-small.png", WIRE_RATES, "durable publishes a second", 1.0),
+        ("bench-peers-batches.png", WIRE_BATCHES, "items acknowledged a second, durable", 1.0),
     ):
         if groups := _wire_groups(workloads, chosen, unit):
-            drawn.append(_grouped_bars(groups, label, folder / name))
+            # Those of a batch are near one another: the length of a bar is to be what it says.
+            drawn.append(_grouped_bars(groups, label, folder / name, linear=chosen is WIRE_BATCHES))
+    if series := workloads.get("batches_alone", {}).get("series"):
+        drawn.append(_batch(series, folder / "bench-batches.png"))
     return drawn
+
+
+def _batch(series: dict[str, Any], path: Path) -> Path:
+    """A batch as it is acknowledged in random order: how fast, what it stores, what it takes of memory."""
+    figure, panels = plt.subplots(1, len(BATCH_SERIES), figsize=(9, 2.8), layout="constrained")
+    for axes, (name, label, unit) in zip(panels, BATCH_SERIES, strict=True):
+        for whose, points in series[name].items():
+            places, values = zip(*points, strict=True)
+            axes.plot(places, [value * unit for value in values], marker="o", markersize=3, color=_colour(whose))
+        axes.set_xlabel("items acknowledged")
+        axes.set_title(label, fontsize=9)
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(_short))
+        axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    return _save(figure, panels, path)
 
 
 def _growth(workloads: dict[str, Any], path: Path) -> Path:
@@ -88,7 +119,9 @@ def _bars(workloads: dict[str, Any], path: Path) -> Path:
     return _grouped_bars(groups, "milliseconds, durable", path)
 
 
-def _grouped_bars(groups: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str, path: Path) -> Path:
+def _grouped_bars(
+    groups: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str, path: Path, *, linear: bool = False
+) -> Path:
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     for place, (_, times) in enumerate(groups):
         width = 0.8 / len(times)
@@ -96,9 +129,11 @@ def _grouped_bars(groups: Sequence[tuple[str, Sequence[tuple[str, float]]]], lab
             centre = place + (number - (len(times) - 1) / 2) * width
             bar = axes.bar(centre, value, width * 0.92, color=_colour(name))
             text = f"{value:.3g}" if value < 1e3 else f"{value:,.0f}"
-            axes.bar_label(bar, [f"{_family(name)}\n{text}"], fontsize=5.5 if len(times) > 3 else 7, padding=2)
+            axes.bar_label(
+                bar, [f"{_family(name)}\n{text}"], fontsize=5.5 if linear or len(times) > 3 else 7, padding=2
+            )
     axes.set_xticks(range(len(groups)), [name for name, _ in groups])
-    axes.set_yscale("log")
+    axes.set_yscale("linear" if linear else "log")
     axes.set_ylabel(label)
     axes.margins(y=0.18)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -140,10 +175,11 @@ def _short(value: float, _: object) -> str:
     return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
 
 
-def _save(figure: Any, axes: Axes, path: Path) -> Path:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
+def _save(figure: Any, panels: Axes | Iterable[Axes], path: Path) -> Path:
+    for axes in (panels,) if isinstance(panels, Axes) else panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
     figure.savefig(path, dpi=160)
     plt.close(figure)
     return path

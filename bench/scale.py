@@ -49,6 +49,16 @@ class Scale:
     bulk: int = 6_500
     """Messages of a bulk publish beside small ones: about 1.5 MB."""
 
+    batch_items: int = 100_000
+    """Items of a batch that is acknowledged over the wire."""
+    chord_tasks: int = 1_000
+    chord_repetitions: int = 3
+    ranged_items: int = 10**9
+    """Items of a batch that is acknowledged in ranges, in process."""
+    range_items: int = 10**6
+    random_items: int = 10**7
+    """Items of a batch that is acknowledged in random order, in process."""
+
     def __post_init__(self) -> None:
         assert self.repetitions >= 5, "medians of at least five"
         assert self.rounds >= 20, "a steady rate"
@@ -82,4 +92,9 @@ QUICK = Scale(
     pipelined=1_000,
     turns=5,
     turn_rounds=5,
+    batch_items=10_000,
+    chord_tasks=100,
+    ranged_items=10**7,
+    range_items=10**4,
+    random_items=10**5,
 )

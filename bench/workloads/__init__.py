@@ -24,6 +24,7 @@ ORDER = (
     "open_store",
     "large_store",
     "emptied",
+    "batches_alone",
 )
 WIRE_ORDER = (
     "wire_publish_one",
@@ -36,6 +37,7 @@ WIRE_ORDER = (
     "wire_beside_bulk",
     "wire_emptied",
     "wire_idempotent",
+    "wire_batches",
 )
 WIRE_ALONE = frozenset({"wire_idempotent"})
 """Those where the hub is compared with itself: the peers are not started for them."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from restante.client.options import Retrying
     from restante.client.parcel import Parcel
     from restante.client.producer_sync import ProducerClient
+    from restante.model.batch_answers import ItemRange, Webhook
     from restante.model.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import OriginGroupSettings, OriginSettings, Settings
@@ -38,6 +39,7 @@ __all__ = [
     "Content",
     "ContentRequest",
     "DequeuedNotice",
+    "ItemRange",
     "Message",
     "OriginGroupSettings",
     "OriginPort",
@@ -49,6 +51,7 @@ __all__ = [
     "Retrying",
     "Settings",
     "State",
+    "Webhook",
     "connect",
     "open",
 ]
@@ -61,6 +64,7 @@ _HOMES = {
     "client.options": ("Retrying",),
     "client.parcel": ("Parcel",),
     "client.producer_sync": ("ProducerClient",),
+    "model.batch_answers": ("ItemRange", "Webhook"),
     "model.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),

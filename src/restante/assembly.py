@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from restante.client import asynchronous, sync
+from restante.counters import open_counters
 from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
@@ -19,6 +20,7 @@ from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.settings import Settings
 from restante.stores.sqlite import SqliteStore
+from restante.webhooks.posting import webhook_poster
 
 
 def system_clock() -> int:
@@ -52,13 +54,16 @@ def open_hub(
     if store is None and folder is not None and Path(os.fspath(folder)).is_file():
         raise InvalidRequest(f"{os.fspath(folder)} is a file. Give a folder for the data; it is made if need be.")
     chosen = store if store is not None else SqliteStore.open(Path(os.fspath(folder or "")))
+    known = settings or Settings()
     try:
         return Hub(
             chosen,
-            settings=settings or Settings(),
+            settings=known,
             origins=origins or {},
             clock=clock or system_clock,
             random=os.urandom,
+            counters=open_counters(known),
+            post_webhook=webhook_poster(),
         )
     except BaseException:
         chosen.close()

@@ -5,6 +5,7 @@
     │   ├── InvalidMessage         invalid_message         messages refused, each named by its index
     │   ├── PartitionMismatch      partition_mismatch      a recipient does not belong to the partition
     │   ├── PartitionUnknown       partition_unknown
+    │   ├── InvalidItem            invalid_item            a text that is no item id
     │   ├── InvalidSettings        invalid_settings        settings refused, each by its line
     │   ├── BodyTooLarge           body_too_large
     │   ├── UnsupportedMediaType   unsupported_media_type  a body of a type or encoding that is not understood
@@ -26,6 +27,9 @@
     ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
     ├── LinkRefused                link_refused            the offered last number is not the hub's
     ├── ProducerUnknown            producer_unknown
+    ├── BatchUnknown               batch_unknown
+    ├── BatchSealed                batch_sealed            nothing more can be added
+    ├── BatchKeyUsed               batch_key_used          another open batch has this key, and is named
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
@@ -92,6 +96,10 @@ class PartitionMismatch(FaultyMessages, InvalidRequest):
 
 class PartitionUnknown(InvalidRequest):
     code = "partition_unknown"
+
+
+class InvalidItem(InvalidRequest):
+    code = "invalid_item"
 
 
 class InvalidSettings(InvalidRequest):
@@ -186,6 +194,18 @@ class LinkRefused(RestanteError):
 
 class ProducerUnknown(RestanteError):
     code = "producer_unknown"
+
+
+class BatchUnknown(RestanteError):
+    code = "batch_unknown"
+
+
+class BatchSealed(RestanteError):
+    code = "batch_sealed"
+
+
+class BatchKeyUsed(RestanteError):
+    code = "batch_key_used"
 
 
 class OriginDidNotDeliver(RestanteError):

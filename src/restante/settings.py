@@ -49,7 +49,12 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _is_url(text: str) -> bool:
+def is_web_address(text: str) -> bool:
+    """Whether it is an address that the hub may call: it has no password in it."""
+    return _is_address(text, ("http", "https"))
+
+
+def _is_address(text: str, schemes: tuple[str, ...]) -> bool:
     """Without a user and password: settings are shown, and errors name what was asked."""
     if not re.fullmatch(r"[!-~]+", text):
         return False
@@ -58,7 +63,7 @@ def _is_url(text: str) -> bool:
         _ = parts.port  # which raises when it is no port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
+    return parts.scheme in schemes and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
 
 
 _SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
@@ -70,7 +75,11 @@ _FLAG = Rule("true or false")
 _NAME = Rule(f"a text of 1 to {limits.ORIGIN_CHARACTERS_MAX} characters, not blank", _is_name)
 _GROUP = Rule(_NAME.allowed, lambda value: value is None or _is_name(value))
 _URL = Rule(
-    "an http or https address without user, password and fragment", lambda value: value is None or _is_url(value)
+    "an http or https address without user, password and fragment", lambda value: value is None or is_web_address(value)
+)
+_COUNTERS_URL = Rule(
+    "an address redis://host:port/number or rediss://…, without user and password (RESTANTE_COUNTERS_PASSWORD)",
+    lambda value: value is None or _is_address(value, ("redis", "rediss")),
 )
 
 
@@ -161,6 +170,12 @@ class Settings(Section, frozen=True, kw_only=True):
     """How far back the feed reaches; never more than the history."""
     producer_retention_seconds: float = 30 * DAY_SECONDS
     """How long the state of a producer stays that nobody uses; at least a day."""
+    open_batch_retention_seconds: float = 2 * 3_600.0
+    """How long an open batch stays that nobody adds to or acknowledges."""
+    sealed_batch_retention_seconds: float = 7 * DAY_SECONDS
+    """How long a sealed or complete batch stays after it was last used."""
+    counters_url: str | None = None
+    """Where estimated batches are counted (redis:// or rediss://); in the memory of the hub by default."""
     housekeeping_seconds: float = 30.0
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
@@ -176,6 +191,9 @@ class Settings(Section, frozen=True, kw_only=True):
         "producer_retention_seconds": Rule(
             f"a number of seconds, at least {DAY_SECONDS:,.0f} (a day)", lambda value: DAY_SECONDS <= value < math.inf
         ),
+        "open_batch_retention_seconds": _SECONDS,
+        "sealed_batch_retention_seconds": _SECONDS,
+        "counters_url": _COUNTERS_URL,
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),

@@ -32,8 +32,10 @@ from restante.settings_tree import (
     variable_path,
 )
 
-RESERVED = frozenset({"RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_LONG"})
-"""Variables of programs and tests: no settings."""
+RESERVED = frozenset(
+    {"RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_LONG", "RESTANTE_COUNTERS_PASSWORD"}
+)
+"""Variables of programs and tests, and what is not to be shown: no settings."""
 
 _ENVIRONMENT = "environment "
 _LINE = re.compile(r" \(at line (\d+), column \d+\)$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -42,6 +43,10 @@ def test_the_table_has_each_step_and_nothing_is_left_behind(tmp_path: Path, monk
     assert "12,000 messages for 30 recipients" in result.output
     assert "all 10,000 known by their ids" in result.output
     assert "nothing_waiting" in result.output
+    assert re.search(
+        r"^batch  +complete .* after it was sealed: 12,000 messages collected by 30 ", result.output, re.MULTILINE
+    )
+    assert re.search(r"; night-[0-9a-z]+-recipient-0000[0-9]{2} was last$", result.output, re.MULTILINE)
     assert "Every message arrived exactly once and in order" in result.output
     assert list(tmp_path.iterdir()) == []
 
@@ -54,6 +59,10 @@ def test_the_night_as_json(tmp_path: Path) -> None:
     assert all(step["messages"] == 300 and step["messages_per_second"] > 0 for step in night["steps"])
     assert night["duplicates"] == 300
     assert night["bundles"] == 300
+    batch = night["batch"]
+    assert (batch["state"], batch["items"], batch["collected"], batch["duplicates"]) == ("complete", 300, 300, 300)
+    assert batch["duplicates_waiting"] == 0
+    assert night["last"].startswith(f"{batch['key']}-recipient-")
     assert night["wrong"] == []
     assert night["hub"].startswith("http://127.0.0.1:")
     assert night["stored_bytes"] > 300 * sample_night.DATA_BYTES
@@ -135,6 +144,19 @@ def test_a_message_that_does_not_arrive_is_noticed(tmp_path: Path) -> None:
     assert list(sample_night._missing(twice, 50)) == [
         "1 message never arrived, the first at place 49.",
         "1 message arrived more than once, the first at place 7.",
+    ]
+
+
+def test_a_batch_that_is_not_complete_is_noticed(tmp_path: Path) -> None:
+    post, night = Post(messages=50, recipients=3), sample_night.Night(messages=50, recipients=3)
+    with restante.open(tmp_path) as hub:
+        batch = hub.batches.open()
+        hub.producer.send(post.parcel(0).slice(0, 49), batch=batch.id)
+        batch.seal()
+        sample_night._complete(sample_night._Stage(hub, post, batch, night, watch))
+    assert night.wrong == [
+        "The batch is not complete: 49 of 49 messages are pending.",
+        "The batch counts 49 messages, 0 collected and 0 duplicates.",
     ]
 
 

@@ -42,3 +42,13 @@ def behind(proxy: CuttingProxy) -> Iterator[sync.Hub]:
     """The same hub, through a proxy that a test can cut."""
     with restante.connect(proxy.url, retries=QUICK) as connected:
         yield connected
+
+
+@pytest.fixture(params=["in process", "wire"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sync.Hub]:
+    """A hub in this process, and one over the network: the surface is the same."""
+    if request.param == "wire":
+        yield request.getfixturevalue("hub")
+    else:
+        with restante.open(tmp_path / "here", settings=SETTINGS) as opened:
+            yield opened

@@ -10,7 +10,13 @@ import pytest
 
 from restante import aio, assembly
 from restante.client import (
+    acknowledger_async,
+    acknowledger_sync,
     asynchronous,
+    batches_async,
+    batches_sync,
+    buffered_async,
+    buffered_sync,
     connecting,
     link,
     pipeline_async,
@@ -29,8 +35,9 @@ from restante.hub.in_process import InProcess
 
 LINK_EXTRAS = {"encode", "frames", "with_retrying"}
 """What a link over HTTP has beyond a link: for producers that count their attempts themselves."""
-PLAIN = {"recipient", "pipeline", "send"}
-"""Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer.)"""
+PLAIN = {"recipient", "pipeline", "send", "get", "acknowledging", "open"}
+"""Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
+`open` gives is awaited, or entered.)"""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
@@ -52,6 +59,9 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (sync.Producer, asynchronous.Producer),
         (sync.Recipient, asynchronous.Recipient),
         (sync.Bundle, asynchronous.Bundle),
+        (batches_sync.Batches, batches_async.Batches),
+        (batches_sync.Batch, batches_async.Batch),
+        (acknowledger_sync.Acknowledger, acknowledger_async.Acknowledger),
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
@@ -71,6 +81,9 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
         (surface.Producer, sync.Producer),
         (surface.Recipient, sync.Recipient),
         (surface.Pipeline, pipeline_sync.Pipeline),
+        (surface.Batches, batches_sync.Batches),
+        (surface.Batch, batches_sync.Batch),
+        (surface.Acknowledger, acknowledger_sync.Acknowledger),
         (link.Link, HttpLink),
         (link.AsyncLink, AsyncHttpLink),
     ],
@@ -89,7 +102,18 @@ def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type
     assert parameters(promised) == {name: offered[name] for name in parameters(promised)}
 
 
-@pytest.mark.parametrize("kind", [asynchronous.Hub, asynchronous.Producer, asynchronous.Recipient])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        asynchronous.Hub,
+        asynchronous.Producer,
+        asynchronous.Recipient,
+        batches_async.Batches,
+        batches_async.Batch,
+        acknowledger_async.Acknowledger,
+    ],
+    ids=lambda kind: kind.__name__,
+)
 def test_asynchronous_calls_are_awaited(kind: type) -> None:
     plain = {
         name
@@ -102,6 +126,14 @@ def test_asynchronous_calls_are_awaited(kind: type) -> None:
 def test_both_producers_are_made_alike() -> None:
     waiting = inspect.signature(producer_sync.ProducerClient).parameters
     awaiting = inspect.signature(producer_async.ProducerClient).parameters
+    assert [(each.name, each.kind, each.default) for each in waiting.values()] == [
+        (each.name, each.kind, each.default) for each in awaiting.values()
+    ]
+
+
+def test_both_buffered_producers_are_made_alike() -> None:
+    waiting = inspect.signature(buffered_sync.BufferedProducer).parameters
+    awaiting = inspect.signature(buffered_async.BufferedProducer).parameters
     assert [(each.name, each.kind, each.default) for each in waiting.values()] == [
         (each.name, each.kind, each.default) for each in awaiting.values()
     ]

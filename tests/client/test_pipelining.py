@@ -10,7 +10,7 @@ from restante import errors
 from restante.client.exchange import Dialogue, Frame, Pause, Work
 from restante.client.frames import Framing
 from restante.client.options import Retrying
-from restante.client.pipelining import Batch, Outcome, Pipelining, receipts_of
+from restante.client.pipelining import Load, Outcome, Pipelining, receipts_of
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
 from restante.model.answers import PartitionReceipt, Receipt
@@ -46,8 +46,8 @@ class Desk:
         for name in names:
             self.state.add(letter(name), name)
 
-    def deliver(self, batch: Batch[str]) -> Dialogue[Receipt]:
-        names = [message.recipient for message in batch.messages]
+    def deliver(self, load: Load[str]) -> Dialogue[Receipt]:
+        names = [message.recipient for message in load.messages]
         self.frames.append(names)
         yield Work(lambda: None)
         return self.judge(names)
@@ -57,7 +57,7 @@ class Desk:
         for _ in self.state.carrying(self.deliver):
             during()
             if ahead:
-                self.state.prepare(len)
+                self.state.prepare(lambda load: len(load.messages))
 
 
 def refusing(*bad: str, kind: type[MessageConflict] = MessageConflict) -> Judge:
@@ -232,7 +232,7 @@ def test_what_was_prepared_fails_too_when_the_hub_is_unreachable() -> None:
 
 
 def test_what_cannot_be_encoded_ahead_is_told_in_its_turn() -> None:
-    def refuse(messages: list[Message]) -> object:
+    def refuse(load: Load[str]) -> object:
         raise errors.InvalidMessage("wrong")
 
     desk = Desk()
@@ -258,11 +258,53 @@ def test_a_closed_pipeline_takes_nothing() -> None:
         desk.post("a")
 
 
+# Batches.
+
+
+def test_a_frame_is_of_one_batch_and_the_order_holds() -> None:
+    desk = Desk()
+    for name, batch in [("a", None), ("b", "one"), ("c", "one"), ("d", "two"), ("e", "one")]:
+        desk.state.add(letter(name), name, batch)
+    batches: list[str | None] = []
+
+    def deliver(load: Load[str]) -> Dialogue[Receipt]:
+        batches.append(load.batch)
+        return (yield from desk.deliver(load))
+
+    for _ in desk.state.carrying(deliver):
+        pass
+    assert desk.frames == [["a"], ["b", "c"], ["d"], ["e"]]
+    assert batches == [None, "one", "two", "one"]
+
+
+@pytest.mark.parametrize("kind", [errors.BatchSealed, errors.BatchUnknown])
+def test_a_batch_that_takes_nothing_refuses_its_frame_at_once(kind: type[RestanteError]) -> None:
+    def judge(names: Sequence[str]) -> Receipt:
+        if names == ["d"]:
+            return all_new(names)
+        raise kind("it takes nothing")
+
+    desk = Desk(judge)
+    for name in "abc":
+        desk.state.add(letter(name), name, "one")
+    desk.state.add(letter("d"), "d", "two")
+    desk.carry()
+    assert desk.frames == [["a", "b", "c"], ["d"]]
+    assert [type(desk.outcomes[name]) for name in "abcd"] == [kind, kind, kind, Receipt]
+
+
 # Over a network.
 
 
-def batch(messages: list[Message]) -> Batch[str]:
-    return Batch([], messages)
+def test_a_frame_names_its_batch() -> None:
+    conversation = Conversation([json_response({"number": 1, "accepted": 1, "duplicates": 0, "partitions": []})])
+    framing = Framing(conversation.terms)
+    assert conversation.lead(framing.deliver(load(framing.identify([letter("a")]), "some-batch"))).accepted == 1
+    assert '"batch":"some-batch"' in str(conversation.frames[0].content)
+
+
+def load(messages: list[Message], batch: str | None = None) -> Load[str]:
+    return Load([], messages, batch)
 
 
 def numbered(number: int, accepted: int = 1) -> dict[str, object]:
@@ -272,7 +314,7 @@ def numbered(number: int, accepted: int = 1) -> dict[str, object]:
 def test_a_lost_frame_is_sent_again_as_it_was() -> None:
     conversation = Conversation([SILENT, json_response(numbered(1))])
     framing = Framing(conversation.terms)
-    assert conversation.lead(framing.deliver(batch(framing.identify([letter("a")])))).accepted == 1
+    assert conversation.lead(framing.deliver(load(framing.identify([letter("a")])))).accepted == 1
     first, second = conversation.frames
     assert first.content == second.content
     assert len(conversation.pauses) == 1
@@ -290,7 +332,7 @@ def test_ids_stay_when_a_message_goes_into_another_frame() -> None:
 def test_an_overloaded_hub_is_given_time() -> None:
     busy = {"number": 1, "problem": {"status": 429, "code": "overloaded", "detail": "busy", "retry_after": 2}}
     conversation = Conversation([json_response(busy), json_response(numbered(1))])
-    assert conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")]))).accepted == 1
+    assert conversation.lead(Framing(conversation.terms).deliver(load([letter("a")]))).accepted == 1
     assert conversation.pauses == [2]
 
 
@@ -299,7 +341,7 @@ def test_a_problem_of_a_frame_is_its_error() -> None:
     told = {"status": 409, "code": "message_conflict", "detail": "no", "errors": [fault]}
     conversation = Conversation([json_response({"number": 1, "problem": told})])
     with pytest.raises(MessageConflict) as caught:
-        conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")])))
+        conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
     assert caught.value.faults[0].detail == "other content"
 
 
@@ -307,7 +349,7 @@ def test_a_problem_of_a_frame_is_its_error() -> None:
 def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
     conversation = Conversation([json_response(strange)], Retrying(times=0))
     with pytest.raises(errors.Unavailable):
-        conversation.lead(Framing(conversation.terms).deliver(batch([letter("a")])))
+        conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
 
 
 def test_few_messages_are_text_and_many_are_columns() -> None:
@@ -316,7 +358,7 @@ def test_few_messages_are_text_and_many_are_columns() -> None:
     steps: list[Frame] = []
     for count in (1, 100):
         reply: object = None
-        dialogue = framing.deliver(batch([letter("a")] * count))
+        dialogue = framing.deliver(load([letter("a")] * count))
         for _ in range(2):
             step = dialogue.send(reply)
             reply = step.function() if isinstance(step, Work) else None

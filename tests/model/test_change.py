@@ -39,4 +39,5 @@ def test_the_stored_names_of_changes_never_change() -> None:
         "SET_ASIDE": "set_aside",
         "RELEASED": "released",
         "ERASED": "erased",
+        "BATCH_COMPLETED": "batch_completed",
     }

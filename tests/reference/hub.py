@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from restante import errors
 from restante.client import surface
+from restante.client.batch_view import BatchName
 from restante.client.pipeline_sync import CallCarrier, Pipeline
 from restante.errors import Fault
 from restante.model.message import Message
@@ -31,7 +32,14 @@ class ReferenceHub:
     def producer(self) -> surface.Producer:
         return self
 
-    def send(self, messages: surface.Sendable, *, partition: int | None = None) -> surface.Receipt:
+    @property
+    def batches(self) -> surface.Batches:
+        raise errors.InvalidOperation("The reference keeps no batches: tests/batches has a model of them.")
+
+    def send(
+        self, messages: surface.Sendable, *, partition: int | None = None, batch: BatchName | None = None
+    ) -> surface.Receipt:
+        assert batch is None, "the reference keeps no batches"
         if partition is not None and not 0 <= partition < self.office.settings.partition_count:
             raise errors.PartitionUnknown("there is no such partition")
         with self.store.changed:

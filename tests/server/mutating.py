@@ -19,6 +19,7 @@ from restante.wire import media
 
 RECIPIENTS = ("ada", "ben", "näme with/slash", "x" * 256)
 IDS = tuple(f"0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b{number:02x}" for number in range(40))
+BATCHES = IDS[:4]
 METHODS = (
     "GET",
     "HEAD",
@@ -36,7 +37,7 @@ METHODS = (
 )
 _RARE = ("/v1/backup", "/openapi.json", "/docs", "/docs/problems", "/metrics")
 """Large answers that take no input."""
-_LONG_WAIT = re.compile(rb"wait=(?!0\.0)[^& ]")
+_LONG_WAIT = re.compile(rb"(?:wait|seconds)=(?!0\.0)[^& ]")
 
 Random = random.Random
 
@@ -123,8 +124,12 @@ def valid_request(generator: Random) -> Draft:
         content_type, body, more = generator.choice(BODIES)(generator)
         if route.path.endswith("/parcels") and generator.random() < 0.5:
             more = (*more, *_numbers(generator))
+        if generator.random() < 0.2:
+            more = (*more, (b"restante-batch", generator.choice(BATCHES).encode()))
         draft = replace(draft, body=body, headers=(*draft.headers, (b"content-type", content_type), *more))
         return packed(generator, draft) if generator.random() < 0.3 else draft
+    if route.method == "POST" and route.path.startswith(("/v1/batches", "/v1/acknowledgements")):
+        return replace(draft, body=msgspec.json.encode(_batch_body(generator, route)))
     if route.path.endswith("/purge"):
         wish: dict[str, object] = {"origin": "default", "dry_run": True, "before": "2030-01-01T00:00:00Z"}
         return replace(draft, body=msgspec.json.encode(wish))
@@ -144,7 +149,21 @@ def _place(generator: Random, name: str) -> str:
         return generator.choice(["ada", "ben", "n%C3%A4me%20with%2Fslash", "x" * 256])
     if name == "group":
         return str(generator.randrange(3))
-    return generator.choice(IDS)
+    return generator.choice(BATCHES if name == "batch" else IDS)
+
+
+def _batch_body(generator: Random, route: Route) -> dict[str, object]:
+    batch = generator.choice(BATCHES)
+    if route.path.endswith("/acknowledgements"):
+        items = [f"{batch}:{generator.randrange(3)}:{generator.randrange(40)}" for _ in range(generator.randrange(50))]
+        return {"items": items, "ranges": [{"group": f"{batch}:0", "from": 1, "upto": generator.randrange(2, 40)}]}
+    if route.path.endswith("/items"):
+        return {"count": generator.choice([1, 30, 10**9]), "request_id": generator.choice(IDS)}
+    if route.path.endswith("/reap"):
+        return {"dry_run": True}
+    if route.path.endswith("/seal"):
+        return {}
+    return {"id": batch, "key": "night", "unique": generator.random() < 0.2, "notify": "ada"}
 
 
 def _numbers(generator: Random) -> Headers:
@@ -159,6 +178,8 @@ def _numbers(generator: Random) -> Headers:
 def _query(generator: Random, route: Route) -> list[tuple[bytes, bytes]]:
     values = {
         "wait": b"0.01",
+        "seconds": b"0.01",
+        "waiting": generator.choice([b"true", b"false"]),
         "origin": b"default",
         "origin_group": b"default",
         "bundle_id": generator.choice(IDS).encode(),

@@ -42,6 +42,17 @@ ALLOWED = {
     "GET /v1/partitions": "pro",
     "GET /v1/partitions/{partition}": "pro",
     "GET /v1/recipients/{recipient}/partition": "prxo",
+    "POST /v1/batches": "po",
+    "GET /v1/batches": "pro",
+    "POST /v1/batches/reap": "o",
+    "GET /v1/batches/{batch}": "pro",
+    "DELETE /v1/batches/{batch}": "po",
+    "POST /v1/batches/{batch}/items": "po",
+    "POST /v1/batches/{batch}/seal": "po",
+    "GET /v1/batches/{batch}/pending": "pro",
+    "GET /v1/batches/{batch}/progress": "pro",
+    "GET /v1/batches/{batch}/wait": "pro",
+    "POST /v1/acknowledgements": "po",
     "POST /v1/maintenance/file": "o",
     "POST /v1/maintenance/expire": "o",
     "POST /v1/maintenance/retain": "o",
@@ -50,7 +61,7 @@ ALLOWED = {
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /openapi.json", "GET /docs"}
 LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
-PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID, "{group}": "7"}
+PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID, "{group}": "7", "{batch}": ID}
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +159,19 @@ def test_a_numbered_parcel_of_another_origin_is_forbidden_and_uses_no_number(
         body = {"messages": [{"recipient": "ada", "data": 1, "origin": origin}]}
         assert publisher("POST", f"/v1/partitions/{home}/parcels", body, headers=numbers).status == status
         assert reader.get(f"/v1/partitions/{home}/producers/1").status == shown
+
+
+def test_a_publisher_of_some_origins_uses_batches_all_the_same(
+    call: Callable[[str | None], Wire], secrets: dict[str, str]
+) -> None:
+    publisher, reader = call(secrets["p"]), call(secrets["r"])
+    batch = publisher("POST", "/v1/batches", {"key": "night"}).json()["id"]
+    group = publisher("POST", f"/v1/batches/{batch}/items", {"count": 1}).json()["groups"][0]["id"]
+    bound = {"messages": [{"recipient": "ada", "data": 1, "origin": "other"}]}
+    assert publisher("POST", "/v1/messages", bound, headers={"Restante-Batch": batch}).status == 403
+    assert reader.get(f"/v1/batches/{batch}").json()["items"] == 1
+    done = publisher("POST", "/v1/acknowledgements", {"items": [f"{batch}:{group}:0"]})
+    assert done.json()["acknowledged"] == 1
 
 
 def test_a_recipient_collects_its_own_mail_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:

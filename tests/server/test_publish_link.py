@@ -144,9 +144,10 @@ def test_a_frame_may_name_its_partition(link: ClientConnection, wire: Wire) -> N
     assert found[3]["problem"]["code"] == "partition_unknown"
 
 
-def test_what_is_not_understood_yet_is_refused(link: ClientConnection) -> None:
+def test_a_batch_that_is_no_uuid_is_refused_and_its_field_named(link: ClientConnection) -> None:
     link.send(text(1, {"recipient": "ada", "data": 1}, batch="b"))
-    assert answers(link, 1)[0]["problem"]["code"] == "invalid_request"
+    problem = answers(link, 1)[0]["problem"]
+    assert (problem["code"], problem["field"]) == ("invalid_request", "batch")
 
 
 def test_numbered_frames_follow_each_other_without_waiting_and_are_all_stored_in_order(

@@ -273,8 +273,9 @@ def test_a_parcel_goes_to_its_partition(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/partitions/0/parcels"])
-def test_what_is_not_understood_yet_is_refused_rather_than_ignored(wire: Wire, path: str) -> None:
-    answer = wire("POST", path, {"messages": []}, headers={"Restante-Batch": "1"})
+@pytest.mark.parametrize("batch", ["1", "", "night", "{0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60}"])
+def test_a_batch_that_is_no_uuid_is_refused_and_the_header_named(wire: Wire, path: str, batch: str) -> None:
+    answer = wire("POST", path, {"messages": []}, headers={"Restante-Batch": batch})
     assert (answer.status, answer.problem["code"]) == (400, "invalid_request")
     assert answer.problem["header"] == "Restante-Batch"
 

@@ -55,7 +55,9 @@ def _document(url: str) -> dict[str, Any]:
         found: dict[str, Any] = json.load(answer)
     for operation in (operation for methods in found["paths"].values() for operation in methods.values()):
         operation["parameters"] = [
-            one for one in operation["parameters"] if not one["name"].startswith(("ce-", "Content-Encoding", "wait"))
+            one
+            for one in operation["parameters"]
+            if not one["name"].startswith(("ce-", "Content-Encoding", "wait", "seconds"))
         ]
         operation.get("requestBody", {"content": {}})["content"].pop("*/*", None)
     return found

@@ -111,8 +111,21 @@ def test_a_text_is_taken_as_it_is_and_a_number_read_as_toml() -> None:
     assert (settings.origins["a"].group, settings.server.port, settings.filing) == ("12", 16, False)
 
 
+def test_batches_are_set_from_the_environment() -> None:
+    environment = {
+        "RESTANTE_OPEN_BATCH_RETENTION_SECONDS": "60",
+        "RESTANTE_SEALED_BATCH_RETENTION_SECONDS": "86_400.5",
+        "RESTANTE_COUNTERS_URL": "redis://counters.example:6379/1",
+    }
+    assert load_settings(None, environment) == Settings(
+        open_batch_retention_seconds=60.0,
+        sealed_batch_retention_seconds=86_400.5,
+        counters_url="redis://counters.example:6379/1",
+    )
+
+
 def test_variables_of_programs_are_no_settings() -> None:
-    names = ("RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_LONG")
+    names = ("RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_COUNTERS_PASSWORD", "RESTANTE_LONG")
     assert load_settings(None, dict.fromkeys(names, "x")) == Settings()
 
 
@@ -245,7 +258,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 6 + 3 + len(ServerSettings.rules)
+    assert len(sources) == len(effective) == 9 + 3 + len(ServerSettings.rules)
 
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6)

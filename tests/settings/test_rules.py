@@ -23,6 +23,14 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "feed_retention_seconds", math.inf),
     (Settings, "producer_retention_seconds", 86_399.9),
     (Settings, "producer_retention_seconds", math.inf),
+    (Settings, "open_batch_retention_seconds", -1),
+    (Settings, "open_batch_retention_seconds", math.inf),
+    (Settings, "sealed_batch_retention_seconds", "7d"),
+    (Settings, "sealed_batch_retention_seconds", math.nan),
+    (Settings, "counters_url", "http://counters.example:6379/0"),
+    (Settings, "counters_url", "redis://"),
+    (Settings, "counters_url", "redis://counters.example:99999/0"),
+    (Settings, "counters_url", ""),
     (Settings, "housekeeping_seconds", None),
     (Settings, "housekeeping_seconds", 1 << 5_000),
     (Settings, "filing", 1),
@@ -91,6 +99,17 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(errors.InvalidSettings) as caught:
         OriginSettings(content_url="https://me:hunter2@files.example/")
     assert "hunter2" not in caught.value.message
+
+
+def test_a_password_of_the_counters_is_refused_and_not_repeated() -> None:
+    with pytest.raises(errors.InvalidSettings, match="RESTANTE_COUNTERS_PASSWORD") as caught:
+        Settings(counters_url="redis://:hunter2@counters.example:6379/0")
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "redis://localhost:6379/3", "rediss://[::1]:6379/0"])
+def test_redis_addresses_are_right_for_counters(url: str) -> None:
+    assert Settings(counters_url=url).counters_url == url
 
 
 @pytest.mark.parametrize(

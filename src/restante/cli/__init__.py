@@ -83,6 +83,7 @@ def _restante(
     restante send --recipient alice --text hello
     restante collect alice
     restante explain alice
+    restante batches list           fan-outs: is everyone done?
     restante backup night.tar       while it runs
     restante doctor ./data          when it does not: is all as it was?
     """
@@ -99,8 +100,9 @@ _COMMANDS = (
     "doctor",
     "backup",
     "restore",
+    "migrate",
 )
-_GROUPS = ("recipients", "partitions", "tokens", "settings")
+_GROUPS = ("batches", "recipients", "partitions", "tokens", "settings")
 
 
 def _add_commands() -> None:

@@ -1,17 +1,19 @@
-"""A sample night: a producer publishes, the hub files, every recipient collects and confirms.
+"""A sample night: a producer publishes into a batch, the hub files, every recipient collects and confirms.
 
-It is played on any hub, in this process or far away, and each night has recipients of its own. Each message carries its own place in the night, so that the recipients can tell whether everything arrived, exactly
-once and in order. Nothing here prints: `tour` shows what happened.
+It is played on any hub, in this process or far away, and each night has recipients of its own. Each message carries its
+own place in the night, so that the recipients can tell whether everything arrived, exactly once and in order. The batch
+says when everyone is done. Nothing here prints: `tour` shows what happened.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,12 +21,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante.cli.showing import counted
-from restante.client.surface import Bundle, Hub
+from restante.client.surface import Batch, Bundle, Hub
 from restante.model.arrow import Column, bytes_of, column_of, offsets_of, string_array
+from restante.model.batch_answers import BatchStatus
 
 PARCEL_MESSAGES = 10_000
 DATA_BYTES = 200
 _COLLECTORS = 16
+_LOOK_SECONDS = 0.2
 _KINDS = ("letter", "invoice")
 
 Advance = Callable[[int], None]
@@ -56,6 +60,10 @@ class Night(msgspec.Struct, kw_only=True):
     wrong: list[str] = []
     explained: str = ""
     """Why the last peek of the first recipient answered nothing."""
+    batch: BatchStatus | None = None
+    """The batch that all messages are bound to, when everything was collected."""
+    last: str = ""
+    """The recipient that was done last."""
 
 
 @dataclass(slots=True)
@@ -67,10 +75,13 @@ class Post:
     seed: int = field(default_factory=time.time_ns)
 
     @property
+    def name(self) -> str:
+        return f"night-{np.base_repr(self.seed, 36).lower()}"
+
+    @property
     def names(self) -> list[str]:
         """Of this night only: what an earlier one left is not in its way."""
-        night = np.base_repr(self.seed, 36).lower()
-        return [f"night-{night}-recipient-{number:06d}" for number in range(self.recipients)]
+        return [f"{self.name}-recipient-{number:06d}" for number in range(self.recipients)]
 
     def parcels(self) -> Iterator[pa.Table]:
         for first in range(0, self.messages, PARCEL_MESSAGES):
@@ -111,60 +122,111 @@ def _named(codes: NDArray[np.integer[Any] | np.bool_], names: Sequence[str]) -> 
 def play(hub: Hub, post: Post, watch: Watch) -> Night:
     """The whole night."""
     night = Night(messages=post.messages, recipients=post.recipients)
-    for act in (_publish, _publish_again, _file, _collect):
-        act(hub, post, night, watch)
+    batch = hub.batches.open(key=post.name)
+    stage = _Stage(hub, post, batch, night, watch)
+    for act in (_publish, _publish_again, _file, _collect, _complete):
+        act(stage)
     _explain(hub, post, night)
     return night
 
 
+class _Stage(NamedTuple):
+    """What every act of the night needs."""
+
+    hub: Hub
+    post: Post
+    batch: Batch
+    night: Night
+    watch: Watch
+
+
 @contextmanager
-def _timed(night: Night, watch: Watch, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
+def _timed(stage: _Stage, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
     step = Step(step=name, messages=messages)
-    with watch(name, messages) as advance:
+    with stage.watch(name, messages) as advance:
         started = time.perf_counter()
         yield step, advance
         step.seconds = time.perf_counter() - started
-    night.steps.append(step)
+    stage.night.steps.append(step)
 
 
-def _publish(hub: Hub, post: Post, night: Night, watch: Watch) -> None:
-    with _timed(night, watch, "publish", post.messages) as (step, advance):
+def _publish(stage: _Stage) -> None:
+    post = stage.post
+    with _timed(stage, "publish", post.messages) as (step, advance):
         accepted = 0
         for parcel in post.parcels():
-            accepted += hub.producer.send(parcel).accepted
+            accepted += stage.hub.producer.send(parcel, batch=stage.batch.id).accepted
             advance(parcel.num_rows)
-    step.detail = f"parcels of {PARCEL_MESSAGES:,}, each on the disk before it was acknowledged"
+    step.detail = f"parcels of {PARCEL_MESSAGES:,}, each on the disk before it was acknowledged; all in one batch"
     if accepted != post.messages:
-        night.wrong.append(f"{accepted:,} of {post.messages:,} messages were accepted.")
+        stage.night.wrong.append(f"{accepted:,} of {post.messages:,} messages were accepted.")
 
 
-def _publish_again(hub: Hub, post: Post, night: Night, watch: Watch) -> None:
-    parcel = post.parcel(0)
-    with _timed(night, watch, "publish a parcel again", parcel.num_rows) as (step, advance):
-        night.duplicates = hub.producer.send(parcel).duplicates
+def _publish_again(stage: _Stage) -> None:
+    """Then nothing more comes, and the batch is sealed."""
+    parcel, night = stage.post.parcel(0), stage.night
+    with _timed(stage, "publish a parcel again", parcel.num_rows) as (step, advance):
+        night.duplicates = stage.hub.producer.send(parcel, batch=stage.batch.id).duplicates
         advance(parcel.num_rows)
+    stage.batch.seal()
     step.detail = f"all {night.duplicates:,} known by their ids and skipped: a retry stores nothing twice"
     if night.duplicates != parcel.num_rows:
         night.wrong.append(f"{night.duplicates:,} of {parcel.num_rows:,} messages sent again were skipped.")
 
 
-def _file(hub: Hub, post: Post, night: Night, watch: Watch) -> None:
-    with _timed(night, watch, "file", post.messages) as (step, advance):
-        merged = hub.file()
-        advance(post.messages)
+def _file(stage: _Stage) -> None:
+    messages = stage.post.messages
+    with _timed(stage, "file", messages) as (step, advance):
+        merged = stage.hub.file()
+        advance(messages)
     step.detail = f"{merged:,} mailbags merged into sorted shelves; no number and no mailbox changed"
 
 
-def _collect(hub: Hub, post: Post, night: Night, watch: Watch) -> None:
-    with _timed(night, watch, "collect and confirm", post.messages) as (step, advance):
-        rounds = [_Round(hub, post.names[number::_COLLECTORS], advance) for number in range(_COLLECTORS)]
+def _collect(stage: _Stage) -> None:
+    post, night = stage.post, stage.night
+    with _timed(stage, "collect and confirm", post.messages) as (step, advance), _followed(stage):
+        rounds = [_Round(stage.hub, post.names[number::_COLLECTORS], advance) for number in range(_COLLECTORS)]
         with ThreadPoolExecutor(_COLLECTORS) as threads:
             for done in [threads.submit(one.walk) for one in rounds]:
                 done.result()
     night.bundles = sum(one.bundles for one in rounds)
+    night.last = max(one.latest for one in rounds)[1]
     step.detail = f"{night.bundles:,} bundles, each peeked and then dequeued in a commit of its own"
     night.wrong += [text for one in rounds for text in one.wrong]
     night.wrong += _missing([places for one in rounds for places in one.places], post.messages)
+
+
+@contextmanager
+def _followed(stage: _Stage) -> Iterator[None]:
+    """Shows how far the batch is, beside those who collect, who know nothing of it."""
+    ended = threading.Event()
+    with stage.watch("batch", stage.post.messages) as advance, ThreadPoolExecutor(1) as threads:
+        following = threads.submit(_follow, stage.batch, advance, ended)
+        try:
+            yield
+        finally:
+            ended.set()
+        following.result()
+
+
+def _follow(batch: Batch, advance: Advance, ended: threading.Event) -> None:
+    shown, last = 0, False
+    while not last:
+        last = ended.wait(_LOOK_SECONDS)
+        seen = batch.status()
+        advance(seen.items - seen.pending - shown)
+        shown = seen.items - seen.pending
+
+
+def _complete(stage: _Stage) -> None:
+    """The hub knows it too: everyone has collected everything."""
+    night = stage.night
+    night.batch = seen = stage.batch.status()
+    if seen.completed_at is None:
+        night.wrong.append(f"The batch is not complete: {seen.pending:,} of {seen.items:,} messages are pending.")
+    found = (seen.items, seen.collected, seen.duplicates)
+    if found != (night.messages, night.messages, night.duplicates):
+        night.wrong.append("The batch counts {:,} messages, {:,} collected and {:,} duplicates.".format(*found))
 
 
 def _missing(places: Sequence[NDArray[np.int64]], messages: int) -> Iterator[str]:
@@ -183,6 +245,8 @@ class _Round:
         self.bundles = 0
         self.places: list[NDArray[np.int64]] = []
         self.wrong: list[str] = []
+        self.latest = (0.0, "")
+        """When it was done with whom."""
 
     def walk(self) -> None:
         for name in self._names:
@@ -190,6 +254,7 @@ class _Round:
             for bundle in self._hub.recipient(name).bundles(idle=0):
                 self._take(bundle, last)
                 bundle.dequeue()
+                self.latest = (time.perf_counter(), name)
 
     def _take(self, bundle: Bundle, last: dict[str, int]) -> None:
         """Note what has come, and whether it is in the order in which it was sent."""

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from restante.cli.sample_night import Night
 from restante.cli.showing import counted, duration, print_json, size, table_of
+from restante.model.batch_answers import BatchStatus
 
 _SUBJECT_WIDTH = 25
 _FAULTS_SHOWN_MAX = 20
@@ -38,6 +39,8 @@ def print_night(console: Console, night: Night, stored_bytes: int, data: Path | 
     console.print(_table(night))
     for step in night.steps:
         console.print(_line(step.step, step.detail), soft_wrap=True)
+    if night.batch is not None:
+        console.print(_line("batch", _batch_text(night, night.batch)), soft_wrap=True)
     console.print(_line("explain", night.explained), soft_wrap=True)
     kept = "a temporary folder" if data is None else str(data)
     console.print(_line("stored", f"{size(stored_bytes)} in {kept}"), soft_wrap=True)
@@ -55,6 +58,7 @@ def print_addresses(console: Console, url: str, folder: Path) -> None:
         ("metrics", f"{url}/metrics"),
         ("send", f"{command} send --hub {url} --recipient alice --text hello"),
         ("collect", f"{command} collect --hub {url} alice"),
+        ("batches", f"{command} batches list --hub {url}"),
         ("when it has ended", f"{command} doctor {shlex.quote(str(folder))}"),
     ):
         console.print(_line(subject, text), soft_wrap=True)
@@ -77,6 +81,15 @@ def _short(path: Path) -> str:
 
 def _line(subject: str, text: str) -> Text:
     return Text.assemble((f"{subject:<{_SUBJECT_WIDTH}}", "cyan"), text)
+
+
+def _batch_text(night: Night, batch: BatchStatus) -> str:
+    """When everyone was done, by the hub's own account, and who was last."""
+    if batch.completed_at is None or batch.sealed_at is None:
+        return f"{batch.state.value}, {batch.pending:,} of {counted(batch.items, 'message')} pending"
+    took = duration((batch.completed_at - batch.sealed_at).total_seconds())
+    whose = counted(min(night.recipients, night.messages), "recipient")
+    return f"complete {took} after it was sealed: {counted(batch.collected, 'message')} collected by {whose}; {night.last} was last"
 
 
 def _verdict(night: Night) -> Text:

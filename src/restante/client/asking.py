@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
+from enum import Enum
+from typing import TypeVar
 
 from restante.errors import InvalidRequest
+from restante.model.batch_answers import BatchState, Counting, Webhook
 from restante.model.message import State
 
 
@@ -33,12 +36,49 @@ def seconds(what: str, given: object) -> float:
     return float(given)
 
 
+def count_of(what: str, given: object) -> int:
+    """A whole number that must be there."""
+    number = whole(what, given)
+    if number is None:
+        raise InvalidRequest(f"{what} must be a whole number, not None.")
+    return number
+
+
 def state_of(given: State | str | None) -> State | None:
     """A state, or its name."""
-    if given is None or isinstance(given, State):
+    return None if given is None else _choice("state", State, given)
+
+
+def batch_state_of(given: BatchState | str | None) -> BatchState | None:
+    return None if given is None else _choice("state", BatchState, given)
+
+
+def counting_of(given: Counting | str) -> Counting:
+    return _choice("counting", Counting, given)
+
+
+def webhook_of(given: Webhook | str | None) -> Webhook | None:
+    """A webhook, or its address alone."""
+    if given is None or isinstance(given, Webhook):
         return given
+    if not isinstance(given, str):
+        raise InvalidRequest(f"webhook must be an address or a restante.Webhook, not {given!r}.")
+    return Webhook(url=given)
+
+
+def check_batch_id(given: object) -> None:
+    """What names a batch must be text that a header can hold; whether there is such a batch, the hub knows."""
+    if not isinstance(given, str) or not given or not all("!" <= character <= "~" for character in given):
+        raise InvalidRequest(f"A batch is named by its id, a UUID, not by {given!r}.")
+
+
+E = TypeVar("E", bound=Enum)
+
+
+def _choice(what: str, kind: type[E], given: object) -> E:
+    """One of a few, or its name."""
     try:
-        return State(given)
+        return kind(given)
     except ValueError as error:
-        known = ", ".join(state.value for state in State)
-        raise InvalidRequest(f"state must be one of {known}, not {given!r}.") from error
+        known = ", ".join(each.value for each in kind)
+        raise InvalidRequest(f"{what} must be one of {known}, not {given!r}.") from error

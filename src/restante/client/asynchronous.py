@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from restante.client.asking import names, seconds, state_of, whole
+from restante.client.batch_view import BatchName, batch_id_of
+from restante.client.batches_async import Batches
 from restante.client.link import AsyncLink, Order
 from restante.client.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.sync import BundleView
@@ -39,9 +41,14 @@ class Producer:
         self._link = link
         self._carrier = carrier
 
-    async def send(self, messages: object, *, partition: int | None = None) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
-        return await self._link.publish(messages, partition=partition)
+    async def send(
+        self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
+    ) -> Receipt:
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+
+        What is newly stored becomes items of `batch`, if one is named.
+        """
+        return await self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
@@ -173,6 +180,7 @@ class Hub:
     def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
         self._link = link
         self.producer = Producer(link, carrier)
+        self.batches = Batches(link)
 
     @property
     def link(self) -> AsyncLink:

@@ -13,6 +13,7 @@ from typing import Self, TypeAlias
 from restante import limits
 from restante.client import lanes
 from restante.client.asynchronous import Hub
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.buffer_bounds import BufferBounds, check_callbacks
 from restante.client.buffer_intake import Admission
 from restante.client.buffering import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
@@ -61,6 +62,7 @@ class BufferedProducer:
         token: str | None = None,
         on_success: OnSuccess | None = None,
         on_error: OnError | None = None,
+        batch: BatchName | None = None,
         max_wait_time: float = limits.BUFFER_WAIT_SECONDS_DEFAULT,
         max_buffer_length: int = limits.BUFFER_MESSAGES_DEFAULT,
         max_buffer_bytes: int = limits.BUFFER_BYTES_DEFAULT,
@@ -78,6 +80,7 @@ class BufferedProducer:
         check_callbacks(on_success, on_error, awaited=True)
         self._on_success = on_success
         self._on_error = on_error
+        self._batch = batch_id_of(batch)
         self._bounds = BufferBounds(
             max_wait_time=max_wait_time,
             max_buffer_length=max_buffer_length,
@@ -266,7 +269,7 @@ class BufferedProducer:
     async def _parcel(self, stack: Stack) -> Parcel:
         """Many messages are given their ids in a thread, while the event loop goes on."""
         few = len(stack.messages) <= limits.SMALL_SEND_MESSAGES_MAX
-        return parcel_of(stack) if few else await asyncio.to_thread(parcel_of, stack)
+        return parcel_of(stack, self._batch) if few else await asyncio.to_thread(parcel_of, stack, self._batch)
 
     async def _tell(self, told: Told) -> None:
         """Call a callback. What it raises is its own affair."""

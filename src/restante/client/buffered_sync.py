@@ -16,6 +16,7 @@ from typing import Self, TypeAlias
 
 from restante import limits
 from restante.client import lanes
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.buffer_bounds import BufferBounds, check_callbacks
 from restante.client.buffer_intake import Admission, Admitted
 from restante.client.buffering import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
@@ -48,7 +49,8 @@ class BufferedProducer:
     keeps its id, and is stored once. When another producer has taken a partition over (`ProducerDisconnected`), all
     further messages for it fail.
 
-    `hub` is an open hub, in process or connected, or the address of one; then `token` opens its door. A parcel is sent
+    `hub` is an open hub, in process or connected, or the address of one; then `token` opens its door. The messages become
+    items of `batch`, if one is named; seal it after closing the producer, not before. A parcel is sent
     when it has `max_parcel_messages` messages or `max_parcel_bytes` bytes, or when its first message has waited
     `max_wait_time` seconds for others. `max_concurrent_sends` parcels are under way at most, one of each partition. At
     most `max_buffer_length` messages of `max_buffer_bytes` bytes are held. The other options are those of
@@ -69,6 +71,7 @@ class BufferedProducer:
         token: str | None = None,
         on_success: OnSuccess | None = None,
         on_error: OnError | None = None,
+        batch: BatchName | None = None,
         max_wait_time: float = limits.BUFFER_WAIT_SECONDS_DEFAULT,
         max_buffer_length: int = limits.BUFFER_MESSAGES_DEFAULT,
         max_buffer_bytes: int = limits.BUFFER_BYTES_DEFAULT,
@@ -86,6 +89,7 @@ class BufferedProducer:
         check_callbacks(on_success, on_error, awaited=False)
         self._on_success = on_success
         self._on_error = on_error
+        self._batch = batch_id_of(batch)
         self._bounds = BufferBounds(
             max_wait_time=max_wait_time,
             max_buffer_length=max_buffer_length,
@@ -276,7 +280,7 @@ class BufferedProducer:
         """Why it failed, or None. The producer has repeated it while patience lasted."""
         while stack.failing is None:
             try:
-                self._producer.send_parcel(parcel_of(stack))
+                self._producer.send_parcel(parcel_of(stack, self._batch))
             except InvalidOperation as error:
                 if not is_rebuilt(stack):
                     return self._state.dropping or error

@@ -288,7 +288,7 @@ class Buffering:
         return Told(refused, stack.tray.partition, _own_refusal(faulty, error))
 
 
-def parcel_of(stack: Stack) -> Parcel:
+def parcel_of(stack: Stack, batch: str | None = None) -> Parcel:
     """The parcel of a stack: the same one each time, until it is known what became of it.
 
     Ids are given to the messages themselves, and stay with them. So a message that is taken in twice, or again after it
@@ -297,7 +297,8 @@ def parcel_of(stack: Stack) -> Parcel:
     if stack.parcel is None:
         distinct = {id(message): message for message in stack.messages}
         identify_messages([*distinct.values()])
-        stack.parcel = Parcel.of([_unnumbered(message) for message in stack.messages], stack.tray.partition)
+        messages = [_unnumbered(message) for message in stack.messages]
+        stack.parcel = Parcel.of(messages, stack.tray.partition, batch)
     return stack.parcel
 
 

@@ -49,10 +49,15 @@ class AsyncFrameLink:
         self._closed = False
 
     async def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
         """One frame and its answer. `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot."""
-        encode = partial(self._numbering.frame, sent, partition=partition, producer=producer)
+        encode = partial(self._numbering.frame, sent, partition=partition, producer=producer, batch=batch)
         frame = encode() if is_small(sent) else await asyncio.to_thread(encode)
         deadline = asyncio.get_running_loop().time() + self._terms.timeout
         return await self._exchange(await self._room(deadline), frame, deadline)

@@ -53,10 +53,15 @@ class FrameLink:
         self._closed = False
 
     def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
         """One frame and its answer. `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot."""
-        frame = self._numbering.frame(sent, partition=partition, producer=producer)
+        frame = self._numbering.frame(sent, partition=partition, producer=producer, batch=batch)
         deadline = self._terms.clock() + self._terms.timeout
         promise: Future[Receipt] = Future()
         line, answers_before = self._place(frame.number, promise, deadline)

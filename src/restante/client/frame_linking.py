@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from restante.client.address import Address
+from restante.client.asking import check_batch_id
 from restante.client.options import Terms
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown, RestanteError, Unavailable
 from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX
@@ -40,11 +41,15 @@ class Numbering:
         self._terms = terms
         self._numbers = count(1)
 
-    def frame(self, sent: object, *, partition: int | None, producer: ProducerNumbers | None) -> NumberedFrame:
+    def frame(
+        self, sent: object, *, partition: int | None, producer: ProducerNumbers | None, batch: str | None = None
+    ) -> NumberedFrame:
         """All that can be wrong with it alone is found here: a frame that the hub cannot read has no answer."""
         _check_partition(partition)
         if producer is not None:
             check_numbers(producer)
+        if batch is not None:
+            check_batch_id(batch)
         encoded = encode_publish(sent, random=self._terms.random, now_ms=self._terms.now_ms())
         if len(encoded.body) > SEND_BYTES_MAX:
             raise BodyTooLarge(
@@ -54,6 +59,7 @@ class Numbering:
             number=next(self._numbers),
             partition=UNSET if partition is None else partition,
             producer=UNSET if producer is None else producer,
+            batch=UNSET if batch is None else batch,
         )
         return NumberedFrame(header.number, encode_frame(header, content_type=encoded.content_type, body=encoded.body))
 

@@ -8,11 +8,12 @@ from math import ceil
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from restante.client.answering import expect, value_of
 from restante.client.exchange import Dialogue, Failure, Frame, Reply, Response, Work
 from restante.client.options import Terms
-from restante.client.pipelining import Batch
+from restante.client.pipelining import Load
 from restante.client.retrying import answered
 from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.answers import Receipt
@@ -44,22 +45,22 @@ class Framing:
             named[place] = msgspec.structs.replace(messages[place], id=text)
         return named
 
-    def deliver(self, batch: Batch[Any]) -> Dialogue[Receipt]:
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
         """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
-        if batch.content is None:
-            encode = partial(self.encode, batch.messages)
-            batch.content = encode() if len(batch.messages) <= SMALL_SEND_MESSAGES_MAX else (yield Work(encode))
-        number, content = batch.content
+        if load.content is None:
+            encode = partial(self.encode, load)
+            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield Work(encode))
+        number, content = load.content
         frame = Frame(content, self._terms.timeout)
         answer = yield from answered(self._terms, lambda _: frame, partial(_unwrapped, number))
         response = expect(answer.response, self._terms.address, 200)
         return value_of(response, Receipt, self._terms.address)
 
-    def encode(self, messages: list[Message]) -> tuple[int, str | bytes]:
+    def encode(self, load: Load[Any]) -> tuple[int, str | bytes]:
         """A frame and its number."""
-        number = next(self._numbers)
-        content_type, body = encode_publish(messages, random=self._terms.random, now_ms=self._terms.now_ms())
-        return number, encode_frame(FrameHeader(number=number), content_type=content_type, body=body)
+        header = FrameHeader(number=next(self._numbers), batch=UNSET if load.batch is None else load.batch)
+        content_type, body = encode_publish(load.messages, random=self._terms.random, now_ms=self._terms.now_ms())
+        return header.number, encode_frame(header, content_type=content_type, body=body)
 
 
 class _Envelope(msgspec.Struct, frozen=True):

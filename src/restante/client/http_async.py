@@ -17,6 +17,7 @@ from restante.client import protocol
 from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
 from restante.client.frame_link_async import AsyncFrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
+from restante.client.http_batches_async import AsyncBatchCalls
 from restante.client.link import Order
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
@@ -37,7 +38,7 @@ from restante.wire.publish import Encoded, encode_publish
 T = TypeVar("T")
 
 
-class AsyncHttpLink:
+class AsyncHttpLink(AsyncBatchCalls):
     """For the tasks of one event loop; each call takes a connection of the pool for itself."""
 
     def __init__(self, terms: Terms) -> None:
@@ -92,9 +93,15 @@ class AsyncHttpLink:
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     async def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
-        return await self._run(protocol.publish(self._terms, sent, partition=partition, producer=producer))
+        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
+        return await self._run(dialogue)
 
     async def open_link(
         self,

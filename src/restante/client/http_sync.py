@@ -17,6 +17,7 @@ from restante.client import protocol
 from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
 from restante.client.frame_link_sync import FrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
+from restante.client.http_batches_sync import BatchCalls
 from restante.client.link import Order
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
@@ -37,7 +38,7 @@ from restante.wire.publish import Encoded, encode_publish
 T = TypeVar("T")
 
 
-class HttpLink:
+class HttpLink(BatchCalls):
     """Calls may come from any thread; each takes a connection of the pool for itself."""
 
     def __init__(self, terms: Terms) -> None:
@@ -114,9 +115,15 @@ class HttpLink:
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
     def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
-        return self._run(protocol.publish(self._terms, sent, partition=partition, producer=producer))
+        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
+        return self._run(dialogue)
 
     def open_link(
         self,

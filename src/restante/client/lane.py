@@ -50,9 +50,10 @@ class Lane:
             last_published_sequence_number=self.last,
         )
 
-    def parcel_of(self, sent: object) -> Parcel | None:
-        """The parcel whose sender was left without an answer, if these are its very messages once more."""
-        return next((parcel for parcel in chain(self.unresolved, self.unheard) if parcel.holds(sent)), None)
+    def parcel_of(self, sent: object, batch: str | None = None) -> Parcel | None:
+        """The parcel whose sender was left without an answer, if these are its very messages once more, of its batch."""
+        left = (parcel for parcel in chain(self.unresolved, self.unheard) if parcel.batch == batch)
+        return next((parcel for parcel in left if parcel.holds(sent)), None)
 
     def admit(self, parcel: Parcel) -> None:
         """Take a parcel that has numbers from elsewhere: they hold, if they are of this group and level."""

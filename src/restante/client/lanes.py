@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from restante import limits
+from restante.client.batch_view import BatchName
 from restante.client.configuration import (
     PartitionPublishingConfiguration,
     PartitionPublishingProperties,
@@ -79,13 +80,15 @@ class Lanes:
         check_partition(partition)
         return self._lanes.setdefault(partition, Lane(partition, PartitionPublishingConfiguration()))
 
-    def create_parcel(self, partition: int | None, max_size_in_bytes: int | None) -> Parcel:
+    def create_parcel(
+        self, partition: int | None, max_size_in_bytes: int | None, batch: BatchName | None
+    ) -> Parcel:
         self.check_open()
         if self.enabled:
             self.lane(partition)
         elif partition is not None:
             check_partition(partition)
-        return Parcel(partition, max_size_in_bytes=max_size_in_bytes)
+        return Parcel(partition, max_size_in_bytes=max_size_in_bytes, batch=batch)
 
     def check_open(self) -> None:
         if self.closed:

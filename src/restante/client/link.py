@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -17,6 +17,21 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchPage,
+    BatchState,
+    BatchStatus,
+    Counting,
+    ItemGroups,
+    ItemRange,
+    PendingPage,
+    ProgressPage,
+    Reaped,
+    Sealed,
+    Webhook,
+)
 from restante.model.message import Message, State
 from restante.model.producer import ProducerNumbers
 
@@ -27,7 +42,12 @@ class Link(Protocol):
     """A connection to a hub whose calls wait for their answers."""
 
     def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt: ...
     def open_link(
         self,
@@ -85,6 +105,35 @@ class Link(Protocol):
     ) -> RecipientPage: ...
     def partitions(self) -> tuple[PartitionStatus, ...]: ...
     def partition_of(self, recipient: str) -> int: ...
+    def open_batch(
+        self,
+        *,
+        key: str | None = None,
+        unique: bool = False,
+        counting: Counting = Counting.EXACT,
+        webhook: Webhook | None = None,
+        notify: str | None = None,
+        batch_id: str | None = None,
+    ) -> BatchOpened: ...
+    def add_items(self, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups: ...
+    def seal_batch(self, batch_id: str) -> Sealed: ...
+    def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged: ...
+    def batch_status(self, batch_id: str) -> BatchStatus: ...
+    def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BatchPage: ...
+    def pending_items(self, batch_id: str, *, limit: int | None = None, after: str | None = None) -> PendingPage: ...
+    def batch_progress(
+        self, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
+    ) -> ProgressPage: ...
+    def wait_batch(self, batch_id: str, seconds: float) -> BatchStatus | None: ...
+    def delete_batch(self, batch_id: str) -> None: ...
+    def reap_batches(self, *, dry_run: bool = False) -> Reaped: ...
     def file(self) -> int: ...
     def expire(self) -> int: ...
     def retain(self) -> int: ...
@@ -95,7 +144,12 @@ class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 
     async def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt: ...
     async def open_link(
         self,
@@ -153,6 +207,37 @@ class AsyncLink(Protocol):
     ) -> RecipientPage: ...
     async def partitions(self) -> tuple[PartitionStatus, ...]: ...
     async def partition_of(self, recipient: str) -> int: ...
+    async def open_batch(
+        self,
+        *,
+        key: str | None = None,
+        unique: bool = False,
+        counting: Counting = Counting.EXACT,
+        webhook: Webhook | None = None,
+        notify: str | None = None,
+        batch_id: str | None = None,
+    ) -> BatchOpened: ...
+    async def add_items(self, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups: ...
+    async def seal_batch(self, batch_id: str) -> Sealed: ...
+    async def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged: ...
+    async def batch_status(self, batch_id: str) -> BatchStatus: ...
+    async def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BatchPage: ...
+    async def pending_items(
+        self, batch_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> PendingPage: ...
+    async def batch_progress(
+        self, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
+    ) -> ProgressPage: ...
+    async def wait_batch(self, batch_id: str, seconds: float) -> BatchStatus | None: ...
+    async def delete_batch(self, batch_id: str) -> None: ...
+    async def reap_batches(self, *, dry_run: bool = False) -> Reaped: ...
     async def file(self) -> int: ...
     async def expire(self) -> int: ...
     async def retain(self) -> int: ...

@@ -16,6 +16,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from restante import limits
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.identifying import identified_table, identify_messages, set_each
 from restante.client.judging import is_plain_recipient, refuse_faulty
 from restante.client.measuring import HEADER_BYTES, size_of_message, size_of_table
@@ -40,12 +41,21 @@ class Parcel:
         "_source",
         "_unheard",
         "_viewed",
+        "batch",
         "max_size_in_bytes",
         "partition",
     )
 
-    def __init__(self, partition: int | None = None, *, max_size_in_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        partition: int | None = None,
+        *,
+        max_size_in_bytes: int | None = None,
+        batch: BatchName | None = None,
+    ) -> None:
         self.partition = partition
+        self.batch = batch_id_of(batch)
+        """The id of the batch whose items its messages become."""
         self.max_size_in_bytes = _checked_size(max_size_in_bytes)
         self._content: list[Message] | pa.Table = []
         self._source: object = None
@@ -58,9 +68,9 @@ class Parcel:
         self._holds: list[None] = []
 
     @classmethod
-    def of(cls, sent: object, partition: int | None) -> Self:
+    def of(cls, sent: object, partition: int | None, batch: str | None = None) -> Self:
         """What a caller sends at once; it is not measured, for the hub's own limits hold."""
-        own = cls(partition)
+        own = cls(partition, batch=batch)
         own._source = sent
         if isinstance(sent, Message):
             own._content = [sent]
@@ -138,6 +148,7 @@ class Parcel:
                 unheard=self._unheard,
                 messages=len(self),
                 stream=stream_of(self._content),
+                batch=self.batch,
             )
         )
 
@@ -145,7 +156,7 @@ class Parcel:
     def load(cls, content: bytes) -> Self:
         """A parcel that was dumped. Its messages are fixed; with its numbers it is still the same parcel."""
         kept, table = loaded(content)
-        own = cls(kept.partition, max_size_in_bytes=kept.max_size_in_bytes)
+        own = cls(kept.partition, max_size_in_bytes=kept.max_size_in_bytes, batch=kept.batch)
         own._content = table
         own._numbers, own._published, own._unheard = kept.numbers, kept.published, kept.unheard
         own._made_ids = len(own) if kept.ids_made else 0

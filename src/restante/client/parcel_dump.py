@@ -39,6 +39,7 @@ class Dumped(msgspec.Struct, frozen=True, kw_only=True):
     unheard: Receipt | None
     messages: int
     stream: bytes
+    batch: str | None = None
 
 
 class _Envelope(msgspec.Struct, frozen=True, array_like=True):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.exchange import Dialogue, Frame, Step, Work
-from restante.client.pipelining import Batch, Outcome, Pipelining
+from restante.client.pipelining import Load, Outcome, Pipelining
 from restante.errors import RestanteError, Unavailable
 from restante.model.answers import Receipt
 from restante.model.message import Message
@@ -20,8 +21,8 @@ class AsyncCarrier(Protocol):
     """How the frames of a pipeline get to the hub."""
 
     def identify(self, messages: list[Message]) -> list[Message]: ...
-    def encode(self, messages: list[Message]) -> object: ...
-    def deliver(self, batch: Batch[Any]) -> Dialogue[Receipt]: ...
+    def encode(self, load: Load[Any]) -> object: ...
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
         """Carry out a step. Between a frame and its answer, do something else meanwhile."""
         ...
@@ -29,20 +30,26 @@ class AsyncCarrier(Protocol):
     async def close(self) -> None: ...
 
 
+class Publish(Protocol):
+    """A publish of a hub in this process."""
+
+    async def __call__(self, sent: object, /, *, batch: str | None = None) -> Receipt: ...
+
+
 class AsyncCallCarrier:
     """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
-    def __init__(self, publish: Callable[[list[Message]], Awaitable[Receipt]]) -> None:
+    def __init__(self, publish: Publish) -> None:
         self._publish = publish
 
     def identify(self, messages: list[Message]) -> list[Message]:
         return messages
 
-    def encode(self, messages: list[Message]) -> None:
+    def encode(self, load: Load[Any]) -> None:
         """Messages are taken as they are."""
 
-    def deliver(self, batch: Batch[Any]) -> Dialogue[Receipt]:
-        receipt: Receipt = yield Work(partial(self._publish, batch.messages))
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
+        receipt: Receipt = yield Work(partial(self._publish, load.messages, batch=load.batch))
         return receipt
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
@@ -66,10 +73,11 @@ class Pipeline:
         self._progress = asyncio.Event()
         self._task = asyncio.create_task(self._carry(), name="restante-pipeline")
 
-    def send(self, messages: object) -> asyncio.Future[Receipt]:
+    def send(self, messages: object, *, batch: BatchName | None = None) -> asyncio.Future[Receipt]:
         """Send a message, or a list of them that is stored together. Too much under way is an error: see `room`."""
+        batch_id = batch_id_of(batch)
         promise: asyncio.Future[Receipt] = self._loop.create_future()
-        self._state.add(messages, promise)
+        self._state.add(messages, promise, batch_id)
         self._wanted.set()
         return promise
 

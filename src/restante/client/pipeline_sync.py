@@ -10,8 +10,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.exchange import Dialogue, Frame, Step, Work
-from restante.client.pipelining import Batch, Outcome, Pipelining
+from restante.client.pipelining import Load, Outcome, Pipelining
 from restante.errors import RestanteError, Unavailable
 from restante.model.answers import Receipt
 from restante.model.message import Message
@@ -21,8 +22,8 @@ class Carrier(Protocol):
     """How the frames of a pipeline get to the hub. All but `close` are called by one thread."""
 
     def identify(self, messages: list[Message]) -> list[Message]: ...
-    def encode(self, messages: list[Message]) -> object: ...
-    def deliver(self, batch: Batch[Any]) -> Dialogue[Receipt]: ...
+    def encode(self, load: Load[Any]) -> object: ...
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
         """Carry out a step. Between a frame and its answer, do something else meanwhile."""
         ...
@@ -30,20 +31,26 @@ class Carrier(Protocol):
     def close(self) -> None: ...
 
 
+class Publish(Protocol):
+    """A publish of a hub in this process."""
+
+    def __call__(self, sent: object, /, *, batch: str | None = None) -> Receipt: ...
+
+
 class CallCarrier:
     """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
-    def __init__(self, publish: Callable[[list[Message]], Receipt]) -> None:
+    def __init__(self, publish: Publish) -> None:
         self._publish = publish
 
     def identify(self, messages: list[Message]) -> list[Message]:
         return messages
 
-    def encode(self, messages: list[Message]) -> None:
+    def encode(self, load: Load[Any]) -> None:
         """Messages are taken as they are."""
 
-    def deliver(self, batch: Batch[Any]) -> Dialogue[Receipt]:
-        receipt: Receipt = yield Work(partial(self._publish, batch.messages))
+    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
+        receipt: Receipt = yield Work(partial(self._publish, load.messages, batch=load.batch))
         return receipt
 
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
@@ -69,14 +76,15 @@ class Pipeline:
         self._thread = threading.Thread(target=self._carry, name="restante-pipeline", daemon=True)
         self._thread.start()
 
-    def send(self, messages: object) -> Future[Receipt]:
+    def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
         """Send a message, or a list of them that is stored together. Waits only while too much is under way."""
+        batch_id = batch_id_of(batch)
         promise: Future[Receipt] = Future()
         state = self._state
         with self._changed:
             if state.full:
                 self._wait_for_room()
-            state.add(messages, promise)
+            state.add(messages, promise, batch_id)
             if self._idle:
                 self._changed.notify_all()
         return promise

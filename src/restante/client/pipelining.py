@@ -10,6 +10,7 @@ A frame is answered as a whole. Its sends are told apart again as far as the ans
 - All of it was new, or all of it was stored before: each send gets a receipt of its own.
 - Some of it was stored before: the hub says how many, not which. Each send gets the receipt of the whole frame.
 - Messages were refused, by their index: their sends get the error, and the others are sent again.
+- Their batch takes nothing more: all sends of the frame get the error, for a frame is of one batch.
 - The frame as a whole was refused: it is halved until it is known which sends are not to be had.
 - The hub is out of reach for longer than patience lasts: this send and all behind it fail, for else the order would not
   hold.
@@ -28,6 +29,8 @@ import msgspec
 from restante import limits
 from restante.client.exchange import Dialogue
 from restante.errors import (
+    BatchSealed,
+    BatchUnknown,
     Fault,
     FaultyMessages,
     InvalidMessage,
@@ -44,8 +47,8 @@ from restante.model.message import Message
 
 Promise = TypeVar("Promise")
 Outcome: TypeAlias = Receipt | RestanteError
-Deliver: TypeAlias = Callable[["Batch[Any]"], Dialogue[Receipt]]
-"""Carries a batch to the hub; raises what came of it otherwise."""
+Deliver: TypeAlias = Callable[["Load[Any]"], Dialogue[Receipt]]
+"""Carries a load to the hub; raises what came of it otherwise."""
 
 Identify: TypeAlias = Callable[[list[Message]], list[Message]]
 """The same messages, each with an id, if the link cannot do without: it may have to repeat them."""
@@ -62,13 +65,16 @@ class Posted(msgspec.Struct, Generic[Promise], eq=False, gc=False):
     promise: Promise
     number: int
     size: int
+    batch: str | None = None
+    """Whose items the messages become."""
 
 
-class Batch(msgspec.Struct, Generic[Promise], eq=False):
-    """Sends that go together."""
+class Load(msgspec.Struct, Generic[Promise], eq=False):
+    """Sends that go together: what one frame carries."""
 
     posted: list[Posted[Promise]]
     messages: list[Message]
+    batch: str | None = None
     content: Any = None
     """The messages as the link sends them, once they have been encoded."""
 
@@ -89,8 +95,8 @@ class Pipelining(Generic[Promise]):
         self._identify = identify
         self._lock = nullcontext() if lock is None else lock
         self._waiting: deque[Posted[Promise]] = deque()
-        self._under_way: Batch[Promise] | None = None
-        self._prepared: Batch[Promise] | None = None
+        self._under_way: Load[Promise] | None = None
+        self._prepared: Load[Promise] | None = None
         self._next_number = 0
         self._portion = limits.FRAME_MESSAGES_MAX
         self.messages = 0
@@ -121,7 +127,7 @@ class Pipelining(Generic[Promise]):
     def idle(self) -> bool:
         return not self._waiting and self._prepared is None
 
-    def add(self, sent: object, promise: Promise) -> None:
+    def add(self, sent: object, promise: Promise, batch: str | None = None) -> None:
         if self.closed:
             raise Unavailable("The pipeline has been closed.")
         if self.full:
@@ -132,7 +138,7 @@ class Pipelining(Generic[Promise]):
             )
         messages = messages_of(sent)
         size = sum(map(size_of, messages)) if len(messages) != 1 else size_of(messages[0])
-        self._waiting.append(Posted(messages, promise, self._next_number, size))
+        self._waiting.append(Posted(messages, promise, self._next_number, size, batch))
         self._next_number += 1
         self.messages += len(messages)
         self.size += size
@@ -140,25 +146,25 @@ class Pipelining(Generic[Promise]):
     def carrying(self, deliver: Deliver) -> Dialogue[None]:
         """Deliver what waits, frame by frame, until nothing does."""
         while not self.idle:
-            batch = self._under_way = self._prepared or self._take()
+            load = self._under_way = self._prepared or self._take()
             self._prepared = None
             try:
-                receipt = yield from deliver(batch)
+                receipt = yield from deliver(load)
             except RestanteError as error:
-                self._refused(batch.posted, error)
+                self._refused(load.posted, error)
             else:
-                self._stored(batch.posted, receipt)
+                self._stored(load.posted, receipt)
             self._under_way = None
 
-    def prepare(self, encode: Callable[[list[Message]], Any]) -> None:
-        """Encode the next batch, if there is one, while another is under way."""
+    def prepare(self, encode: Callable[[Load[Promise]], Any]) -> None:
+        """Encode the next load, if there is one, while another is under way."""
         with self._lock:
             if self._prepared is not None or not self._waiting:
                 return
-            batch = self._prepared = self._take()
+            load = self._prepared = self._take()
         # What cannot be encoded is told when its turn comes.
         with suppress(RestanteError):
-            batch.content = encode(batch.messages)
+            load.content = encode(load)
 
     def abandon(self, error: RestanteError) -> None:
         """Nothing more will be delivered: whoever still waits is told."""
@@ -169,16 +175,19 @@ class Pipelining(Generic[Promise]):
         for posted in left:
             self._answer(posted, error)
 
-    def _take(self) -> Batch[Promise]:
-        """What goes into the next frame; at least one send."""
+    def _take(self) -> Load[Promise]:
+        """What goes into the next frame; at least one send, and all of one batch or of none."""
         frame: list[Posted[Promise]] = []
+        batch = self._waiting[0].batch
         messages = size = 0
-        while self._waiting and messages < self._portion and size < limits.FRAME_BYTES_TARGET:
+        while messages < self._portion and size < limits.FRAME_BYTES_TARGET:
+            if not self._waiting or self._waiting[0].batch != batch:
+                break
             posted = self._waiting.popleft()
             frame.append(posted)
             messages += len(posted.messages)
             size += posted.size
-        return Batch(frame, self._identified(frame))
+        return Load(frame, self._identified(frame), frame[0].batch)
 
     def _identified(self, frame: Sequence[Posted[Promise]]) -> list[Message]:
         """The messages of a frame. Their ids stay, should they have to be sent again in another one."""
@@ -206,8 +215,9 @@ class Pipelining(Generic[Promise]):
             self._again([posted for index, posted in enumerate(frame) if index not in faults])
             for index, own in faults.items():
                 self._answer(frame[index], own)
-        elif len(frame) == 1:
-            self._answer(frame[0], error)
+        elif len(frame) == 1 or isinstance(error, BatchUnknown | BatchSealed):
+            for posted in frame:
+                self._answer(posted, error)
         else:
             self._portion = max(sum(len(posted.messages) for posted in frame) // 2, 1)
             self._again(frame)
@@ -216,10 +226,10 @@ class Pipelining(Generic[Promise]):
         self._put_back(None)
         self._waiting.extendleft(reversed(frame))
 
-    def _put_back(self, batch: Batch[Promise] | None) -> None:
+    def _put_back(self, load: Load[Promise] | None) -> None:
         """What was taken waits again, in its place: the prepared one, and this one before it."""
         prepared, self._prepared = self._prepared, None
-        for each in (prepared, batch):
+        for each in (prepared, load):
             if each is not None:
                 self._waiting.extendleft(reversed(each.posted))
 

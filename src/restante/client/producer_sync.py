@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from restante.client import lanes, producing
+from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.connecting import connect
 from restante.client.exchange import Pause
@@ -74,9 +75,15 @@ class ProducerClient:
                 self._frames = link.frames()
                 self._owned.insert(0, self._frames.close)
 
-    def create_parcel(self, partition: int | None = None, *, max_size_in_bytes: int | None = None) -> Parcel:
-        """An empty parcel for a partition."""
-        return self._lanes.create_parcel(partition, max_size_in_bytes)
+    def create_parcel(
+        self,
+        partition: int | None = None,
+        *,
+        max_size_in_bytes: int | None = None,
+        batch: BatchName | None = None,
+    ) -> Parcel:
+        """An empty parcel for a partition. Its messages become items of the batch, if one is named."""
+        return self._lanes.create_parcel(partition, max_size_in_bytes, batch)
 
     def send_parcel(self, parcel: Parcel) -> Receipt:
         """Store a parcel: all of it, or nothing."""
@@ -89,14 +96,17 @@ class ProducerClient:
             with self._turn(lane.partition):
                 return self._lead(producing.send(lane, parcel, self._lanes.patience))
 
-    def send_messages(self, messages: object, *, partition: int | None = None) -> Receipt:
+    def send_messages(
+        self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
+    ) -> Receipt:
         """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
         self._lanes.check_open()
+        batch_id = batch_id_of(batch)
         if not self._lanes.enabled:
-            return self._lead(producing.send_sent_plainly(messages, partition, self._lanes.patience))
+            return self._lead(producing.send_sent_plainly(messages, partition, self._lanes.patience, batch_id))
         lane = self._lanes.lane(partition)
         with self._turn(lane.partition):
-            return self._lead(producing.send_sent(lane, messages, self._lanes.patience))
+            return self._lead(producing.send_sent(lane, messages, self._lanes.patience, batch_id))
 
     def get_partition_publishing_properties(self, partition: int) -> PartitionPublishingProperties:
         """How this producer stands in a partition; read from the hub when first asked."""
@@ -156,7 +166,7 @@ class ProducerClient:
         try:
             if isinstance(step, Publish):
                 link = self._link if self._frames is None or step.partition is None else self._frames
-                return link.publish(step.prepared, partition=step.partition, producer=step.numbers)
+                return link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
             if isinstance(step, Prepare):
                 step.parcel.identify(copied=not self._lanes.enabled)
                 return self._encode(step.parcel.content)

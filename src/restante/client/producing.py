@@ -76,6 +76,7 @@ class Publish(msgspec.Struct, frozen=True):
     prepared: object
     partition: int | None
     numbers: ProducerNumbers | None
+    batch: str | None = None
 
 
 # The reply to a pause is whether to give up, for the producer is being closed.
@@ -121,17 +122,19 @@ def send(lane: Lane, parcel: Parcel, patience: Patience) -> Producing[Receipt]:
         return (yield from _delivered(lane, parcel, prepared, patience))
 
 
-def send_sent(lane: Lane, sent: object, patience: Patience) -> Producing[Receipt]:
+def send_sent(lane: Lane, sent: object, patience: Patience, batch: str | None = None) -> Producing[Receipt]:
     """Publish what a caller sends at once: a message, some messages, or columns."""
-    parcel = lane.parcel_of(sent) if lane.unresolved or lane.unheard else None
+    parcel = lane.parcel_of(sent, batch) if lane.unresolved or lane.unheard else None
     if parcel is None:
-        parcel = yield from _gathered(sent, lane.partition)
+        parcel = yield from _gathered(sent, lane.partition, batch)
     return (yield from send(lane, parcel, patience))
 
 
-def send_sent_plainly(sent: object, partition: int | None, patience: Patience) -> Producing[Receipt]:
+def send_sent_plainly(
+    sent: object, partition: int | None, patience: Patience, batch: str | None = None
+) -> Producing[Receipt]:
     """The same without numbers."""
-    parcel = yield from _gathered(sent, partition)
+    parcel = yield from _gathered(sent, partition, batch)
     return (yield from send_plainly(parcel, patience))
 
 
@@ -141,7 +144,7 @@ def send_plainly(parcel: Parcel, patience: Patience) -> Producing[Receipt]:
     if not len(parcel):
         return NOTHING_SENT
     prepared = _welcome((yield Prepare(parcel)))
-    reply, maybe_done = yield from _tried(patience, Publish(prepared, parcel.partition, None))
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, parcel.partition, None, parcel.batch))
     if isinstance(reply, RestanteError):
         raise _unknown(parcel, reply) if maybe_done and reply.retriable else reply
     parcel.set_published()
@@ -192,11 +195,11 @@ def check_open(lane: Lane) -> None:
         raise ProducerDisconnected(lane.fenced.message, **lane.fenced.details)
 
 
-def _gathered(sent: object, partition: int | None) -> Producing[Parcel]:
+def _gathered(sent: object, partition: int | None, batch: str | None) -> Producing[Parcel]:
     """A parcel of what a caller sends. Columns may have to be read from somewhere first."""
     if isinstance(sent, Message | list | tuple | pa.Table):
-        return Parcel.of(sent, partition)
-    parcel = _welcome((yield Work(partial(Parcel.of, sent, partition))))
+        return Parcel.of(sent, partition, batch)
+    parcel = _welcome((yield Work(partial(Parcel.of, sent, partition, batch))))
     assert isinstance(parcel, Parcel)
     return parcel
 
@@ -216,7 +219,7 @@ def _delivered(
     # What has numbers already was sent before: whatever this call does, that attempt may have been carried out.
     sent_before = parcel.numbers is not None
     numbers = lane.begin(parcel)
-    reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers))
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers, parcel.batch))
     if not isinstance(reply, RestanteError):
         receipt = _receipt(reply)
         lane.stored(parcel, receipt)
@@ -258,7 +261,8 @@ def _resolving(lane: Lane, patience: Patience) -> Producing[None]:
         # The hub is past its numbers: the repetition is known, or refused, and never stored.
         reply = yield Prepare(parcel)
         if not isinstance(reply, RestanteError):
-            reply = yield from _asked(lane, patience, Publish(reply, lane.partition, parcel.numbers), *_NOT_STORED)
+            again = Publish(reply, lane.partition, parcel.numbers, parcel.batch)
+            reply = yield from _asked(lane, patience, again, *_NOT_STORED)
         if isinstance(reply, RestanteError):
             lane.refused(parcel)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
@@ -24,8 +23,10 @@ from restante.client.answering import (
     table_of,
     value_of,
 )
-from restante.client.exchange import Dialogue, Pairs, Request, Response, Work
+from restante.client.asking import check_batch_id
+from restante.client.exchange import Dialogue, Pairs, Request, Work
 from restante.client.options import Terms
+from restante.client.requesting import FOR_ARROW, FOR_JSON, WITH_JSON, done, given, long, read
 from restante.client.retrying import Answered, answered
 from restante.errors import BundleUnknown, InvalidRequest
 from restante.model.answers import (
@@ -43,17 +44,16 @@ from restante.model.intake import is_few
 from restante.model.message import Message, State
 from restante.model.outtake import to_messages
 from restante.model.producer import ProducerNumbers
-from restante.wire.media import ARROW, JSON
 from restante.wire.publish import Encoded, encode_publish
-
-T = TypeVar("T")
-
-_FOR_ARROW = (("Accept", ARROW),)
-_FOR_JSON = (("Accept", JSON),)
 
 
 def publish(
-    terms: Terms, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+    terms: Terms,
+    sent: object,
+    *,
+    partition: int | None = None,
+    producer: ProducerNumbers | None = None,
+    batch: str | None = None,
 ) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
     if isinstance(sent, Encoded):
@@ -62,7 +62,7 @@ def publish(
         encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
         content_type, body = encode() if is_few(sent) else (yield Work(encode))
     path = "/v1/messages" if partition is None else f"{_partition(partition)}/parcels"
-    headers = (*_FOR_JSON, ("Content-Type", content_type), *_numbers(producer))
+    headers = (*FOR_JSON, ("Content-Type", content_type), *_numbers(producer), *_batch(batch))
     request = Request("POST", path, terms.timeout, headers=headers, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 201, Receipt)
@@ -82,22 +82,21 @@ def open_link(
         "last_published_sequence_number": last_published_sequence_number,
     }
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
-    headers = (*_FOR_JSON, ("Content-Type", JSON))
-    request = Request("POST", f"{_partition(partition)}/links", terms.timeout, headers=headers, body=body)
+    request = Request("POST", f"{_partition(partition)}/links", terms.timeout, headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 201, ProducerState)
 
 
 def producer_state(terms: Terms, partition: int, producer_group: int) -> Dialogue[ProducerState]:
     path = f"{_partition(partition)}/producers/{_whole('A producer group', producer_group)}"
-    return (yield from _read(terms, path, ProducerState))
+    return (yield from read(terms, path, ProducerState))
 
 
 def producer_states(
     terms: Terms, partition: int, *, limit: int | None = None, after: str | None = None
 ) -> Dialogue[ProducerPage]:
-    query = _given(limit=limit, after=after)
-    return (yield from _read(terms, f"{_partition(partition)}/producers", ProducerPage, query))
+    query = given(limit=limit, after=after)
+    return (yield from read(terms, f"{_partition(partition)}/producers", ProducerPage, query))
 
 
 def peek(  # noqa: PLR0913 - all that a peek may say
@@ -116,7 +115,7 @@ def peek(  # noqa: PLR0913 - all that a peek may say
     path = f"{_mailbox(recipient)}/peek"
     asked = (
         *_origins(origins, origin_groups),
-        *_given(bundle_id=bundle_id, format=format, max_messages=max_messages, max_weight=max_weight),
+        *given(bundle_id=bundle_id, format=format, max_messages=max_messages, max_weight=max_weight),
     )
     longest = min(max(wait, 0), limits.WAIT_SECONDS_MAX)
 
@@ -125,7 +124,7 @@ def peek(  # noqa: PLR0913 - all that a peek may say
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
         # An origin that delivers late is waited for, too.
         timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
-        return Request("GET", path, timeout, query=query, headers=_FOR_ARROW)
+        return Request("GET", path, timeout, query=query, headers=FOR_ARROW)
 
     answer = yield from answered(terms, attempt)
     return bundle_of(expect(answer.response, terms.address, 200, 204), recipient, terms.address)
@@ -134,7 +133,7 @@ def peek(  # noqa: PLR0913 - all that a peek may say
 def dequeue(terms: Terms, recipient: str, bundle_id: str) -> Dialogue[Dequeued]:
     """Counts as done when an earlier attempt that got no answer may have done it, and the hub says it is done."""
     path = f"{_mailbox(recipient)}/bundles/{segment(bundle_id, 'bundle_id')}"
-    request = Request("DELETE", path, terms.timeout, headers=_FOR_JSON)
+    request = Request("DELETE", path, terms.timeout, headers=FOR_JSON)
     answer: Answered = yield from answered(terms, lambda _: request)
     try:
         return value_of(expect(answer.response, terms.address, 200), Dequeued, terms.address)
@@ -149,7 +148,7 @@ def explain(
     terms: Terms, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
 ) -> Dialogue[Explanation]:
     path = f"{_mailbox(recipient)}/explain"
-    return (yield from _read(terms, path, Explanation, _origins(origins, origin_groups)))
+    return (yield from read(terms, path, Explanation, _origins(origins, origin_groups)))
 
 
 def history(
@@ -161,31 +160,31 @@ def history(
     state: State | None = None,
     limit: int | None = None,
 ) -> Dialogue[HistoryPage]:
-    query = _given(after=after, before=before, state=None if state is None else State(state).value, limit=limit)
+    query = given(after=after, before=before, state=None if state is None else State(state).value, limit=limit)
     path = f"{_mailbox(recipient)}/messages"
-    response = yield from _done(terms, Request("GET", path, terms.timeout, query=query, headers=_FOR_ARROW), 200)
-    read = partial(history_of, response, terms.address)
-    page: HistoryPage = read() if len(response.body) <= limits.MIB else (yield Work(read))
+    response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=FOR_ARROW), 200)
+    make = partial(history_of, response, terms.address)
+    page: HistoryPage = make() if len(response.body) <= limits.MIB else (yield Work(make))
     return page
 
 
 def find(terms: Terms, recipient: str, message_id: str) -> Dialogue[Message]:
     path = _message(recipient, message_id)
-    response = yield from _done(terms, Request("GET", path, terms.timeout, headers=_FOR_ARROW), 200)
+    response = yield from done(terms, Request("GET", path, terms.timeout, headers=FOR_ARROW), 200)
     (message,) = to_messages(table_of(response, terms.address))
     return message
 
 
 def withdraw(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
-    yield from _done(terms, Request("DELETE", _message(recipient, message_id), terms.timeout), 204)
+    yield from done(terms, Request("DELETE", _message(recipient, message_id), terms.timeout), 204)
 
 
 def set_aside(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
-    yield from _done(terms, Request("POST", f"{_message(recipient, message_id)}/set-aside", terms.timeout), 204)
+    yield from done(terms, Request("POST", f"{_message(recipient, message_id)}/set-aside", terms.timeout), 204)
 
 
 def release(terms: Terms, recipient: str, message_id: str) -> Dialogue[None]:
-    yield from _done(terms, Request("POST", f"{_message(recipient, message_id)}/release", terms.timeout), 204)
+    yield from done(terms, Request("POST", f"{_message(recipient, message_id)}/release", terms.timeout), 204)
 
 
 def purge(
@@ -201,25 +200,24 @@ def purge(
         raise InvalidRequest("before must say its time zone.")
     asked = {"origin": origin, "kind": kind, "before": before, "dry_run": dry_run or None}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
-    headers = (*_FOR_JSON, ("Content-Type", JSON))
-    request = Request("POST", f"{_mailbox(recipient)}/purge", _long(terms), headers=headers, body=body)
-    response = yield from _done(terms, request, 200)
+    request = Request("POST", f"{_mailbox(recipient)}/purge", long(terms), headers=WITH_JSON, body=body)
+    response = yield from done(terms, request, 200)
     return value_of(response, Messages, terms.address).messages
 
 
 def erase(terms: Terms, recipient: str, *, dry_run: bool = False) -> Dialogue[int]:
     query = (("dry_run", "true"),) if dry_run else ()
-    request = Request("DELETE", _mailbox(recipient), _long(terms), query=query, headers=_FOR_JSON)
-    response = yield from _done(terms, request, 200)
+    request = Request("DELETE", _mailbox(recipient), long(terms), query=query, headers=FOR_JSON)
+    response = yield from done(terms, request, 200)
     return value_of(response, Messages, terms.address).messages
 
 
 def recipients(
     terms: Terms, *, order: str = "waiting", limit: int | None = None, after: str | None = None
 ) -> Dialogue[RecipientPage]:
-    query = _given(order=order, limit=limit, after=after)
-    request = Request("GET", "/v1/recipients", terms.timeout, query=query, headers=_FOR_JSON)
-    return recipients_of((yield from _done(terms, request, 200)), terms.address)
+    query = given(order=order, limit=limit, after=after)
+    request = Request("GET", "/v1/recipients", terms.timeout, query=query, headers=FOR_JSON)
+    return recipients_of((yield from done(terms, request, 200)), terms.address)
 
 
 def partitions(terms: Terms) -> Dialogue[tuple[PartitionStatus, ...]]:
@@ -227,8 +225,8 @@ def partitions(terms: Terms) -> Dialogue[tuple[PartitionStatus, ...]]:
     found: list[PartitionStatus] = []
     after: str | None = None
     while len(found) < limits.PARTITIONS_MAX:
-        query = _given(limit=limits.PAGE_MAX, after=after)
-        page = yield from _read(terms, "/v1/partitions", PartitionPage, query)
+        query = given(limit=limits.PAGE_MAX, after=after)
+        page = yield from read(terms, "/v1/partitions", PartitionPage, query)
         found += page.partitions
         after = page.next
         if after is None or not page.partitions:
@@ -237,25 +235,14 @@ def partitions(terms: Terms) -> Dialogue[tuple[PartitionStatus, ...]]:
 
 
 def partition_of(terms: Terms, recipient: str) -> Dialogue[int]:
-    where = yield from _read(terms, f"{_mailbox(recipient)}/partition", Whereabouts)
+    where = yield from read(terms, f"{_mailbox(recipient)}/partition", Whereabouts)
     return where.partition
 
 
 def maintain(terms: Terms, work: str) -> Dialogue[int]:
     """File, expire or retain, now."""
-    request = Request("POST", f"/v1/maintenance/{work}", _long(terms), headers=_FOR_JSON)
-    return value_of((yield from _done(terms, request, 200)), Count, terms.address).count
-
-
-def _done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
-    """The answer to a request that may be repeated as it is."""
-    answer = yield from answered(terms, lambda _: request)
-    return expect(answer.response, terms.address, status)
-
-
-def _read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
-    request = Request("GET", path, terms.timeout, query=query, headers=_FOR_JSON)
-    return value_of((yield from _done(terms, request, 200)), kind, terms.address)
+    request = Request("POST", f"/v1/maintenance/{work}", long(terms), headers=FOR_JSON)
+    return value_of((yield from done(terms, request, 200)), Count, terms.address).count
 
 
 def _mailbox(recipient: str) -> str:
@@ -288,14 +275,13 @@ def _numbers(producer: ProducerNumbers | None) -> Pairs:
     return (*numbers, ("Restante-Made-Anew", "true")) if producer.made_anew else numbers
 
 
+def _batch(batch: str | None) -> Pairs:
+    """Whose items the messages become, as a header."""
+    if batch is None:
+        return ()
+    check_batch_id(batch)
+    return (("Restante-Batch", batch),)
+
+
 def _origins(origins: Collection[str], origin_groups: Collection[str]) -> Pairs:
     return (*(("origin", name) for name in origins), *(("origin_group", name) for name in origin_groups))
-
-
-def _given(**values: object) -> Pairs:
-    return tuple((name, str(value)) for name, value in values.items() if value is not None)
-
-
-def _long(terms: Terms) -> float:
-    """For work that takes as long as there is much of it."""
-    return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

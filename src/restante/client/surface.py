@@ -14,6 +14,9 @@ from typing import Literal, Protocol, Self
 
 import pyarrow as pa
 
+from restante.client.batch_items import Items
+from restante.client.batch_surface import Acknowledger, Batch, Batches
+from restante.client.batch_view import BatchName
 from restante.model.answers import (
     Dequeued,
     Explanation,
@@ -27,28 +30,56 @@ from restante.model.answers import (
     RecipientSummary,
     Waiting,
 )
+from restante.model.batch_answers import (
+    Acknowledged,
+    BatchState,
+    BatchStatus,
+    CompleteBatch,
+    Counting,
+    Delivery,
+    ItemGroup,
+    ItemRange,
+    ReapedBatch,
+    RecipientProgress,
+    Webhook,
+)
 from restante.model.message import Message, State
 
 __all__ = [
+    "Acknowledged",
+    "Acknowledger",
+    "Batch",
+    "BatchState",
+    "BatchStatus",
+    "Batches",
     "Bundle",
+    "CompleteBatch",
+    "Counting",
+    "Delivery",
     "Dequeued",
     "Explanation",
     "HistoryPage",
     "Hub",
+    "ItemGroup",
+    "ItemRange",
+    "Items",
     "Message",
     "OpenBundle",
     "PartitionReceipt",
     "PartitionStatus",
     "Pipeline",
     "Producer",
+    "ReapedBatch",
     "Reason",
     "Receipt",
     "Recipient",
     "RecipientPage",
+    "RecipientProgress",
     "RecipientSummary",
     "Sendable",
     "State",
     "Waiting",
+    "Webhook",
 ]
 
 Sendable = object
@@ -138,7 +169,7 @@ class Recipient(Protocol):
 class Pipeline(Protocol):
     """Sends without waiting for each. Use it in a `with` statement, or close it."""
 
-    def send(self, messages: Message | list[Message]) -> Future[Receipt]:
+    def send(self, messages: Message | list[Message], *, batch: BatchName | None = None) -> Future[Receipt]:
         """At once, unless too much is under way. Messages are stored in the order in which they are sent."""
         ...
 
@@ -165,9 +196,14 @@ class Pipeline(Protocol):
 
 
 class Producer(Protocol):
-    """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it."""
+    """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it.
 
-    def send(self, messages: Sendable, *, partition: int | None = None) -> Receipt: ...
+    What is newly stored becomes items of `batch`, if one is named: a batch, or its id.
+    """
+
+    def send(
+        self, messages: Sendable, *, partition: int | None = None, batch: BatchName | None = None
+    ) -> Receipt: ...
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
         ...
@@ -178,6 +214,8 @@ class Hub(Protocol):
 
     @property
     def producer(self) -> Producer: ...
+    @property
+    def batches(self) -> Batches: ...
     def recipient(self, name: str) -> Recipient: ...
     def recipients(
         self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None

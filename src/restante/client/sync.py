@@ -11,6 +11,8 @@ from typing import Self
 import pyarrow as pa
 
 from restante.client.asking import names, seconds, state_of, whole
+from restante.client.batch_view import BatchName, batch_id_of
+from restante.client.batches_sync import Batches
 from restante.client.link import Link, Order
 from restante.client.pipeline_sync import CallCarrier, Carrier, Pipeline
 from restante.limits import WAIT_SECONDS_MAX
@@ -67,9 +69,12 @@ class Producer:
         self._link = link
         self._carrier = carrier
 
-    def send(self, messages: object, *, partition: int | None = None) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
-        return self._link.publish(messages, partition=partition)
+    def send(self, messages: object, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt:
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+
+        What is newly stored becomes items of `batch`, if one is named.
+        """
+        return self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
@@ -201,6 +206,7 @@ class Hub:
     def __init__(self, link: Link, carrier: Callable[[], Carrier] | None = None) -> None:
         self._link = link
         self.producer = Producer(link, carrier)
+        self.batches = Batches(link)
 
     @property
     def link(self) -> Link:

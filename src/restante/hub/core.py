@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from restante import limits
 from restante.errors import InvalidRequest, Unavailable
+from restante.hub.batch_work import BatchWork
 from restante.hub.bell import Bell
 from restante.hub.committer import Committer, JointPlan, Planned, Request
+from restante.hub.notice_schedule import Schedule
 from restante.hub.partitions import Deed, Partition
 from restante.hub.planning import Draft, Plan
-from restante.model.changes import BlobKey, Space
+from restante.model.batch import Counts
+from restante.model.changes import BlobKey, EntryKey, Space
 from restante.model.hashing import text_hash
 from restante.model.head import Head, decode_head
 from restante.model.keys import Cabinet, after_prefix, key_cabinet, number_key
@@ -25,8 +28,13 @@ from restante.model.partition import partition_of
 from restante.model.producer import ProducerRow
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
+from restante.ports.counters import Counters
 from restante.ports.store import Store
+from restante.ports.webhook import PostWebhook
 from restante.settings import Settings
+
+if TYPE_CHECKING:
+    from restante.hub.hand_items import HandItems
 
 T = TypeVar("T")
 
@@ -86,11 +94,18 @@ class Pins:
 
 @dataclass(slots=True)
 class Tally:
-    """What numbered publishes met with since the hub was opened."""
+    """What numbered publishes met with, and batches came to, since the hub was opened."""
 
     replays: int = 0
     fenced: int = 0
     refused_numbers: int = 0
+    batches_opened: int = 0
+    batches_completed: int = 0
+    batches_reaped: int = 0
+    items_acknowledged: int = 0
+    notices_delivered: dict[str, int] = field(default_factory=dict)
+    notices_failed: dict[str, int] = field(default_factory=dict)
+    """Attempts that failed, whether they are made again or not."""
 
 
 @dataclass(slots=True)
@@ -115,9 +130,21 @@ class Core:
     """By partition and group, the states of those who published last; only the committer's thread looks here."""
     producers_due: dict[int, int] = field(default_factory=dict)
     """By partition, before when no producer's state is past its retention."""
+    batch_counts: dict[EntryKey, Counts] = field(default_factory=dict)
+    """The counts of batches used last; only the committer's thread looks here."""
+    hand_items: dict[bytes, HandItems] = field(default_factory=dict)
+    """The items of batches used last, which comes last here; only the committer's thread looks here."""
+    batches_due: int = 0
+    """Before this time no batch has been idle for so long that it may go."""
+    batch_work: BatchWork = field(default_factory=BatchWork)
     tally: Tally = field(default_factory=Tally)
     filing_wanted: threading.Event = field(default_factory=threading.Event)
     outbox_waits: threading.Event = field(default_factory=threading.Event)
+    notices: Schedule = field(default_factory=Schedule)
+    """Whom to tell of completed batches, and when."""
+    post_webhook: PostWebhook | None = None
+    counters: Counters | None = None
+    """Where estimated batches are counted."""
     closing: threading.Event = field(default_factory=threading.Event)
     content_seconds: float = limits.CONTENT_SECONDS_MAX
     committer: Committer = field(init=False)

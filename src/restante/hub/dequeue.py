@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.errors import BundleUnknown
+from restante.hub.binding import count_shares
 from restante.hub.committer import Planned, Request
 from restante.hub.core import Address, Core, uuid_text
 from restante.hub.outbox import put_notice
@@ -38,6 +39,8 @@ def _plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Deque
     draft.put_head(address.partition, address.hash, cabinet, msgspec.structs.replace(head, open=None))
     draft.add_waiting(address.partition, -row.count)
     put_notice(core, draft, address, bundle_id, row)
+    if row.batches:
+        count_shares(core, draft, address.partition, row.batches, ChangeKind.COLLECTED)
     return Dequeued(bundle_id=uuid_text(bundle_id), messages=row.count)
 
 

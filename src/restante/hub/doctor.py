@@ -14,6 +14,8 @@ import msgspec
 
 from restante import limits
 from restante.errors import DataDamaged
+from restante.hub.doctor_batches import examine_batches
+from restante.hub.doctor_bindings import BoundBatches
 from restante.hub.doctor_changes import Changes, examine_notices
 from restante.hub.doctor_contents import check_names, examine_contents
 from restante.hub.doctor_findings import Case, Checked, Finding, Findings, Guard, Severity
@@ -110,13 +112,18 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     changes.read(case, seen)
     examine_notices(case)
     examine_producers(case)
+    examine_batches(case)
+    bound = BoundBatches()
+    bound.read(case)
     tally = seen.register.tally(case.deed.key)
     for row in rows:
         with case.guard(f"run {row.identity}"):
-            examine_run(case, row, tally, changes.numbers, step)
+            examine_run(case, row, (tally, bound), changes.numbers, step)
     contents = examine_contents(case, step)
     check_names(case, rows, contents)
     _compare(case, tally)
+    if tally.complete:
+        bound.compare(case)
 
 
 def _read_counters(case: Case) -> None:

@@ -20,6 +20,7 @@ from restante.model.erasure import decode_erased
 from restante.model.hashing import text_hashes
 from restante.model.keys import Cabinet, key_number, settlement_key
 
+_BATCH_ID_BYTES = 16
 _PAGE = 10_000
 _SHOWN_MAX = 20
 _EXACT = (ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
@@ -63,6 +64,11 @@ class Changes:
                 self._add_one(case, seen, recipient_hash, number, record)
 
     def _add_one(self, case: Case, seen: Mailboxes, recipient_hash: int, number: int, record: ChangeRecord) -> None:
+        if record.kind is ChangeKind.BATCH_COMPLETED:
+            self._own.add(number)
+            if len(record.batch) != _BATCH_ID_BYTES or record.recipient or record.count or record.ranges:
+                case.problem(f"change {number} (batch_completed)", "It speaks of no batch, or of messages too.")
+            return
         cabinet = Cabinet(record.recipient, record.origin, record.message_kind)
         self._indexed.add(number, _key_digest(settlement_key(recipient_hash, cabinet, number)))
         if not record.moved:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.hub.doctor_bindings import BoundBatches
 from restante.hub.doctor_findings import Case
 from restante.hub.doctor_mailboxes import examine_entries
 from restante.hub.doctor_segments import Sound, examine_segment
@@ -64,9 +65,10 @@ class _Reading:
     sound: bool = True
 
 
-def examine_run(case: Case, row: RunRow, tally: Tally, changes: Numbers, step: Step) -> None:
+def examine_run(case: Case, row: RunRow, counted: tuple[Tally, BoundBatches], changes: Numbers, step: Step) -> None:
     """Examine all segments of a run; a visible one is counted. `changes`: numbers that no message may have."""
     reading = _Reading()
+    tally, bound = counted
     for place in row.segments:
         case.checked.blobs += 1
         if place.length > limits.BLOB_BYTES_MAX:
@@ -79,6 +81,7 @@ def examine_run(case: Case, row: RunRow, tally: Tally, changes: Numbers, step: S
             _add(case, row, reading, sound)
             if row.state is RunState.VISIBLE:
                 tally.add(sound.stored, sound.records)
+                bound.add(case, sound.stored, sound.records)
                 case.checked.messages += len(sound.records)
         step()
     tally.complete = tally.complete and (reading.sound or row.state is not RunState.VISIBLE)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.hub.binding import count_settled
 from restante.hub.core import Address, Core, Stale
 from restante.hub.filing import drop_unreachable
 from restante.hub.history import fates_of, records_of
@@ -26,7 +27,7 @@ from restante.model.bundle import decode_bundle
 from restante.model.change import ChangeKind, ChangeRecord
 from restante.model.changes import BlobKey, Space
 from restante.model.erasure import ErasedRow, digests, encode_erased, second_hash
-from restante.model.head import Range, waiting_mask
+from restante.model.head import Apart, Numbers, Range, apart_of, waiting_mask
 from restante.model.keys import Cabinet, cabinet_key, number_key, settlement_key
 from restante.model.merge import Stretch, merged
 from restante.model.piece import Piece
@@ -47,6 +48,8 @@ class _Found:
     changes: dict[Cabinet, list[int]] = field(default_factory=dict)
     """Numbers of the change records."""
     ranges: list[Range] = field(default_factory=list)
+    pending: list[Numbers] = field(default_factory=list)
+    """Of each stretch of rows those that wait, or are set aside: batches count them as withdrawn."""
 
 
 def erase(core: Core, address: Address, *, dry_run: bool) -> int:
@@ -69,7 +72,9 @@ def _find(core: Core, opened: Opened) -> _Found:
             numbers = chunk.numbers
             shown = fates_of(head, records, numbers, chunk.records["expires_at"], core.clock())[1]
             found.messages += int(shown.sum())
-            found.waiting += int(waiting_mask(head, numbers).sum())
+            waits = waiting_mask(head, numbers)
+            found.waiting += int(waits.sum())
+            found.pending.append(numbers[waits | (apart_of(head, numbers) == Apart.SET_ASIDE)])
             found.ids.append(chunk.records["id"][shown])
             found.ranges.append(Range(int(numbers[0]), int(numbers[-1])))
     return found
@@ -90,6 +95,8 @@ def _erase(core: Core, address: Address) -> int:
             rewritten.put(draft, partition.number)
         if found.messages:
             _leave_traces(core, draft, address, found)
+        for numbers in found.pending:
+            count_settled(core, draft, address.partition, numbers, ChangeKind.WITHDRAWN)
         draft.add_waiting(address.partition, -found.waiting)
         draft.add_erasure(address.partition)
         draft.applies.append(lambda: _apply(core, partition, visible, feed))

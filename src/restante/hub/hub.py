@@ -13,13 +13,16 @@ import pyarrow as pa
 from restante import limits
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub import backup, dequeue, erase, expiry, explain, filing, history, peek, producers, removal, retention
+from restante.hub.acknowledging import plan_acknowledgements
 from restante.hub.background import Background
 from restante.hub.backup import BackupStream
+from restante.hub.batch_calls import BatchCalls
 from restante.hub.committer import Request
 from restante.hub.content import content_of
 from restante.hub.core import Core, parse_uuid, uuid_text
 from restante.hub.listing import Listings, Order
 from restante.hub.opening import open_partitions
+from restante.hub.planning import Plan
 from restante.hub.publish import Publish, check_partition, checked, large_publish, plan_publishes
 from restante.model import intake
 from restante.model.answers import (
@@ -37,11 +40,13 @@ from restante.model.message import Message, State
 from restante.model.producer import ProducerNumbers, check_numbers
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
+from restante.ports.counters import Counters
 from restante.ports.store import Store
+from restante.ports.webhook import PostWebhook
 from restante.settings import Settings
 
 
-class Hub:
+class Hub(BatchCalls):
     """An open hub. Every method may be called from any thread."""
 
     def __init__(
@@ -52,10 +57,13 @@ class Hub:
         origins: Mapping[str, OriginPort],
         clock: Clock,
         random: Callable[[int], bytes],
+        counters: Counters | None = None,
+        post_webhook: PostWebhook | None = None,
     ) -> None:
         deed, fence, partitions = open_partitions(store, settings, random)
         self._core = Core(store, settings, origins, clock, deed, fence, partitions, random)
-        self._core.start(partial(plan_publishes, self._core))
+        self._core.counters, self._core.post_webhook = counters, post_webhook
+        self._core.start(partial(_plan_jointly, self._core))
         self._listings = Listings(self._core)
         self._background = Background(self._core)
 
@@ -73,32 +81,46 @@ class Hub:
         finally:
             self._core.committer.close()
             self._core.store.close()
+            if self._core.counters is not None:
+                self._core.counters.close()
 
     def request(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Publish:
         """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
         core = self._core
         check_partition(core, partition)
         if producer is not None:
             _check_numbered(producer, partition)
+        bound = None if batch is None else parse_uuid(batch, "batch")
         if isinstance(sent, Message):
-            return Publish((sent,), partition=partition, numbers=producer)
+            return Publish((sent,), partition=partition, numbers=producer, batch=bound)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
             _check_messages(sent)
-            return Publish(tuple(sent), partition=partition, numbers=producer)
+            return Publish(tuple(sent), partition=partition, numbers=producer, batch=bound)
         allowed = core.claim_check_origins()
         if isinstance(sent, Sequence):
             _check_messages(sent)
             columns = checked(intake.from_messages(sent, claim_check_origins=allowed))
         else:
             columns = checked(intake.from_arrow(sent, claim_check_origins=allowed))
-        return large_publish(core, columns, partition, producer)
+        return large_publish(core, columns, partition, producer, bound)
 
     def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
-        request = self.request(sent, partition=partition, producer=producer)
+        """Publish messages; those newly stored become items of the batch, if one is named."""
+        request = self.request(sent, partition=partition, producer=producer, batch=batch)
         self._background.relieve()
         return self._core.submit(request)
 
@@ -109,9 +131,11 @@ class Hub:
         *,
         partition: int | None = None,
         producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> None:
         """Publish a few messages; the future gets the request, answered, in its own event loop."""
-        self._core.committer.submit_soon(self.request(sent, partition=partition, producer=producer), future)
+        request = self.request(sent, partition=partition, producer=producer, batch=batch)
+        self._core.committer.submit_soon(request, future)
 
     def open_link(
         self,
@@ -300,6 +324,10 @@ class Hub:
     def backup(self) -> BackupStream:
         """All that was acknowledged before, as a stream of bytes; close it in any case."""
         return backup.backup(self._core)
+
+
+def _plan_jointly(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> Sequence[Request[object]]:
+    return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

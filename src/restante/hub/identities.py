@@ -61,6 +61,8 @@ class Judged:
     arrivals: Arrivals
     grouped: Grouped
     verdict: NDArray[np.int8]
+    original: RowNumbers
+    """Of each duplicate the number of the stored message that it repeats; if that is an arrival too, -1 - its row."""
     seen: dict[int, _Seen]
 
 
@@ -69,13 +71,13 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> 
 
     A request with a conflict, an erased message or a damaged twin will be refused whole, so its messages count for none after it.
     """
-    verdict = np.zeros(len(arrivals), np.int8)
+    verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
     grouped = group(arrivals)
     seen = {partition: _Seen.of(core.partitions[partition]) for partition in grouped.partitions}
     for partition, rows in grouped.parts():
-        _judge_stored(core, arrivals, partition, rows, verdict)
-    _judge_twins(arrivals, grouped, start, accepted, verdict)
-    return Judged(arrivals, grouped, verdict, seen)
+        _judge_stored(core, arrivals, partition, rows, verdict, original)
+    _judge_twins(arrivals, grouped, start, accepted, verdict, original)
+    return Judged(arrivals, grouped, verdict, original, seen)
 
 
 def holds(core: Core, judged: Judged) -> bool:
@@ -98,7 +100,14 @@ def disjoint(judged: Sequence[Judged]) -> bool:
     return not bool((together[1:] == together[:-1]).any())
 
 
-def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbers, verdict: NDArray[np.int8]) -> None:
+def _judge_stored(
+    core: Core,
+    arrivals: Arrivals,
+    partition: int,
+    rows: RowNumbers,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
+) -> None:
     """Against what is stored."""
     memory = core.partitions[partition]
     if len(memory.erased):
@@ -113,7 +122,7 @@ def _judge_stored(core: Core, arrivals: Arrivals, partition: int, rows: RowNumbe
             lost = asked[found.asked]
             verdict[lost[verdict[lost] == Verdict.NEW]] = Verdict.DAMAGED
         else:
-            _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict)
+            _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict, original)
 
 
 def _erased(core: Core, arrivals: Arrivals, memory: Partition, rows: RowNumbers) -> RowNumbers:
@@ -133,6 +142,7 @@ def _compare(
     asked: RowNumbers,
     found: Found,
     verdict: NDArray[np.int8],
+    original: RowNumbers,
 ) -> None:
     """Rows of arrivals against the stored rows with their fingerprints, in full."""
     recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
@@ -143,6 +153,8 @@ def _compare(
         return
     found, asked = found.only(same), asked[same]
     verdict[asked] = _content_verdicts(core, columns, asked, found)
+    # One that was released to the end is stored twice, and lives on under its last number.
+    np.maximum.at(original, asked, found.numbers)
 
 
 def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
@@ -205,7 +217,12 @@ def _same_data(columns: MessageColumns, asked: RowNumbers, piece: Piece, row: Ro
 
 
 def _judge_twins(
-    arrivals: Arrivals, grouped: Grouped, start: RowNumbers, accepted: Mask, verdict: NDArray[np.int8]
+    arrivals: Arrivals,
+    grouped: Grouped,
+    start: RowNumbers,
+    accepted: Mask,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
 ) -> None:
     """Against each other: arrivals of one commit that share an identity."""
     rows, identity = _twins(arrivals, grouped)
@@ -218,7 +235,7 @@ def _judge_twins(
         if refused[index]:
             continue
         own = request == index
-        _judge_request(arrivals.columns, rows[own], identity[own], leader, verdict)
+        _judge_request(arrivals.columns, rows[own], identity[own], leader, verdict, original)
 
 
 def _any_accepted(start: RowNumbers, accepted: Mask) -> Mask:
@@ -245,7 +262,12 @@ def _twins(arrivals: Arrivals, grouped: Grouped) -> tuple[RowNumbers, RowNumbers
 
 
 def _judge_request(
-    columns: MessageColumns, rows: RowNumbers, identity: RowNumbers, leader: RowNumbers, verdict: NDArray[np.int8]
+    columns: MessageColumns,
+    rows: RowNumbers,
+    identity: RowNumbers,
+    leader: RowNumbers,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
 ) -> None:
     """One request's twins: each against the first of its identity that was accepted, or the first of its own."""
     fresh = verdict[rows] == Verdict.NEW
@@ -257,6 +279,7 @@ def _judge_request(
     follows = against != rows
     same = _twin_content(columns, rows[follows], against[follows])
     verdict[rows[follows]] = np.where(same, Verdict.DUPLICATE, Verdict.CONFLICT)
+    original[rows[follows]] = -1 - against[follows]
     if same.all():
         leader[:] = np.where(first_own >= 0, leads, leader)
 

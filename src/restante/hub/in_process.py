@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from restante.hub.committer import Request
 from restante.hub.hub import Hub
+from restante.hub.in_process_batches import InProcessBatches
 from restante.hub.listing import Order
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
@@ -34,7 +35,7 @@ T = TypeVar("T")
 _THREADS_MAX = 32
 
 
-class InProcess:
+class InProcess(InProcessBatches):
     """The asynchronous link to a hub in this process.
 
     A small publish is queued from the event loop itself and answered by the committer; everything that reads runs in
@@ -54,12 +55,17 @@ class InProcess:
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     async def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
         if not is_few(sent) or self._hub.crowded:
-            return await self.thread(self._hub.publish, sent, partition=partition, producer=producer)
+            return await self.thread(self._hub.publish, sent, partition=partition, producer=producer, batch=batch)
         future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
-        self._hub.publish_soon(sent, future, partition=partition, producer=producer)
+        self._hub.publish_soon(sent, future, partition=partition, producer=producer, batch=batch)
         return (await future).answer()
 
     async def open_link(

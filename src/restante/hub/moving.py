@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from restante.hub.binding import bind_moved
 from restante.hub.contents import message_columns
 from restante.hub.core import Address, Core
 from restante.hub.history import Located
@@ -24,4 +25,5 @@ def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> i
     put_mailbag(core, draft, segments, number, 1)
     fingerprint, numbers = arrivals.fingerprint, np.array([number], np.int64)
     draft.applies.append(lambda: core.partitions[address.partition].remember(fingerprint, numbers))
+    bind_moved(core, draft, address.partition, found.number, number)
     return number

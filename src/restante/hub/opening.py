@@ -11,6 +11,7 @@ import numpy as np
 
 from restante.hub.content import ContentRow
 from restante.hub.damage import sound_records
+from restante.hub.migrating import migrate
 from restante.hub.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.model.changes import Changes, Space
 from restante.model.hashing import Hashes, fingerprints
@@ -26,7 +27,8 @@ _THREADS = 4
 def open_partitions(
     store: Store, settings: Settings, random: Callable[[int], bytes]
 ) -> tuple[Deed, int, list[Partition]]:
-    """Deed, fence and partitions of a store; a new one is founded."""
+    """Deed, fence and partitions of a store; a new one is founded, an older one brought forward."""
+    migrate(store)
     deed = load_deed(store)
     if deed is None:
         fence = store.raise_fences(settings.partition_count)

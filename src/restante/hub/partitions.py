@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.reading import read_front
+from restante.model.binding import NOTHING_BOUND, load_bindings
 from restante.model.changes import BlobKey, Changes, Space
 from restante.model.erasure import Erased, decode_erased
 from restante.model.hashing import Hashes
@@ -21,7 +22,8 @@ from restante.model.keys import number_key
 from restante.model.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
@@ -56,6 +58,7 @@ class Partition:
         "_fingerprints",
         "_lock",
         "_recent",
+        "bindings",
         "counters",
         "damage_told",
         "damaged_runs",
@@ -80,6 +83,8 @@ class Partition:
         self._recent: dict[int, int] = {}
         """Fingerprint to number of the latest few, which are not in the arrays yet."""
         self.erased = Erased()
+        self.bindings = NOTHING_BOUND
+        """Which messages belong to which batches."""
         self.expiries: dict[int, NDArray[np.int64]] = {}
         """By blob, when the next message of each drawer expires; only of blobs looked at."""
         self.forgotten_rows = 0
@@ -153,15 +158,17 @@ class Partition:
 
 
 def load_deed(store: Store) -> Deed | None:
-    """The deed of a store, or None if it is new."""
+    """The deed of a store, of this format or an older one; None if the store is new."""
     value = store.get(0, Space.META, _DEED_KEY)
     if value is None:
         return None
-    version = msgspec.msgpack.decode(value)[0]
-    if version != FORMAT_VERSION:
+    version = msgspec.msgpack.decode(value, type=tuple[int, ...])[0]
+    if not 1 <= version <= FORMAT_VERSION:
         raise FormatUnsupported(
-            f"The data has format version {version}; this program knows {FORMAT_VERSION}. Use the version of Restante "
-            "that wrote it, or a newer one."
+            f"The data has format version {version}; this program knows formats up to {FORMAT_VERSION}. Use the version "
+            "of Restante that wrote it, or a newer one.",
+            found=version,
+            known=FORMAT_VERSION,
         )
     return msgspec.msgpack.decode(value, type=Deed)
 
@@ -169,9 +176,13 @@ def load_deed(store: Store) -> Deed | None:
 def create_deed(store: Store, partition_count: int, key: int, fence: int) -> Deed:
     deed = Deed(FORMAT_VERSION, partition_count, key)
     changes = Changes(fences={0: fence})
-    changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
+    put_deed(changes, deed)
     store.commit(changes)
     return deed
+
+
+def put_deed(changes: Changes, deed: Deed) -> None:
+    changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
 
 
 def load_partition(store: Store, number: int) -> Partition:
@@ -187,6 +198,7 @@ def load_partition(store: Store, number: int) -> Partition:
     partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
     _check_order(number, visible)
     partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])
+    partition.bindings = load_bindings(store.scan(number, Space.BATCH_BINDING))
     return partition
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
+from restante.hub.binding import shares_of
 from restante.hub.contents import bundle_table, document_types
 from restante.hub.core import Address, Core, Stale, parse_uuid, uuid_text
 from restante.hub.mailbox import Chunk, Opened, chunks, first_number, look, requested
@@ -201,11 +202,9 @@ def _open(
     address = opened.address
     _check_fresh(draft, opened)
     head = filling.head
-    for numbers, expired in filling.expired:
-        if expired.any():
-            head = settle(
-                draft, address, cabinet, head, kind=ChangeKind.EXPIRED, at=filling.now, numbers=numbers, chosen=expired
-            )
+    for part in filling.expired:
+        if part[1].any():
+            head = settle(core, draft, address, cabinet, head, kind=ChangeKind.EXPIRED, at=filling.now, part=part)
     first, last = filling.first_taken, filling.last_taken
     left_out = [
         Range(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first
@@ -220,6 +219,7 @@ def _open(
         filling.inline,
         format="" if filling.inline else asked.format or DEFAULT_FORMAT,
         request_id=b"" if filling.inline else core.new_uuid(),
+        batches=shares_of(draft, address.partition, filling.taken),
     )
     mark = OpenMark(bundle_id, first, last, filling.count, filling.now)
     draft.put(

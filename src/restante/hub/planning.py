@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from restante.hub.partitions import PARTITION_KEY, Partition, PartitionRow, encode_counters, run_key
+from restante.model.binding import Bindings
 from restante.model.change import ChangeRecord, encode_change
 from restante.model.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.model.hashing import Hashes
@@ -31,6 +32,7 @@ class Plan:
         self.partitions = partitions
         self.changes = Changes()
         self.counters: dict[int, PartitionRow] = {}
+        self.bindings: dict[int, Bindings] = {}
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
         """Hashes of the recipients whose mailboxes it changes."""
@@ -44,6 +46,7 @@ class Plan:
         self.changes.blobs.extend(draft.blobs)
         self.changes.dropped.extend(draft.dropped)
         self.counters.update(draft.counters)
+        self.bindings.update(draft.bindings)
         self.applies.extend(draft.applies)
         self.concerns.extend(draft.concerns)
 
@@ -64,6 +67,8 @@ class Plan:
         """Bring memory up to what was committed."""
         for number, counters in self.counters.items():
             self.partitions[number].counters = counters
+        for number, bindings in self.bindings.items():
+            self.partitions[number].bindings = bindings
         for apply in self.applies:
             apply()
 
@@ -77,6 +82,7 @@ class Draft:
         self.blobs: list[tuple[BlobKey, Sequence[Buffer]]] = []
         self.dropped: list[BlobKey] = []
         self.counters: dict[int, PartitionRow] = {}
+        self.bindings: dict[int, Bindings] = {}
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
 
@@ -86,6 +92,13 @@ class Draft:
             if entry in entries:
                 return entries[entry]
         return self._plan.store.get(partition, space, key)
+
+    def pending_value(self, entry: EntryKey) -> bytes | None:
+        """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
+        for entries in (self.entries, self._plan.changes.entries):
+            if entry in entries:
+                return entries[entry]
+        return None
 
     def scan_prefix(self, partition: int, space: Space, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """All entries whose key begins with `prefix`."""
@@ -114,6 +127,13 @@ class Draft:
             if partition in counters:
                 return counters[partition]
         return self._plan.partitions[partition].counters
+
+    def binding(self, partition: int) -> Bindings:
+        """What binds the messages of a partition to batches, as of now in this draft."""
+        for bindings in (self.bindings, self._plan.bindings):
+            if partition in bindings:
+                return bindings[partition]
+        return self._plan.partitions[partition].bindings
 
     def add_waiting(self, partition: int, messages: int) -> None:
         row = self.count(partition)

@@ -23,6 +23,7 @@ from restante.errors import (
     ProducerUnknown,
     RestanteError,
 )
+from restante.hub.binding_arrivals import OpenBatches
 from restante.hub.core import Core
 from restante.hub.partitions import Partition
 from restante.hub.planning import Draft
@@ -30,7 +31,7 @@ from restante.model import intake, producer
 from restante.model.answers import ProducerPage, ProducerState, Receipt
 from restante.model.changes import Space
 from restante.model.keys import key_number, number_key
-from restante.model.parcel_digest import Digests, digests_of_columns
+from restante.model.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producer import ProducerRow, Standing, standing, state_of
 from restante.model.refusals import refusal
 
@@ -62,13 +63,14 @@ class Admission:
 
 def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admission:
     """Those that are to be stored; the others are answered, or put off."""
-    found = Admission()
+    found, batches = Admission(), OpenBatches(core, draft)
     for request in publishes:
         if request.numbers is None:
-            found.publishes.append(request)
+            if not batches.refuse(request):
+                found.publishes.append(request)
         elif request.line in found.ahead:
-            _admit_follower(found, request)
-        elif _admit(core, draft, request):
+            _admit_follower(found, request, batches)
+        elif _admit(core, draft, request, batches):
             found.publishes.append(request)
             found.ahead[_line(request)] = request
         else:
@@ -76,10 +78,13 @@ def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admissio
     return found
 
 
-def _admit_follower(found: Admission, request: Publish) -> None:
+def _admit_follower(found: Admission, request: Publish, batches: OpenBatches) -> None:
     """A later one of a line: it is stored with the one before, or judged when that is known."""
     before = found.ahead[_line(request)]
     if before is not None and _follows(request, before):
+        if batches.refuse(request):
+            found.ahead[_line(request)] = None
+            return
         found.publishes.append(request)
         found.followers.add(request)
         found.ahead[_line(request)] = request
@@ -102,13 +107,16 @@ def _line(request: Publish) -> tuple[int, int]:
     return line
 
 
-def _admit(core: Core, draft: Draft, request: Publish) -> bool:
+def _admit(core: Core, draft: Draft, request: Publish, batches: OpenBatches) -> bool:
     numbers, count = request.numbers, request.count()
     assert numbers is not None, "only numbered ones are judged here"
     row: ProducerRow | None = None
     try:
         row = _known(core, request)
         where = standing(row, numbers, count)
+        # A repetition is answered as it was, also if its batch has been sealed since.
+        if where is Standing.NEXT and request.batch is not None:
+            batches.check(request.batch)
         if where is Standing.NEXT and count:
             return True
         request.result = _NOTHING if row is None or where is Standing.NEXT else _repeated(core, draft, request, row)
@@ -134,7 +142,7 @@ def _digests(core: Core, request: Publish) -> Digests:
     columns, faults = intake.from_messages(request.messages, claim_check_origins=core.claim_check_origins())
     if faults:
         raise refusal(faults)
-    return digests_of_columns(columns, core.deed.key)
+    return of_batch(digests_of_columns(columns, core.deed.key), request.batch)
 
 
 def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:

@@ -26,6 +26,7 @@ from restante.errors import (
     PartitionMismatch,
     PartitionUnknown,
 )
+from restante.hub.binding_arrivals import Duplicates, bind_duplicates, bind_items
 from restante.hub.committer import Request
 from restante.hub.core import Core
 from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
@@ -37,7 +38,7 @@ from restante.model import intake
 from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.message import Message, MessageColumns
-from restante.model.parcel_digest import Digests, digests_of_columns
+from restante.model.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producer import ProducerNumbers
 from restante.model.refusals import refusal
 from restante.model.segment import Encoded
@@ -82,7 +83,7 @@ class Unit:
 class Publish(Request[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("digests", "messages", "numbers", "partition", "unit")
+    __slots__ = ("batch", "digests", "messages", "numbers", "partition", "unit")
 
     def __init__(
         self,
@@ -90,6 +91,7 @@ class Publish(Request[Receipt]):
         *,
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
+        batch: bytes | None = None,
         size: int = 0,
     ) -> None:
         line = None if numbers is None or partition is None else (partition, numbers.group)
@@ -97,6 +99,8 @@ class Publish(Request[Receipt]):
         self.messages = messages
         self.partition = partition
         self.numbers = numbers
+        self.batch = batch
+        """The id of the batch whose items its new messages are."""
         self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
         self.unit: Unit | None = None
@@ -113,13 +117,17 @@ def _size(message: Message) -> int:
 
 
 def large_publish(
-    core: Core, columns: MessageColumns, partition: int | None, numbers: ProducerNumbers | None = None
+    core: Core,
+    columns: MessageColumns,
+    partition: int | None,
+    numbers: ProducerNumbers | None = None,
+    batch: bytes | None = None,
 ) -> Publish:
     """A publish of many messages, as far prepared as can be before the commit: judged, sorted, laid out."""
     size = len(columns) * _ROW_BYTES + columns.data.nbytes
-    request = Publish((), partition=partition, numbers=numbers, size=size)
+    request = Publish((), partition=partition, numbers=numbers, batch=batch, size=size)
     if numbers is not None:
-        request.digests = digests_of_columns(columns, core.deed.key)
+        request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
     arrivals = _arrive(core, columns)
     start = np.array([0, len(columns)])
     if partition is not None:
@@ -153,6 +161,7 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
         draft = plan.draft()
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
+        bind_items(core, draft, stored)
         plan.accept(draft)
     if len(publishes) == len(requests):
         return []
@@ -213,7 +222,7 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
         if request.partition is not None and request.error is None:
             _check_partition(request, arrivals.partition[rows])
         if request.numbers is not None and request.error is None:
-            request.digests = digests_of_columns(columns.take(rows), core.deed.key)
+            request.digests = of_batch(digests_of_columns(columns.take(rows), core.deed.key), request.batch)
     fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
     return Unit(small, start, judge(core, arrivals, start, fine))
 
@@ -277,6 +286,19 @@ def _plan(core: Core, draft: Draft, unit: Unit) -> None:
     if len(stored):
         number = _store(core, draft, unit.parcel or _parcel_of(core, unit, stored))
     _receipts(unit, stored, number)
+    for index, request in enumerate(unit.requests):
+        if request.batch is not None and request.result is not None and request.result.duplicates:
+            bind_duplicates(core, draft, request.batch, _duplicates(unit, index, stored, number))
+
+
+def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArray[np.int64]) -> Duplicates:
+    """The duplicates of a request, and the numbers of what they repeat: stored before, or in this commit."""
+    first, last = unit.start[index : index + 2].tolist()
+    rows = np.flatnonzero(unit.judged.verdict[first:last] == Verdict.DUPLICATE) + first
+    original = unit.judged.original[rows]
+    twins = original < 0
+    original[twins] = number[np.searchsorted(stored, -1 - original[twins])]
+    return Duplicates(unit.arrivals, rows, original)
 
 
 def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:

@@ -21,7 +21,7 @@ from restante.model.answers import PartitionReceipt, Receipt
 from restante.model.handful import Handful, NameTable
 from restante.model.hashing import Hashes, fingerprint
 from restante.model.letter import Letter, letter_of
-from restante.model.parcel_digest import digests_of_letters
+from restante.model.parcel_digest import digests_of_letters, of_batch
 from restante.model.segment import Encoded
 from restante.model.uuids import RANDOM_BYTES_PER_ID, few_uuids
 
@@ -87,7 +87,7 @@ def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Let
     for request in requests:
         end = at + len(request.messages)
         if request.numbers is not None:
-            request.digests = digests_of_letters(letters[at:end], core.deed.key)
+            request.digests = of_batch(digests_of_letters(letters[at:end], core.deed.key), request.batch)
         at = end
 
 

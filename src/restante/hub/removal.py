@@ -20,14 +20,13 @@ from restante.hub.history import Located, find_row
 from restante.hub.mailbox import Chunk, Opened, chunks, look
 from restante.hub.moving import move_to_end
 from restante.hub.planning import Draft
-from restante.hub.settling import change, settle
+from restante.hub.settling import Part, change, settle
 from restante.model.change import ChangeKind
 from restante.model.head import Apart, Head, Numbers, Range, apart_of, waiting_mask, with_apart
 from restante.model.keys import Cabinet
 from restante.model.message import State
 
-Parts = list[tuple[Numbers, NDArray[np.bool_]]]
-"""Neighbouring numbers of a cabinet, and which of them are to be settled."""
+Parts = list[Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,8 @@ class Settlement:
         if not self.fresh(draft):
             raise Stale
         head, now = self.head, core.clock()
-        for numbers, chosen in self.parts:
-            head = settle(
-                draft, self.address, self.cabinet, head, kind=self.kind, at=now, numbers=numbers, chosen=chosen
-            )
+        for part in self.parts:
+            head = settle(core, draft, self.address, self.cabinet, head, kind=self.kind, at=now, part=part)
         draft.put_head(self.address.partition, self.address.hash, self.cabinet, head)
         draft.add_waiting(self.address.partition, -self.waited)
         return sum(int(chosen.sum()) for _, chosen in self.parts)

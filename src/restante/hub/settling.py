@@ -1,4 +1,4 @@
-"""Settling messages out of turn: the change record, and the note beside the head."""
+"""Settling messages out of turn: the change record, the note beside the head, and what batches count."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.hub.core import Address
+from restante.hub.binding import count_settled
+from restante.hub.core import Address, Core
 from restante.hub.planning import Draft
 from restante.model.change import ChangeKind, ChangeRecord
 from restante.model.head import Apart, Head, Numbers, Range, apart_of, ranges_of, with_apart
 from restante.model.keys import Cabinet
+
+Part = tuple[Numbers, NDArray[np.bool_]]
+"""Neighbouring numbers of a cabinet, and which of them are to be settled."""
 
 _APART = {
     ChangeKind.EXPIRED: Apart.EXPIRED,
@@ -20,6 +24,7 @@ _APART = {
 
 
 def settle(
+    core: Core,
     draft: Draft,
     address: Address,
     cabinet: Cabinet,
@@ -27,15 +32,16 @@ def settle(
     *,
     kind: ChangeKind,
     at: int,
-    numbers: Numbers,
-    chosen: NDArray[np.bool_],
+    part: Part,
 ) -> Head:
     """Settle the chosen ones of a cabinet's neighbouring numbers; gives the head to be put.
 
     Neighbours that are apart for the same reason share one range, so the list stays short however often this happens.
     """
+    numbers, chosen = part
     record = change(cabinet, kind, at, int(chosen.sum()), ranges_of(chosen, numbers))
     draft.record(address.partition, address.hash, record)
+    count_settled(core, draft, address.partition, numbers[chosen], kind)
     why = _APART[kind]
     joined = ranges_of(chosen | (apart_of(head, numbers) == why), numbers)
     return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
+from restante.model.binding import Share
 from restante.model.head import Head, Numbers, Range, waiting_mask
 from restante.model.rows import BUNDLEABLE, INLINE, RecordArray
 
@@ -37,6 +38,8 @@ class BundleRow(msgspec.Struct, frozen=True, array_like=True):
     """When the origin last failed to deliver the content; 0: it has not."""
     closed_at: int = 0
     change: int = 0
+    batches: tuple[Share, ...] = ()
+    """What batches have of its messages; grows when duplicates of them are published while it is open."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -22,6 +22,7 @@ class ChangeKind(Enum):
     SET_ASIDE = "set_aside"
     RELEASED = "released"
     ERASED = "erased"
+    BATCH_COMPLETED = "batch_completed"
 
 
 class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -38,6 +39,9 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
     bundle_id: bytes = b""
     moved: bool = False
     """Released to the end: the message in `ranges` lives on under the number of this change."""
+    batch: bytes = b""
+    """The batch that was completed, in the partition of its id; such a record speaks of no cabinet."""
+    key: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()

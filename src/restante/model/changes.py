@@ -28,6 +28,15 @@ class Space(IntEnum):
     OUTBOX = 8
     ERASED = 9
     PRODUCER = 10
+    BATCH = 11
+    BATCH_COUNT = 12
+    BATCH_GROUP = 13
+    BATCH_REQUEST = 14
+    BATCH_ACKNOWLEDGED = 15
+    BATCH_BITS = 16
+    BATCH_KEY = 17
+    BATCH_BINDING = 18
+    BATCH_NOTICE = 19
 
 
 class BlobKey(NamedTuple):

@@ -53,6 +53,13 @@ def digests_of_columns(columns: MessageColumns, key: int) -> Digests:
     return _with_ids(digest.digest(), ids.tobytes(), made.tobytes(), key)
 
 
+def of_batch(digests: Digests, batch: bytes | None) -> Digests:
+    """Of messages that are published under a batch: under another, or none, they are something else."""
+    if batch is None:
+        return digests
+    return Digests(*(xxhash.xxh3_128_digest(digest + batch) for digest in digests))
+
+
 def _with_ids(content: bytes, ids: bytes, made: bytes, key: int) -> Digests:
     return Digests(content, xxhash.xxh3_128_digest(b"".join((content, made, ids)), seed=key))
 

@@ -10,7 +10,18 @@ from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.gate import check_role
 from restante.server.pipeline import serve_pipeline
-from restante.server.routes import collecting, health, messages, operating, pages, partitions, producers, publishing
+from restante.server.routes import (
+    acknowledgements,
+    batches,
+    collecting,
+    health,
+    messages,
+    operating,
+    pages,
+    partitions,
+    producers,
+    publishing,
+)
 from restante.server.routing import Route, Router
 
 _log = logging.getLogger("restante.server")
@@ -20,6 +31,8 @@ ROUTES: tuple[Route, ...] = (
     *producers.ROUTES,
     *collecting.ROUTES,
     *messages.ROUTES,
+    *batches.ROUTES,
+    *acknowledgements.ROUTES,
     *partitions.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,

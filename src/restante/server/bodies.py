@@ -29,7 +29,7 @@ SMALL_TABLE_BYTES = 64 * 1024
 """Up to this size an answer is made in the event loop."""
 _UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
-_NAMED = re.compile(r"unknown field `(\w+)`|at `\$\.(\w+)")
+_NAMED = re.compile(r"(?:unknown|required) field `(\w+)`|at `\$\.(\w+)")
 """The field that a decoder complains of."""
 
 
@@ -67,10 +67,13 @@ async def read_body(
 async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Asked:
     """A small JSON body; none says nothing. What is wrong with it is named."""
     body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
-    if not body:
-        return kind()
+    return decoded(body or b"{}", msgspec.json.Decoder(kind), kind)
+
+
+def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
+    """What a JSON body says. What is wrong with it is named."""
     try:
-        return msgspec.json.decode(bytes(body), type=kind)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         named = _NAMED.search(str(error))
         details = {} if named is None else {"field": named[1] or named[2]}

@@ -19,7 +19,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from restante.server.room import Wait
+
 if TYPE_CHECKING:
+    from restante.hub.core import Tally as HubTally
     from restante.server.desk import Desk
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -143,7 +146,8 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
         "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
-        "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits),
+        "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits[Wait.PEEK]),
+        "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
@@ -157,3 +161,22 @@ def _state(desk: Desk) -> Iterator[Metric]:
     }
     for name, (text, value) in counters.items():
         yield CounterMetricFamily(name, text, value=value)
+    yield from _batches(tally)
+
+
+def _batches(tally: HubTally) -> Iterator[Metric]:
+    counters = {
+        "restante_batches_opened": ("Batches opened.", tally.batches_opened),
+        "restante_batches_completed": ("Batches that became complete.", tally.batches_completed),
+        "restante_batches_reaped": ("Batches removed because nobody used them.", tally.batches_reaped),
+        "restante_batch_items_acknowledged": ("Items acknowledged by hand.", tally.items_acknowledged),
+    }
+    for name, (text, value) in counters.items():
+        yield CounterMetricFamily(name, text, value=value)
+    notices = CounterMetricFamily(
+        "restante_batch_notices", "Attempts to tell somebody that a batch is complete.", labels=("to", "result")
+    )
+    for result, counted in (("delivered", tally.notices_delivered), ("failed", tally.notices_failed)):
+        for to, count in tuple(counted.items()):
+            notices.add_metric((to, result), count)
+    yield notices

@@ -16,21 +16,20 @@ from typing import Literal, ParamSpec, TypeVar
 
 import msgspec
 import pyarrow as pa
-from msgspec import UNSET
 
-from restante.errors import Internal, InvalidRequest, NotFound, RestanteError
+from restante.errors import Internal, NotFound, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.access import Grant, Role
 from restante.model.message import Message
-from restante.model.producer import ProducerNumbers, check_numbers
 from restante.server.desk import Desk
 from restante.server.exchange import CORRELATION_ID, ClientGone, Exchange, Receive, Scope, Send
 from restante.server.frame_order import FrameOrder
 from restante.server.gate import check_role
+from restante.server.label import Label, label_of
 from restante.server.origin_access import check_origins
 from restante.server.routes.publishing import SMALL_BODY_BYTES, count
 from restante.wire import media
-from restante.wire.frames import FrameHeader, decode_frame, encode_problem, encode_receipt, number_of
+from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
 from restante.wire.problems import problem_of, status_of
 
 P = ParamSpec("P")
@@ -121,25 +120,25 @@ class _Pipeline:
         try:
             frame = await self._here_or_in_a_thread(data, decode_frame, data)
             number = frame.header.number
-            partition, producer = _addressed(frame.header)
+            label = label_of(frame.header)
             sent = await self._here_or_in_a_thread(data, frame.messages)
             check_origins(self._grant, sent)
         except RestanteError as error:
             await self._refuse(number_of(data) if number is None else number, error)
             return
-        await self._turn(partition, producer)
-        task = asyncio.ensure_future(self._publish(number, sent, partition, producer, len(data)))
+        await self._turn(label)
+        task = asyncio.ensure_future(self._publish(number, sent, label, len(data)))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
-        if partition is not None and producer is not None:
-            self._order.add(task, partition, producer)
+        if label.partition is not None and label.producer is not None:
+            self._order.add(task, label.partition, label.producer)
         small = not isinstance(sent, pa.Table) and len(sent) <= SMALL_SEND_MESSAGES_MAX
         self._barrier = None if small and not self._desk.hub.crowded else task
         await asyncio.sleep(0)  # so that it is in the queue before the next one
 
-    async def _turn(self, partition: int | None, producer: ProducerNumbers | None) -> None:
+    async def _turn(self, label: Label) -> None:
         """Wait until the next frame overtakes nothing. Those before were read while it was being prepared."""
-        ahead = self._order.ahead(partition, producer)
+        ahead = self._order.ahead(label.partition, label.producer)
         if self._barrier is not None:
             ahead.append(self._barrier)
         if ahead:
@@ -152,19 +151,13 @@ class _Pipeline:
             return function(*args, **kwargs)
         return await self._desk.link.thread(function, *args, **kwargs)
 
-    async def _publish(
-        self,
-        number: int,
-        sent: Sequence[Message] | pa.Table,
-        partition: int | None,
-        producer: ProducerNumbers | None,
-        size: int,
-    ) -> None:
+    async def _publish(self, number: int, sent: Sequence[Message] | pa.Table, label: Label, size: int) -> None:
         started = time.perf_counter()
+        partition, producer, batch = label
         try:
             with self._desk.room.publish() as parcel:
                 parcel.grow_to(size)
-                receipt = await self._desk.link.publish(sent, partition=partition, producer=producer)
+                receipt = await self._desk.link.publish(sent, partition=partition, producer=producer, batch=batch)
         except RestanteError as error:
             await self._refuse(number, error)
             return
@@ -184,18 +177,3 @@ class _Pipeline:
         with suppress(OSError, RuntimeError):
             await self._send({"type": "websocket.send", "text": text})
         self._room.release()
-
-
-def _addressed(header: FrameHeader) -> tuple[int | None, ProducerNumbers | None]:
-    """The partition of a frame and the numbers of its producer, as far as it has them."""
-    if header.batch is not UNSET:
-        raise InvalidRequest("batch is not understood by this hub: leave it out.", field="batch")
-    partition = None if header.partition is UNSET else header.partition
-    if header.producer is UNSET:
-        return partition, None
-    check_numbers(header.producer)
-    if partition is None:
-        raise InvalidRequest(
-            "producer numbers the messages of one partition: name the partition too.", field="partition"
-        )
-    return partition, header.producer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,13 @@ from restante.errors import Overloaded
 from restante.settings import ServerSettings
 
 RETRY_AFTER_SECONDS = 1
+
+
+class Wait(Enum):
+    """What somebody waits for."""
+
+    PEEK = "mail"
+    BATCH = "the completion of a batch"
 
 
 class Room:
@@ -21,8 +29,8 @@ class Room:
         self.publishes = 0
         self.publish_bytes = 0
         self.reads = 0
-        self.waits = 0
-        """Peeks that wait for mail; they hold nothing but their connection."""
+        self.waits = dict.fromkeys(Wait, 0)
+        """Those who wait for something; they hold nothing but their connection."""
         self.refused = 0
 
     def publish(self) -> Parcel:
@@ -33,7 +41,7 @@ class Room:
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        """Room for one look into a mailbox."""
+        """Room for one who reads, or commits something small."""
         if self.reads >= self._settings.reads_waiting_max:
             raise self._overloaded(f"{self.reads} requests are reading or waiting to read")
         self.reads += 1
@@ -41,6 +49,15 @@ class Room:
             yield
         finally:
             self.reads -= 1
+
+    @contextmanager
+    def wait(self, what: Wait) -> Iterator[None]:
+        """Counts one who waits; there is always room."""
+        self.waits[what] += 1
+        try:
+            yield
+        finally:
+            self.waits[what] -= 1
 
     def take(self, count: int) -> None:
         bound = self._settings.publish_bytes_in_flight_max

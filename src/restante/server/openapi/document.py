@@ -11,6 +11,7 @@ import msgspec
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.access import Role
 from restante.server.openapi import (
+    batches,
     collecting,
     headers,
     health,
@@ -33,6 +34,7 @@ SUBJECTS: tuple[Subject, ...] = (
     producers.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
+    batches.SUBJECT,
     partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,

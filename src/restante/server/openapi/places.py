@@ -16,6 +16,8 @@ from restante.server.openapi.schemas import TEXT, UUID, text
 MESSAGE_ID = "0198c5a2-0000-7000-8000-000000000001"
 SECOND_ID = "0198c5a2-0000-7000-8000-000000000002"
 BUNDLE_ID = "0198c5a2-0000-7000-8000-00000000b001"
+BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c1"
+SECOND_BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c2"
 OTHER_ID = "0198c5a2-0000-7000-8000-00000000ffff"
 NUMBER_MAX = 2**63 - 1
 
@@ -28,6 +30,7 @@ RECIPIENT = Parameter(
 )
 MESSAGE = Parameter(name="id", where="path", text="The id of a message.", schema=UUID, example=MESSAGE_ID)
 BUNDLE = Parameter(name="bundle_id", where="path", text="The id of a bundle.", schema=UUID, example=BUNDLE_ID)
+BATCH = Parameter(name="batch", where="path", text="The id of a batch.", schema=UUID, example=BATCH_ID)
 PARTITION = Parameter(
     name="partition",
     where="path",

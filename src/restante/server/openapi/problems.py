@@ -43,6 +43,11 @@ ADVICE: dict[str, Advice] = {
         "Mend or leave out the messages in `errors`, and send the rest again.",
         ("errors",),
     ),
+    "invalid_item": Advice(
+        "A text is no item id, or a range no range. Nothing was acknowledged.",
+        "Mend or leave out what `item` shows, which is at `index` of the call, and send the rest again.",
+        ("item", "index"),
+    ),
     "partition_mismatch": Advice(
         "A recipient does not belong to the partition in the path. Nothing was stored.",
         "Use `POST /v1/messages`, or ask `GET /v1/recipients/{recipient}/partition`.",
@@ -112,6 +117,21 @@ ADVICE: dict[str, Advice] = {
         "The producer group has not published in this partition, or so long ago that its state was removed.",
         "Nothing, if it is new: its first number is 0.",
     ),
+    "batch_unknown": Advice(
+        "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
+        "Look at `GET /v1/batches`. To begin anew, open another one.",
+        ("batch",),
+    ),
+    "batch_sealed": Advice(
+        "Nothing more can be added to the batch. Nothing was stored.",
+        "Open another batch, or seal later.",
+        ("batch",),
+    ),
+    "batch_key_used": Advice(
+        "Another open batch has this key, and `unique` was asked for; `batch` is its id.",
+        "Go on with that batch, seal or delete it, or use another key.",
+        ("batch", "key"),
+    ),
     "body_too_large": Advice(
         "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
     ),
@@ -162,6 +182,10 @@ _MEMBERS: dict[str, object] = {
     "bundle_id": {**UUID, "description": "The bundle that is open."},
     "dequeued_at": {"type": "string", "format": "date-time"},
     "messages": {"type": "integer", "description": "How many messages the dequeued bundle had."},
+    "batch": {**UUID, "description": "The batch that it is about."},
+    "key": {**TEXT, "description": "The key that is in use."},
+    "item": {"description": "What is no item: a text, or a range."},
+    "index": {"type": "integer", "description": "Its place in the call, from 0."},
     "allow": TEXT,
     "limit": {"type": "integer", "description": "The largest body, in bytes."},
     "retry_after": {"type": "integer", "description": "In seconds."},
@@ -244,4 +268,8 @@ _VALUES: dict[str, object] = {
     "expected": 2,
     "received": 0,
     "current": 1,
+    "batch": "0198c5a2-0000-7000-8000-0000000ba7c1",
+    "key": "night-run-7",
+    "item": "invoice-1002",
+    "index": 1,
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
+from restante.server.batch_names import HEADER as BATCH_HEADER
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import MESSAGE_ID, PARTITION, SECOND_ID, WRITING
+from restante.server.openapi.places import BATCH_ID, MESSAGE_ID, OTHER_ID, PARTITION, SECOND_ID, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING, numbered
-from restante.server.openapi.schemas import ARROW, TEXT
+from restante.server.openapi.schemas import ARROW, TEXT, UUID
 from restante.wire import media
 
 _JSON = {"Content-Type": media.JSON}
@@ -70,6 +71,13 @@ def _binary_header(name: str, text: str, example: str) -> Parameter:
 
 _HEADERS = (
     Parameter(
+        name=BATCH_HEADER,
+        where="header",
+        text="The id of an open batch: the messages become its items, less those that were stored before.",
+        schema=UUID,
+        example=BATCH_ID,
+    ),
+    Parameter(
         name="Content-Encoding",
         where="header",
         text=f"`gzip` or `zstd` if the body is packed. Unpacked it is at most {SEND_BYTES_MAX:,} bytes.",
@@ -100,6 +108,8 @@ _PROBLEMS = (
     "invalid_message",
     "message_conflict",
     "message_erased",
+    "batch_unknown",
+    "batch_sealed",
     "body_too_large",
     "unsupported_media_type",
     *WRITING,
@@ -193,6 +203,25 @@ PUBLISH = Operation(
             body=_arrow(),
             status=201,
             answer=_receipt(2),
+        ),
+        Example(
+            name="publish-batch",
+            text="Bound to a batch: its status tells how many have been collected.",
+            target="/v1/messages",
+            headers={**_JSON, BATCH_HEADER: BATCH_ID},
+            body={"messages": [_INVOICE, _SECOND]},
+            status=201,
+            answer=_receipt(2),
+            after=("batch-open",),
+        ),
+        Example(
+            name="publish-batch-unknown",
+            text="There is no such batch: nothing is stored.",
+            target="/v1/messages",
+            headers={**_JSON, BATCH_HEADER: OTHER_ID},
+            body={"messages": [_INVOICE]},
+            status=404,
+            code="batch_unknown",
         ),
         Example(
             name="publish-invalid",
@@ -355,7 +384,7 @@ frame: `{{"number": n, "accepted": ..., "duplicates": ..., "partitions": [...]}}
 
 A frame with `"partition": p, "producer": {{"group": g, "owner_level": l, "published_sequence": s}}` is a numbered parcel.
 Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those behind
-it.
+it. With `"batch": b` the messages of a frame become items of a batch.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001.

@@ -16,8 +16,21 @@ from restante.model.answers import (
     Receipt,
     RecipientSummary,
 )
+from restante.model.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchPage,
+    ItemGroups,
+    PendingPage,
+    ProgressPage,
+    Reaped,
+    Sealed,
+)
 from restante.model.message import State
+from restante.server.openapi import batch_schemas
 from restante.server.openapi.parts import Schema, of_schema
+from restante.server.routes.acknowledgements import AcknowledgeBody
+from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.messages import PurgeBody
 from restante.server.routes.producers import LinkBody
 
@@ -184,6 +197,18 @@ _VALUES = (
     ProducerState,
     PurgeBody,
     LinkBody,
+    OpenBatchBody,
+    AddItemsBody,
+    ReapBody,
+    AcknowledgeBody,
+    BatchOpened,
+    ItemGroups,
+    Sealed,
+    Acknowledged,
+    BatchPage,
+    PendingPage,
+    ProgressPage,
+    Reaped,
 )
 """What the hub answers or is asked as it is in the code."""
 
@@ -191,6 +216,7 @@ _VALUES = (
 def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
+    batch_schemas.complete(made, uuid=UUID)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = ADDRESS
     owned["required"] = [*owned["required"], "owner"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from restante.errors import OriginDidNotDeliver
@@ -14,12 +11,12 @@ from restante.model.access import Role
 from restante.model.answers import BundleAnswer, Reason
 from restante.server.bodies import SMALL_TABLE_BYTES, send_arrow, send_pieces
 from restante.server.desk import Desk
-from restante.server.exchange import ClientGone, Exchange
+from restante.server.exchange import Exchange
+from restante.server.room import Wait
 from restante.server.routing import Route
+from restante.server.waiting import unless_gone
 from restante.wire import media
 from restante.wire.outgoing import bundle_cloudevents, bundle_json
-
-T = TypeVar("T")
 
 SMALL_BUNDLE_MESSAGES = 64
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
@@ -40,8 +37,8 @@ async def peek(desk: Desk, exchange: Exchange) -> None:
         with desk.room.read():
             answer = await desk.link.peek(recipient, **wish)
         if answer is None and wait > 0:
-            waiting = desk.link.peek(recipient, **wish, wait=wait)
-            answer = await _unless_gone(desk, exchange, waiting)
+            with desk.room.wait(Wait.PEEK):
+                answer = await unless_gone(desk, exchange, desk.link.peek(recipient, **wish, wait=wait))
     except OriginDidNotDeliver:
         await _answer_empty(exchange, Reason.ORIGIN_DID_NOT_DELIVER)
         return
@@ -52,27 +49,6 @@ async def peek(desk: Desk, exchange: Exchange) -> None:
         await _answer_empty(exchange, found.reason)
         return
     await _answer_bundle(desk, exchange, answer)
-
-
-async def _unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, Any, T]) -> T | None:
-    """What is waited for; None when the hub is closing. Nobody waits for a client that has gone."""
-    work = asyncio.ensure_future(waiting)
-    gone = asyncio.ensure_future(exchange.gone())
-    drained = asyncio.ensure_future(desk.draining.wait())
-    desk.room.waits += 1
-    try:
-        await asyncio.wait((work, gone, drained), return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            return work.result()
-        if gone.done():
-            raise ClientGone
-        return None
-    finally:
-        desk.room.waits -= 1
-        for task in (work, gone, drained):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(work, gone, drained, return_exceptions=True)
 
 
 async def _answer_empty(exchange: Exchange, reason: Reason) -> None:

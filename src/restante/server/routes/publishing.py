@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from restante.errors import InvalidRequest, PartitionUnknown
+from restante.errors import PartitionUnknown
 from restante.model.access import Grant, Role
 from restante.model.answers import Receipt
 from restante.model.changes import Buffer
-from restante.model.producer import ProducerNumbers
+from restante.server.batch_names import batch_of
 from restante.server.bodies import read_body
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
+from restante.server.label import Label
 from restante.server.numbering import producer_numbers, refuse_numbers
 from restante.server.origin_access import check_origins
 from restante.server.routing import Route
@@ -20,16 +21,16 @@ from restante.wire.incoming import decode_messages
 
 SMALL_BODY_BYTES = 32 * 1024
 """Bodies up to this size are read in the event loop; larger ones would hold up the others."""
-_BATCH = "Restante-Batch"
 
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
     refuse_numbers(exchange)
-    await _publish(desk, exchange, None, None)
+    await _publish(desk, exchange, Label(batch=batch_of(exchange)))
 
 
 async def publish_parcel(desk: Desk, exchange: Exchange) -> None:
-    await _publish(desk, exchange, partition_number(exchange.place["partition"]), producer_numbers(exchange))
+    partition = partition_number(exchange.place["partition"])
+    await _publish(desk, exchange, Label(partition, producer_numbers(exchange), batch_of(exchange)))
 
 
 def partition_number(text: str) -> int:
@@ -38,9 +39,7 @@ def partition_number(text: str) -> int:
     return int(text)
 
 
-async def _publish(desk: Desk, exchange: Exchange, partition: int | None, producer: ProducerNumbers | None) -> None:
-    if exchange.header(b"restante-batch") is not None:
-        raise InvalidRequest(f"The header {_BATCH} is not understood by this hub: leave it out.", header=_BATCH)
+async def _publish(desk: Desk, exchange: Exchange, label: Label) -> None:
     started = time.perf_counter()
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
@@ -49,11 +48,10 @@ async def _publish(desk: Desk, exchange: Exchange, partition: int | None, produc
         if len(body) <= SMALL_BODY_BYTES:
             sent = decode_messages(body, content_type=content_type, headers=headers)
             check_origins(exchange.grant, sent)
-            receipt = await desk.link.publish(sent, partition=partition, producer=producer)
+            partition, producer, batch = label
+            receipt = await desk.link.publish(sent, partition=partition, producer=producer, batch=batch)
         else:
-            receipt = await desk.link.thread(
-                _publish_large, desk, exchange.grant, body, content_type, headers, partition, producer
-            )
+            receipt = await desk.link.thread(_publish_large, desk, exchange.grant, body, content_type, headers, label)
     count(desk, receipt, time.perf_counter() - started)
     await exchange.json(201, receipt)
 
@@ -64,12 +62,16 @@ def _publish_large(
     body: Buffer,
     content_type: str | None,
     headers: Mapping[str, str],
-    partition: int | None,
-    producer: ProducerNumbers | None,
+    label: Label,
 ) -> Receipt:
     sent = decode_messages(body, content_type=content_type, headers=headers)
     check_origins(grant, sent)
-    return desk.hub.publish(sent, partition=partition, producer=producer)
+    return desk.hub.publish(
+        sent,
+        partition=label.partition,
+        producer=label.producer,
+        batch=label.batch,
+    )
 
 
 def count(desk: Desk, receipt: Receipt, seconds: float) -> None:

@@ -1,0 +1,236 @@
+"""`hub.batches` for asynchronous programs: `restante.client.batches_sync` with `await`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from functools import partial
+from itertools import chain
+from types import TracebackType
+from typing import Any, Self
+
+from restante.client.acknowledger_async import Acknowledger
+from restante.client.asking import batch_state_of, count_of, counting_of, seconds, webhook_of
+from restante.client.batch_items import Items
+from restante.client.batch_view import BatchView
+from restante.client.gathering import NOTHING, Acknowledgeable, Call, Sum, calls_of, plain_call
+from restante.client.link import AsyncLink
+from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
+from restante.model.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchState,
+    BatchStatus,
+    Counting,
+    ItemRange,
+    ReapedBatch,
+    RecipientProgress,
+    Webhook,
+)
+
+
+class Batch(BatchView):
+    """A batch: add its items, seal it, acknowledge them.
+
+    In an `async with` statement it is sealed on leaving. When an exception leaves the statement it is *not* sealed: perhaps
+    not all items were added, and a sealed batch would be complete too early. Seal it later, delete it, or leave it: an open
+    batch that nobody touches is reaped.
+    """
+
+    def __init__(self, link: AsyncLink, batch_id: str, opened: BatchOpened | None = None) -> None:
+        super().__init__(batch_id, opened)
+        self._link = link
+
+    async def add(self, count: int) -> Items:
+        """Add so many items; gives their ids, as a sequence of whatever length that takes no room."""
+        groups = await self._link.add_items(self.id, count_of("count", count))
+        return Items.of(self.id, groups.groups)
+
+    async def acknowledge(self, items: Acknowledgeable) -> Acknowledged:
+        """Acknowledge ids, ranges, what `add` gave, or any number of these; the answers of several calls are summed.
+
+        Acknowledging twice is harmless. A short list is one call, all of it or nothing. More goes out in several calls, a
+        few at a time: when one of them fails, others may have been carried out, and to do it all again does no harm.
+        """
+        return await acknowledge(self._link, items)
+
+    def acknowledging(self) -> Acknowledger:
+        """For workers that finish items one by one: gathers them, and acknowledges them in the background."""
+        return Acknowledger(self._link)
+
+    async def seal(self) -> bool:
+        """Nothing more can be added from now on; whether the batch is complete already. Again, the same."""
+        return (await self._link.seal_batch(self.id)).complete
+
+    async def status(self) -> BatchStatus:
+        return await self._link.batch_status(self.id)
+
+    async def pending(self) -> AsyncIterator[str]:
+        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them."""
+        after: str | None = None
+        while True:
+            page = await self._link.pending_items(self.id, limit=PAGE_MAX, after=after)
+            for each in page.items:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def progress(self, *, waiting: bool = False) -> AsyncIterator[RecipientProgress]:
+        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting."""
+        after: str | None = None
+        while True:
+            page = await self._link.batch_progress(self.id, waiting=waiting, limit=PAGE_MAX, after=after)
+            for each in page.recipients:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def completed(self, timeout: float | None = None) -> BatchStatus:  # noqa: ASYNC109 - has its own error
+        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`."""
+        longest = float("inf") if timeout is None else seconds("timeout", timeout)
+        deadline = time.monotonic() + longest
+        while True:
+            left = max(deadline - time.monotonic(), 0)
+            status = await self._link.wait_batch(self.id, min(left, WAIT_SECONDS_MAX))
+            if status is not None:
+                return status
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"Batch {self.id} was not complete within {longest:g} s.")
+
+    async def delete(self) -> None:
+        """Forget it, in whatever state it is."""
+        await self._link.delete_batch(self.id)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.seal()
+
+
+class Opening:
+    """A batch to be opened: `await` it, or use it in an `async with` statement."""
+
+    def __init__(self, opening: Callable[[], Awaitable[Batch]]) -> None:
+        self._open = opening
+        self._batch: Batch | None = None
+
+    def __await__(self) -> Generator[Any, None, Batch]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Batch:
+        self._batch = await self._open()
+        return self._batch
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._batch is not None, "it was entered"
+        await self._batch.__aexit__(kind, error, trace)
+
+
+class Batches:
+    """The batches of a hub."""
+
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+
+    def open(
+        self,
+        key: str | None = None,
+        *,
+        unique: bool = False,
+        counting: Counting | str = Counting.EXACT,
+        webhook: Webhook | str | None = None,
+        notify: str | None = None,
+    ) -> Opening:
+        """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
+
+        On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
+        """
+        opening = partial(
+            self._link.open_batch,
+            key=key,
+            unique=unique,
+            counting=counting_of(counting),
+            webhook=webhook_of(webhook),
+            notify=notify,
+        )
+        return Opening(partial(self._opened, opening))
+
+    def get(self, batch_id: str) -> Batch:
+        """A batch by its id. Nothing is asked."""
+        return Batch(self._link, batch_id)
+
+    async def list(
+        self, *, state: BatchState | str | None = None, key: str | None = None
+    ) -> AsyncIterator[BatchStatus]:
+        """The batches, the newest first, page by page as you go on."""
+        after: str | None = None
+        while True:
+            page = await self._link.batches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after)
+            for each in page.batches:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
+        """As `Batch.acknowledge`, for items of any batches."""
+        if ranges:
+            first = (items,) if isinstance(items, str | ItemRange | Items) else items
+            return await acknowledge(self._link, chain(first, ranges))
+        return await acknowledge(self._link, items)
+
+    def acknowledging(self) -> Acknowledger:
+        """As `Batch.acknowledging`, for items of any batches."""
+        return Acknowledger(self._link)
+
+    async def reap(self, *, dry_run: bool = False) -> tuple[ReapedBatch, ...]:
+        """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
+        return (await self._link.reap_batches(dry_run=dry_run)).batches
+
+    async def _opened(self, opening: Callable[[], Awaitable[BatchOpened]]) -> Batch:
+        opened = await opening()
+        return Batch(self._link, opened.id, opened)
+
+
+async def acknowledge(link: AsyncLink, given: Acknowledgeable) -> Acknowledged:
+    call = plain_call(given)
+    if call is not None:
+        return await link.acknowledge(call.items, ranges=call.ranges)
+    calls = calls_of(given)
+    first, second = next(calls, None), next(calls, None)
+    if first is None:
+        return NOTHING
+    if second is None:
+        return await link.acknowledge(first.items, ranges=first.ranges)
+    return await _pipelined(link, chain((first, second), calls))
+
+
+async def _pipelined(link: AsyncLink, calls: Iterable[Call]) -> Acknowledged:
+    """A few calls at a time, each in a task. When one fails, those under way are given up."""
+    total = Sum()
+    under_way: deque[asyncio.Task[Acknowledged]] = deque()
+    try:
+        for call in calls:
+            if len(under_way) >= ACKNOWLEDGE_CALLS_MAX:
+                total.add(await under_way[0])
+                under_way.popleft()
+            under_way.append(asyncio.create_task(link.acknowledge(call.items, ranges=call.ranges)))
+            # The calls under way go on while the next one is made up.
+            await asyncio.sleep(0)
+        for answer in under_way:
+            total.add(await answer)
+    finally:
+        for answer in under_way:
+            answer.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+    return total.answer()

@@ -1,0 +1,39 @@
+"""What the dialogues over HTTP share: how a question is put, and a plain answer read."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from restante import limits
+from restante.client.answering import expect, value_of
+from restante.client.exchange import Dialogue, Pairs, Request, Response
+from restante.client.options import Terms
+from restante.client.retrying import answered
+from restante.wire.media import ARROW, JSON
+
+T = TypeVar("T")
+
+FOR_ARROW = (("Accept", ARROW),)
+FOR_JSON = (("Accept", JSON),)
+WITH_JSON = (*FOR_JSON, ("Content-Type", JSON))
+
+
+def done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
+    """The answer to a request that may be repeated as it is."""
+    answer = yield from answered(terms, lambda _: request)
+    return expect(answer.response, terms.address, status)
+
+
+def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
+    request = Request("GET", path, terms.timeout, query=query, headers=FOR_JSON)
+    return value_of((yield from done(terms, request, 200)), kind, terms.address)
+
+
+def given(**values: object) -> Pairs:
+    """A query of what is not None."""
+    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def long(terms: Terms) -> float:
+    """For work that takes as long as there is much of it."""
+    return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

@@ -1,0 +1,247 @@
+"""Acknowledging items: those of one commit are looked at together, batch by batch, in the order in which they came.
+
+Exact batches have a bit for each item. Of estimated ones the commit only says what was named: the counter is not the
+store's, so the caller's thread counts, after it has been answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.errors import RestanteError
+from restante.hub.batch_counting import conclude, count, counts_of, home_of, row_of
+from restante.hub.committer import Request
+from restante.hub.core import Core, uuid_text
+from restante.hub.hand_items import HandItems, entry_key, items_of
+from restante.hub.planning import Draft, Plan
+from restante.model.acknowledged import encode_entry
+from restante.model.batch import BatchRow, Counts
+from restante.model.batch_answers import Acknowledged, CompleteBatch, Counting, ItemRange
+from restante.model.bits import Bits, Positions
+from restante.model.changes import Space
+from restante.model.items import Named, NamedItems, NamedRange
+
+_ITEM_BYTES = 8
+_EXPANDED_MAX = 65_536
+"""A range up to this long is taken item by item, with the other items of the call."""
+_ACTIVITY_EVERY = 60 * 1_000_000
+"""Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
+
+
+class Acknowledge(Request[Acknowledged]):
+    """Items to be acknowledged."""
+
+    __slots__ = ("complete", "estimated", "named", "new", "unknown", "unknown_ranges")
+
+    def __init__(self, named: Named) -> None:
+        super().__init__(len(named.items) * _ITEM_BYTES)
+        self.named = named
+        self.new = 0
+        self.complete: list[CompleteBatch] = []
+        self.unknown: list[NDArray[np.int64]] = []
+        self.unknown_ranges: list[ItemRange] = []
+        self.estimated: dict[bytes, int] = {}
+        """By estimated batch, how many items of it were named: to be counted by the caller."""
+
+    @property
+    def is_to_be_counted(self) -> bool:
+        """Whether something is left to be done by whoever asked."""
+        return self.error is None and bool(self.estimated)
+
+    def reset(self) -> None:
+        self.new = 0
+        self.complete, self.unknown, self.unknown_ranges, self.estimated = [], [], [], {}
+
+    def conclude(self) -> Acknowledged:
+        """The answer, in the order of what was sent."""
+        items = self.named.items
+        places = np.sort(np.concatenate(self.unknown)).tolist() if self.unknown else []
+        return Acknowledged(
+            acknowledged=self.new,
+            complete=tuple(self.complete),
+            unknown=(*(items[place] for place in places), *self.unknown_ranges),
+        )
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one request names of one batch."""
+
+    request: Acknowledge
+    groups: list[NamedItems] = field(default_factory=list)
+    ranges: list[NamedRange] = field(default_factory=list)
+
+    def refuse(self) -> None:
+        self.request.unknown.extend(named.place for named in self.groups)
+        self.request.unknown_ranges.extend(named.sent for named in self.ranges)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Those of a share that there are: positions, and ranges too long to be taken one by one."""
+
+    positions: list[Positions] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    def named(self) -> int:
+        return sum(map(len, self.positions)) + sum(stop - start for start, stop in self.ranges)
+
+
+def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
+    """Plan the acknowledgements among these requests; the others are given back."""
+    own = [request for request in requests if isinstance(request, Acknowledge)]
+    if not own:
+        return list(requests)
+    draft = plan.draft()
+    for request in own:
+        request.reset()
+    for batch_id, shares in _by_batch(own).items():
+        try:
+            _plan_batch(core, draft, batch_id, shares)
+        except RestanteError as error:  # what is stored of it cannot be read: who named it hears of it
+            for share in shares:
+                share.request.error = error
+    for request in own:
+        request.result = request.conclude()
+    plan.accept(draft)
+    return [request for request in requests if not isinstance(request, Acknowledge)]
+
+
+def _by_batch(requests: Sequence[Acknowledge]) -> dict[bytes, list[_Share]]:
+    """What is named of each batch, request by request."""
+    batches: dict[bytes, list[_Share]] = {}
+    for request in requests:
+        shares: dict[bytes, _Share] = {}
+        for group in request.named.groups:
+            _share(shares, group.batch, request).groups.append(group)
+        for named in request.named.ranges:
+            _share(shares, named.batch, request).ranges.append(named)
+        for batch_id, share in shares.items():
+            batches.setdefault(batch_id, []).append(share)
+    return batches
+
+
+def _share(shares: dict[bytes, _Share], batch_id: bytes, request: Acknowledge) -> _Share:
+    found = shares.get(batch_id)
+    if found is None:
+        found = shares[batch_id] = _Share(request)
+    return found
+
+
+def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Share]) -> None:
+    row = row_of(core, draft, batch_id)
+    if row is None:
+        for share in shares:
+            share.refuse()
+        return
+    home = home_of(core, batch_id)
+    items, counts = items_of(core, batch_id), counts_of(core, draft, home, batch_id)
+    known = [_known(share, items, counts.items) for share in shares]
+    if row.counting is Counting.ESTIMATED and not row.completed_at:
+        for share, own in zip(shares, known, strict=True):
+            if own.named():
+                share.request.estimated[batch_id] = own.named()
+    elif not row.completed_at:
+        row = _acknowledge(core, draft, items, row, shares, known)
+    if row.completed_at:
+        done = CompleteBatch(id=uuid_text(batch_id), key=row.key)
+        for share in shares:
+            share.request.complete.append(done)
+    elif core.clock() - counts.active_at > _ACTIVITY_EVERY:
+        count(core, draft, home, batch_id, Counts())
+
+
+def _known(share: _Share, items: HandItems, total: int) -> _Known:
+    """Where the named items lie; those that there are not are told to the request."""
+    found = _Known()
+    for named in share.groups:
+        inside = named.index < items.groups.size(named.group, total)
+        if inside.all():
+            found.positions.append(named.index + named.group)
+            continue
+        share.request.unknown.append(named.place[~inside])
+        found.positions.append(named.index[inside] + named.group)
+    for one in share.ranges:
+        size = items.groups.size(one.group, total)
+        start, stop = min(one.sent.start, size), min(one.sent.upto, size)
+        if stop < one.sent.upto:
+            share.request.unknown_ranges.append(one.sent)
+        if stop - start > _EXPANDED_MAX:
+            found.ranges.append((one.group + start, one.group + stop))
+        elif start < stop:
+            found.positions.append(np.arange(one.group + start, one.group + stop))
+    return found
+
+
+def _acknowledge(
+    core: Core, draft: Draft, items: HandItems, row: BatchRow, shares: Sequence[_Share], known: Sequence[_Known]
+) -> BatchRow:
+    """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
+    trial: Bits | None = None
+    ranges = [one for own in known for one in own.ranges]
+    if ranges:
+        trial = items.bits.trial()
+        new, positions = _one_by_one(trial, known)
+    else:
+        new, positions = _together(items.bits, known)
+    if not any(new):
+        return row
+    for share, own in zip(shares, new, strict=True):
+        share.request.new += own
+    value = encode_entry(positions, ranges)
+    draft.put(items.home, Space.BATCH_ACKNOWLEDGED, entry_key(items.batch_id, items.ahead + 1), value)
+    count(core, draft, items.home, items.batch_id, Counts(acknowledged=sum(new)))
+    draft.applies.append(partial(_apply, core, items, positions, trial, len(value), sum(new)))
+    return conclude(core, draft, items.batch_id, row) or row
+
+
+def _apply(core: Core, items: HandItems, positions: Positions, trial: Bits | None, size: int, new: int) -> None:
+    items.apply(positions, trial, size)
+    core.tally.items_acknowledged += new
+
+
+def _together(bits: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions]:
+    """Single positions: how many are new of each share, and all that are new, ascending."""
+    parts = [part for own in known for part in own.positions]
+    if not parts:
+        return [0] * len(known), np.zeros(0, np.int64)
+    if len(parts) == 1:
+        new = _fresh(bits, parts[0])
+        return [len(new) if own.positions else 0 for own in known], new
+    positions = np.concatenate(parts)
+    ascending, first = np.unique(positions, return_index=True)
+    fresh = ~bits.test(ascending)
+    lengths = [sum(map(len, own.positions)) for own in known]
+    ends = np.cumsum(lengths)
+    owner = np.searchsorted(ends, first[fresh], side="right")
+    return np.bincount(owner, minlength=len(known)).tolist(), ascending[fresh]
+
+
+def _fresh(bits: Bits, positions: Positions) -> Positions:
+    """Those whose bits are not set, ascending, each once."""
+    ascending = np.sort(positions)
+    repeated = ascending[1:] == ascending[:-1]
+    if repeated.any():
+        ascending = ascending[np.append(True, ~repeated)]
+    return ascending[~bits.test(ascending)]
+
+
+def _one_by_one(trial: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions]:
+    """With long ranges among them: each share on what those before it have set."""
+    new: list[int] = []
+    fresh: list[Positions] = []
+    for own in known:
+        single = _fresh(trial, np.concatenate([np.zeros(0, np.int64), *own.positions]))
+        trial.set(single)
+        fresh.append(single)
+        new.append(len(single) + sum(trial.set_range(start, stop) for start, stop in own.ranges))
+    return new, np.unique(np.concatenate(fresh))
+
+
+assert limits.ACKNOWLEDGED_ITEMS_MAX * _ITEM_BYTES <= limits.COMMIT_BYTES_MAX

@@ -1,0 +1,131 @@
+"""Batches of a hub in this process as asynchronous programs use them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, Protocol, TypeVar
+
+from restante.hub.acknowledging import Acknowledge
+from restante.hub.committer import Request
+from restante.hub.hub import Hub
+from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
+from restante.model.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchPage,
+    BatchState,
+    BatchStatus,
+    Counting,
+    ItemGroups,
+    ItemRange,
+    PendingPage,
+    ProgressPage,
+    Reaped,
+    Sealed,
+    Webhook,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Threads(Protocol):
+    """What the calls below need of the link that they are part of."""
+
+    _hub: Hub
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+class InProcessBatches:
+    """The calls about batches; small acknowledgements go to the committer from the event loop itself."""
+
+    async def open_batch(
+        self: _Threads,
+        *,
+        key: str | None = None,
+        unique: bool = False,
+        counting: Counting = Counting.EXACT,
+        webhook: Webhook | None = None,
+        notify: str | None = None,
+        batch_id: str | None = None,
+    ) -> BatchOpened:
+        return await self.thread(
+            self._hub.open_batch,
+            key=key,
+            unique=unique,
+            counting=counting,
+            webhook=webhook,
+            notify=notify,
+            batch_id=batch_id,
+        )
+
+    async def add_items(self: _Threads, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups:
+        return await self.thread(self._hub.add_items, batch_id, count, request_id=request_id)
+
+    async def seal_batch(self: _Threads, batch_id: str) -> Sealed:
+        return await self.thread(self._hub.seal_batch, batch_id)
+
+    async def acknowledge(
+        self: _Threads, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()
+    ) -> Acknowledged:
+        if len(items) + len(ranges) > ACKNOWLEDGED_SMALL_MAX or self._hub.crowded:
+            return await self.thread(self._hub.acknowledge, items, ranges=ranges)
+        future: asyncio.Future[Request[Acknowledged]] = asyncio.get_running_loop().create_future()
+        self._hub.acknowledge_soon(items, future, ranges=ranges)
+        request = await future
+        if isinstance(request, Acknowledge) and request.is_to_be_counted:
+            return await self.thread(self._hub.finish, request)
+        return request.answer()
+
+    async def batch_status(self: _Threads, batch_id: str) -> BatchStatus:
+        return await self.thread(self._hub.batch_status, batch_id)
+
+    async def batches(
+        self: _Threads,
+        *,
+        state: BatchState | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BatchPage:
+        return await self.thread(self._hub.batches, state=state, key=key, limit=limit, after=after)
+
+    async def pending_items(
+        self: _Threads, batch_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> PendingPage:
+        return await self.thread(self._hub.pending_items, batch_id, limit=limit, after=after)
+
+    async def batch_progress(
+        self: _Threads, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
+    ) -> ProgressPage:
+        return await self.thread(self._hub.batch_progress, batch_id, waiting=waiting, limit=limit, after=after)
+
+    async def wait_batch(self: _Threads, batch_id: str, seconds: float) -> BatchStatus | None:
+        """Waits in the event loop: whoever waits takes no thread."""
+        loop, rung = asyncio.get_running_loop(), asyncio.Event()
+        deadline = loop.time() + min(max(seconds, 0), WAIT_SECONDS_MAX)
+
+        def ring() -> None:
+            loop.call_soon_threadsafe(rung.set)
+
+        with self._hub.listening_to_batch(batch_id, ring):
+            while True:
+                found = await self.thread(self._hub.batch_status, batch_id)
+                if found.state is BatchState.COMPLETE:
+                    return found
+                if loop.time() >= deadline or self._hub.closing:
+                    return None
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await rung.wait()
+                except TimeoutError:
+                    continue
+                rung.clear()
+
+    async def delete_batch(self: _Threads, batch_id: str) -> None:
+        await self.thread(self._hub.delete_batch, batch_id)
+
+    async def reap_batches(self: _Threads, *, dry_run: bool = False) -> Reaped:
+        return await self.thread(self._hub.reap_batches, dry_run=dry_run)

@@ -1,0 +1,66 @@
+"""Data that an older version wrote, brought to the format of this one: all of it, or nothing of it.
+
+The deed says which format the data has. A step changes what it must and rewrites the deed in one commit, so data is
+always wholly of one format. Opening a hub does it by itself; `restante migrate` does it ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from restante.hub.partitions import FORMAT_VERSION, Deed, load_deed, put_deed
+from restante.model.changes import Changes
+from restante.ports.store import Store
+
+
+class Migrated(NamedTuple):
+    """The format before and after. Neither is there in a store that nobody has founded: its first hub does that."""
+
+    before: int | None
+    after: int | None
+
+
+def format_of(store: Store) -> int | None:
+    """The format of the data, or None if there is none; `FormatUnsupported` if only a newer version knows it."""
+    deed = load_deed(store)
+    return None if deed is None else deed.format
+
+
+def migrate(store: Store) -> Migrated:
+    """Bring the data forward. It takes the store for it, as a hub does, if there is something to do."""
+    deed = load_deed(store)
+    if deed is None:
+        return Migrated(None, None)
+    before = deed.format
+    while deed.format < FORMAT_VERSION:
+        deed = _stepped(store, deed)
+    return Migrated(before, deed.format)
+
+
+def _stepped(store: Store, deed: Deed) -> Deed:
+    changes = Changes(fences={0: store.raise_fences(deed.partition_count)})
+    _STEPS[deed.format](store, deed, changes)
+    later = msgspec.structs.replace(deed, format=deed.format + 1)
+    put_deed(changes, later)
+    store.commit(changes)
+    return later
+
+
+Step = Callable[[Store, Deed, Changes], None]
+"""Adds to a commit what makes data of one format that of the next; the deed comes by itself."""
+
+
+def _to_batches(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """Format 2 has batches: rows of their own, and a field in bundles that older ones do without.
+
+    What is stored stays as it is. Versions that know nothing of batches would collect and not count, so they must not
+    open the data any more.
+    """
+
+
+_STEPS: Mapping[int, Step] = {1: _to_batches}
+
+assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"

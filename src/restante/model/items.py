@@ -1,0 +1,164 @@
+"""The ids of items: `<batch>:<group>:<index>`, many at once.
+
+Ids come as texts and leave as columns. Most calls name items of one group; then the part that they have in common is
+looked at once, and the indices are read as one text.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.errors import InvalidItem, InvalidRequest
+from restante.model.batch_answers import ItemRange
+
+_GROUP = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}):(0|[1-9][0-9]{0,12})", re.ASCII)
+_INDEX = re.compile(r"0|[1-9][0-9]{0,12}", re.ASCII)
+_DIGITS = bytes(range(48, 58))
+_INDEX_DIGITS_MAX = 13
+_POWERS = 10 ** np.arange(1, _INDEX_DIGITS_MAX, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedItems:
+    """Items of one group: their indices, and where in the call each stands."""
+
+    batch: bytes
+    group: int
+    index: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRange:
+    batch: bytes
+    group: int
+    sent: ItemRange
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """All that a call names."""
+
+    items: Sequence[str]
+    groups: list[NamedItems] = field(default_factory=list)
+    ranges: list[NamedRange] = field(default_factory=list)
+
+    def batches(self) -> list[bytes]:
+        """Each batch once, in the order in which they are first named."""
+        named: list[NamedItems | NamedRange] = [*self.groups, *self.ranges]
+        return list(dict.fromkeys(one.batch for one in named))
+
+
+def named(items: Sequence[str], ranges: Sequence[ItemRange]) -> Named:
+    """What the ids and ranges of a call name; `InvalidItem` if one of them is none."""
+    _check_bounds(items, ranges)
+    found = Named(items)
+    if items:
+        found.groups.extend(_one_group(items) or _groups(items))
+    for place, sent in enumerate(ranges):
+        found.ranges.append(_range(sent, place))
+    if len(found.batches()) > limits.BATCHES_AT_ONCE_MAX:
+        raise InvalidRequest(f"A call names items of at most {limits.BATCHES_AT_ONCE_MAX:,} batches.")
+    return found
+
+
+def item_ids(batch: str, group: int, index: Iterable[int]) -> list[str]:
+    return [f"{batch}:{group}:{one}" for one in index]
+
+
+def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange]) -> None:
+    if not items and not ranges:
+        raise InvalidRequest("Name items or ranges to acknowledge.")
+    if len(items) > limits.ACKNOWLEDGED_ITEMS_MAX:
+        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_ITEMS_MAX:,} items in one call, not {len(items):,}.")
+    if len(ranges) > limits.ACKNOWLEDGED_RANGES_MAX:
+        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_RANGES_MAX:,} ranges in one call, not {len(ranges):,}.")
+
+
+def _one_group(items: Sequence[str]) -> list[NamedItems] | None:
+    """The items, if they are plainly right and all of one group."""
+    first = items[0]
+    try:
+        text = "\n".join(items)
+    except TypeError:
+        return None
+    prefix = first[: first.rfind(":") + 1]
+    parts = text[len(prefix) :].split("\n" + prefix) if prefix else ()
+    if len(parts) != len(items):
+        return None
+    index = _indices("\n".join(parts), len(items))
+    if index is None:
+        return None
+    batch, group = _group(prefix[:-1], first, 0)
+    return [NamedItems(batch, group, index, np.arange(len(items)))]
+
+
+def _indices(text: str, count: int) -> NDArray[np.int64] | None:
+    """Numbers, a line each; None if one of them is not written as it ought to be."""
+    try:
+        raw = text.encode("ascii")
+    except UnicodeEncodeError:
+        return None
+    if raw.translate(None, _DIGITS) != b"\n" * (count - 1):
+        return None
+    index = np.fromstring(raw, np.int64, sep="\n")
+    # A number without leading zeros, and not too long, has as many digits as it is long: then the lengths add up.
+    digits = count + int(np.searchsorted(_POWERS, index, side="right").sum())
+    return index if len(index) == count and digits == len(raw) - count + 1 else None
+
+
+def _groups(items: Sequence[object]) -> list[NamedItems]:
+    """The items by their groups; the first that is no item id refuses them all."""
+    by_group: dict[str, tuple[list[str], list[int]]] = {}
+    for place, item in enumerate(items):
+        prefix, _, index = item.rpartition(":") if isinstance(item, str) else ("", "", "")
+        if _INDEX.fullmatch(index) is None:
+            raise _no_item(item, place)
+        indices, places = by_group.setdefault(prefix, ([], []))
+        indices.append(index)
+        places.append(place)
+    found = []
+    for prefix, (indices, places) in by_group.items():
+        batch, group = _group(prefix, items[places[0]], places[0])
+        found.append(NamedItems(batch, group, np.array(indices).astype(np.int64), np.array(places)))
+    return found
+
+
+def _group(text: str, item: object, place: int) -> tuple[bytes, int]:
+    match = _GROUP.fullmatch(text)
+    if match is None:
+        raise _no_item(item, place)
+    return uuid.UUID(match[1]).bytes, int(match[2])
+
+
+def _range(sent: ItemRange, place: int) -> NamedRange:
+    match = _GROUP.fullmatch(sent.group)
+    if match is None:
+        raise InvalidItem(
+            f"Range {place}: its group must be written <batch>:<group>, not {sent.group[:80]!r}.",
+            item=sent.group[:256],
+            index=place,
+        )
+    if not 0 <= sent.start < sent.upto:
+        raise InvalidItem(
+            f"Range {place}: from must be 0 or more and less than upto, not {sent.start} and {sent.upto}.",
+            item=sent.group,
+            index=place,
+        )
+    return NamedRange(uuid.UUID(match[1]).bytes, int(match[2]), sent)
+
+
+def _no_item(item: object, place: int) -> InvalidItem:
+    shown = str(item)[:80]
+    return InvalidItem(
+        f"Item {place} is no item id: {shown!r}. One is written <batch>:<group>:<index>, as add gave it.",
+        item=str(item)[:256],
+        index=place,
+    )

@@ -1,0 +1,258 @@
+"""Batches, described: what changes them. Looking at them and acknowledging are described beside."""
+
+from __future__ import annotations
+
+from restante.limits import BATCH_ITEMS_MAX
+from restante.server.openapi.acknowledgements import ACKNOWLEDGE
+from restante.server.openapi.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
+from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.places import BATCH, BATCH_ID, OTHER_ID, SECOND_BATCH_ID, WRITING
+from restante.wire import media
+
+_JSON = {"Content-Type": media.JSON}
+_BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
+
+
+def _json(status: int, text: str, schema: str, *headers: str) -> Answer:
+    return Answer(
+        status=status,
+        text=text,
+        contents=(Content(media_type=media.JSON, schema=of_schema(schema)),),
+        headers=headers,
+    )
+
+
+OPEN = Operation(
+    method="POST",
+    path="/v1/batches",
+    name="openBatch",
+    summary="Open a batch",
+    text="""
+Everything may be left out. `key` is the caller's own name for the batch; with `unique` it is refused if another open
+batch has the same key. `counting` is `exact`, or `estimated` for the cheapest count.
+
+When the batch is complete, `webhook` is called with the headers of Standard Webhooks, and `notify` gets a message in its
+mailbox; both carry `{"id", "key", "completed_at", "items", "duplicates", "duplicates_waiting"}`. A webhook's `secret` is
+`whsec_` and the base64 of 24 to 64 bytes. Without one the hub makes it, and tells it only in this answer, as
+`webhook_secret`.
+
+With an `id` of its own choice a caller may repeat the call: the same again gets the same answer.
+""",
+    bodies=(Content(media_type=media.JSON, schema=of_schema("OpenBatchBody")),),
+    body_required=False,
+    answers=(_json(201, "Opened.", "BatchOpened", "Cache-Control"),),
+    problems=("batch_key_used", *_BODY_PROBLEMS),
+    examples=(
+        Example(
+            name="batch-open",
+            text="With an id and a key.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={"id": BATCH_ID, "key": "night-run-7"},
+            status=201,
+            answer={"id": BATCH_ID, "key": "night-run-7", "state": "open"},
+        ),
+        Example(
+            name="batch-open-again",
+            text="The same again, since no answer came.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={"id": BATCH_ID, "key": "night-run-7"},
+            status=201,
+            answer={"id": BATCH_ID, "key": "night-run-7", "state": "open"},
+            after=("batch-open",),
+        ),
+        Example(
+            name="batch-open-told",
+            text="With a webhook and a message on completion.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={
+                "id": SECOND_BATCH_ID,
+                "webhook": {
+                    "url": "https://example.org/night-run",
+                    "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
+                },
+                "notify": "alice",
+            },
+            status=201,
+            answer={"id": SECOND_BATCH_ID, "key": None, "state": "open"},
+        ),
+        Example(
+            name="batch-open-estimated",
+            text="Counted cheaply.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={"id": SECOND_BATCH_ID, "counting": "estimated"},
+            status=201,
+            answer={"id": SECOND_BATCH_ID, "key": None, "state": "open"},
+        ),
+        Example(
+            name="batch-open-key-used",
+            text="Another open batch has the key.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={"key": "night-run-7", "unique": True},
+            status=409,
+            code="batch_key_used",
+            after=("batch-open",),
+        ),
+        Example(
+            name="batch-open-wrong",
+            text="A way of counting that there is not.",
+            target="/v1/batches",
+            headers=_JSON,
+            body={"counting": "roughly"},
+            status=400,
+            code="invalid_request",
+        ),
+    ),
+)
+ADD = Operation(
+    method="POST",
+    path="/v1/batches/{batch}/items",
+    name="addItems",
+    summary="Add items to a batch",
+    text=f"""
+Costs the same for 1 item and for a billion; a batch has at most {BATCH_ITEMS_MAX:,}. Answers groups: the ids of their
+items are `<batch>:<group>:<index>`, with indices from 0 to `upto` - 1. There may be several groups.
+
+With a `request_id`, a UUID, the call may be repeated: the same again adds nothing, and answers the same groups.
+""",
+    parameters=(BATCH,),
+    bodies=(Content(media_type=media.JSON, schema=of_schema("AddItemsBody")),),
+    answers=(_json(201, "Added.", "ItemGroups"),),
+    problems=("batch_unknown", "batch_sealed", *_BODY_PROBLEMS),
+    examples=(
+        Example(
+            name="batch-add",
+            text="Three items.",
+            target=f"/v1/batches/{BATCH_ID}/items",
+            headers=_JSON,
+            body={"count": 3},
+            status=201,
+            answer={"groups": [{"id": "0", "upto": 3}]},
+            after=("batch-open",),
+        ),
+        Example(
+            name="batch-add-none",
+            text="No items.",
+            target=f"/v1/batches/{BATCH_ID}/items",
+            headers=_JSON,
+            body={"count": 0},
+            status=400,
+            code="invalid_request",
+            after=("batch-open",),
+        ),
+        Example(
+            name="batch-add-sealed",
+            text="The batch is sealed.",
+            target=f"/v1/batches/{BATCH_ID}/items",
+            headers=_JSON,
+            body={"count": 1},
+            status=409,
+            code="batch_sealed",
+            after=("batch-open", "batch-seal-empty"),
+        ),
+        Example(
+            name="batch-add-unknown",
+            text="There is no such batch.",
+            target=f"/v1/batches/{OTHER_ID}/items",
+            headers=_JSON,
+            body={"count": 1},
+            status=404,
+            code="batch_unknown",
+        ),
+    ),
+)
+SEAL = Operation(
+    method="POST",
+    path="/v1/batches/{batch}/seal",
+    name="sealBatch",
+    summary="Seal a batch",
+    text="Nothing more is added from then on. A batch is complete when it is sealed and nothing is pending. Again: the same.",
+    parameters=(BATCH,),
+    answers=(_json(200, "Sealed.", "Sealed"),),
+    problems=("batch_unknown", *WRITING),
+    examples=(
+        Example(
+            name="batch-seal",
+            text="Items are pending.",
+            target=f"/v1/batches/{BATCH_ID}/seal",
+            status=200,
+            answer={"complete": False},
+            after=("batch-open", "batch-add"),
+        ),
+        Example(
+            name="batch-seal-empty",
+            text="A batch without items is complete at once.",
+            target=f"/v1/batches/{BATCH_ID}/seal",
+            status=200,
+            answer={"complete": True},
+            after=("batch-open",),
+        ),
+    ),
+)
+DELETE = Operation(
+    method="DELETE",
+    path="/v1/batches/{batch}",
+    name="deleteBatch",
+    summary="Delete a batch",
+    text="Its items are unknown from then on, and nobody is told that it is complete. Messages bound to it stay.",
+    parameters=(BATCH,),
+    answers=(Answer(status=204, text="Deleted."),),
+    problems=("batch_unknown", *WRITING),
+    examples=(
+        Example(
+            name="batch-delete",
+            text="It is gone.",
+            target=f"/v1/batches/{BATCH_ID}",
+            status=204,
+            after=("batch-open",),
+        ),
+        Example(
+            name="batch-delete-unknown",
+            text="There is no such batch.",
+            target=f"/v1/batches/{OTHER_ID}",
+            status=404,
+            code="batch_unknown",
+        ),
+    ),
+)
+REAP = Operation(
+    method="POST",
+    path="/v1/batches/reap",
+    name="reapBatches",
+    summary="Remove batches that nobody uses",
+    text=(
+        "The hub does so by itself. The settings `open_batch_retention_seconds` and `sealed_batch_retention_seconds` say "
+        "after how long; adding and acknowledging are use. A batch bound to messages that still wait or are set aside "
+        "stays. With `dry_run`, only says which would go."
+    ),
+    bodies=(Content(media_type=media.JSON, schema=of_schema("ReapBody")),),
+    body_required=False,
+    answers=(_json(200, "Those that went.", "Reaped"),),
+    problems=_BODY_PROBLEMS,
+    examples=(
+        Example(
+            name="batch-reap",
+            text="All are in use.",
+            target="/v1/batches/reap",
+            headers=_JSON,
+            body={"dry_run": True},
+            status=200,
+            answer={"batches": []},
+            after=("batch-open",),
+        ),
+    ),
+)
+SUBJECT = Subject(
+    name="Batches",
+    text="""
+To know when everything is done, or everyone has collected. A batch has items: those that were added, and are
+acknowledged by hand; and the messages whose publish named it with the header `Restante-Batch`, which are done when
+they are collected, have expired or are withdrawn. It is complete when it is sealed and no item is pending. That is
+recorded once, and told to whoever asks.
+""",
+    operations=(OPEN, BATCHES, STATUS, ADD, SEAL, ACKNOWLEDGE, PENDING, PROGRESS, WAIT, DELETE, REAP),
+)

@@ -1,0 +1,1 @@
+"""Telling receivers elsewhere, over HTTP."""

@@ -1,0 +1,62 @@
+"""Single rules of batches, each by its example, where many calls at random would hide what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from restante.hub.hub import Hub
+from restante.model.batch_answers import ItemRange
+from tests.batches.places import DAY, HOUR, PLACES
+from tests.batches.wishes import NOBODY
+from tests.hub.engines import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=list(PLACES))
+def hub(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Hub]:
+    opened = PLACES[request.param](tmp_path / "data").open(clock)
+    yield opened
+    opened.close()
+
+
+def batch_of(hub: Hub, count: int) -> tuple[str, str]:
+    """A batch with so many items: its id, and `<batch>:<group>`."""
+    batch_id = hub.open_batch().id
+    (group,) = hub.add_items(batch_id, count).groups
+    return batch_id, f"{batch_id}:{group.id}"
+
+
+def test_what_is_unknown_is_told_in_the_order_in_which_it_was_sent(hub: Hub) -> None:
+    _, group = batch_of(hub, 1)
+    known, unknown = ItemRange(group=group, start=0, upto=2), ItemRange(group=f"{NOBODY}:0", start=0, upto=5)
+    for ranges in ((known, unknown), (unknown, known)):
+        answer = hub.acknowledge([f"{NOBODY}:0:7", f"{group}:0", f"{group}:1", f"{NOBODY}:0:6"], ranges=ranges)
+        assert answer.unknown == (f"{NOBODY}:0:7", f"{group}:1", f"{NOBODY}:0:6", *ranges)
+
+
+def test_a_complete_batch_that_is_acknowledged_again_is_in_use(hub: Hub, clock: FakeClock) -> None:
+    batch_id, group = batch_of(hub, 1)
+    hub.acknowledge([f"{group}:0"])
+    assert hub.seal_batch(batch_id).complete
+    clock.advance(6 * DAY)
+    assert hub.acknowledge([f"{group}:0"]).acknowledged == 0
+    clock.advance(6 * DAY)
+    assert hub.reap_batches().batches == ()
+
+
+def test_an_open_batch_that_is_acknowledged_again_is_in_use(hub: Hub, clock: FakeClock) -> None:
+    batch_id, group = batch_of(hub, 2)
+    for _ in range(3):
+        clock.advance(1.5 * HOUR)
+        hub.acknowledge([f"{group}:0"])
+        assert hub.reap_batches().batches == ()
+    clock.advance(2 * HOUR)
+    (reaped,) = hub.reap_batches().batches
+    assert reaped.id == batch_id

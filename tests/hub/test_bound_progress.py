@@ -1,0 +1,258 @@
+"""The progress of a batch by recipient, the end of its bindings, and what the doctor says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from restante.assembly import open_hub
+from restante.errors import InvalidRequest
+from restante.hub.binding import forget_bindings
+from restante.hub.doctor import examine
+from restante.hub.hub import Hub
+from restante.model.batch import decode_counts, encode_counts
+from restante.model.binding import Role, binding_key
+from restante.model.bundle import decode_bundle, encode_bundle
+from restante.model.changes import Changes, Space
+from restante.model.keys import number_key
+from restante.model.message import Message
+from restante.stores.memory import MemoryStore
+from tests.hub.bound_world import ALONE, MANY, World, collect, counted, opened, progress_of, stretches, taken, worlds
+from tests.hub.engines import FakeClock
+from tests.hub.letters import RETENTION_SECONDS, at, id_of, letter, letters
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def world(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> Iterator[World]:
+    yield from worlds(request, clock, tmp_path / "data")
+
+
+@pytest.fixture
+def hub(world: World) -> Hub:
+    return world.hub
+
+
+# Progress.
+
+
+def test_progress_tells_what_became_of_each_recipients_messages(world: World, clock: FakeClock) -> None:
+    hub = world.hub
+    batch = opened(hub)
+    hub.publish([letter(1), letter(2), letter(3, expires_at=at(50)), letter(4), letter(5)], batch=batch)
+    clock.advance(1)
+    hub.publish([letter(6, "ben"), letter(7, "cleo")], batch=batch)
+    hub.publish(letters([8, 9], recipient="dora"))
+    hub.publish([letter(8, "dora"), letter(6, "ben")], batch=batch)
+    hub.withdraw("ada", id_of(1))
+    hub.set_aside("ada", id_of(2))
+    collect(hub, "cleo")
+    expected: dict[str, dict[str, Any]] = {
+        "ada": {"waiting": 3, "set_aside": 1, "withdrawn": 1, "oldest_waiting": at(0)},
+        "ben": {"waiting": 1, "duplicates_waiting": 1, "oldest_waiting": at(1)},
+        "cleo": {"collected": 1},
+        "dora": {"duplicates_waiting": 1},
+    }
+    assert progress_of(hub, batch) == expected
+    assert progress_of(hub, batch, waiting=True) == {name: expected[name] for name in ("ada", "ben")}
+    hub.file()
+    hub = world.reopen()
+    assert progress_of(hub, batch) == expected
+    clock.advance(60)
+    hub.expire()
+    collect(hub)
+    expected["ada"] = {"collected": 2, "set_aside": 1, "withdrawn": 1, "expired": 1}
+    assert progress_of(hub, batch) == expected
+    assert progress_of(hub, batch, waiting=True) == {name: expected[name] for name in ("ada", "ben")}
+
+
+def test_progress_tells_what_was_settled_among_what_was_collected(hub: Hub, clock: FakeClock) -> None:
+    batch = opened(hub)
+    hub.publish([letter(1), letter(2), letter(3, expires_at=at(5)), letter(4)], batch=batch)
+    hub.withdraw("ada", id_of(2))
+    clock.advance(6)
+    collect(hub)
+    assert progress_of(hub, batch) == {"ada": {"collected": 2, "withdrawn": 1, "expired": 1}}
+
+
+def test_progress_shows_only_what_is_within_its_retention(hub: Hub, clock: FakeClock) -> None:
+    batch = opened(hub)
+    hub.publish(letters(range(6)), batch=batch)
+    collect(hub, max_messages=4)
+    clock.advance(RETENTION_SECONDS + 1)
+    hub.retain()
+    collect(hub)
+    assert progress_of(hub, batch) == {"ada": {"collected": 2}}
+    assert counted(hub, batch) == {"items": 6, "collected": 6}
+
+
+@pytest.mark.parametrize("filed", [False, True])
+def test_progress_comes_in_pages_that_miss_nobody(hub: Hub, filed: bool) -> None:
+    batch, names = opened(hub), [f"r{number:03}ü:" for number in range(150)]
+    hub.publish([letter(number, name) for number, name in enumerate(names)])
+    hub.publish([letter(1_000 + number, name) for number, name in enumerate(names) if number % 3], batch=batch)
+    hub.publish([letter(2_000 + number, name) for number, name in enumerate(names)])
+    if filed:
+        hub.file()
+    found, after = list[str](), None
+    while True:
+        page = hub.batch_progress(batch, limit=7, after=after)
+        found += [entry.recipient for entry in page.recipients]
+        assert all(entry.waiting == 1 for entry in page.recipients)
+        if (after := page.next) is None:
+            break
+        assert len(page.recipients) == 7
+    assert sorted(found) == [name for number, name in enumerate(names) if number % 3]
+    partitions = [hub.partition_of(name) for name in found]
+    assert partitions == sorted(partitions)
+    for one, other in pairwise(zip(partitions, found, strict=True)):
+        assert one < other
+
+
+@pytest.mark.parametrize("after", ["", "!", "MDo", "cmFuZG9t", "ü"])
+def test_a_token_that_nobody_gave_is_refused(hub: Hub, after: str) -> None:
+    with pytest.raises(InvalidRequest, match="after"):
+        hub.batch_progress(opened(hub), after=after)
+
+
+def test_a_page_has_at_least_one_recipient(hub: Hub) -> None:
+    with pytest.raises(InvalidRequest, match="limit"):
+        hub.batch_progress(opened(hub), limit=0)
+
+
+def test_a_batch_without_messages_has_no_progress(hub: Hub) -> None:
+    batch = opened(hub)
+    hub.publish(letter(1))
+    assert hub.batch_progress(batch).recipients == ()
+
+
+def test_a_large_mailbox_is_told_by_its_drawers(hub: Hub) -> None:
+    batch = opened(hub)
+    hub.publish([Message(recipient="ada", data=b"") for _ in range(25_000)], batch=batch)
+    collect(hub, max_messages=11_000)
+    assert progress_of(hub, batch) == {
+        "ada": {"collected": 11_000, "waiting": 14_000, "oldest_waiting": at(0)},
+    }
+
+
+# Forgetting, and what the doctor says.
+
+
+def test_the_bindings_of_a_batch_are_forgotten_in_small_commits(hub: Hub) -> None:
+    batch, other = opened(hub), opened(hub)
+    numbers = list(range(2_400))
+    for number in numbers[:20]:
+        hub.publish(letter(number), batch=(batch, other)[number % 2])
+    hub.publish(letters(numbers[20:]))
+    hub.publish(letters(numbers[20::2]), batch=batch)
+    assert len(stretches(hub, Role.DUPLICATE)) > 1_000
+    own = hub.core.partitions[hub.partition_of("ada")]
+    hub.delete_batch(batch)
+    forget_bindings(hub.core, _bytes(batch))
+    assert stretches(hub, Role.DUPLICATE) == []
+    assert len(stretches(hub)) == 10
+    assert own.bindings.keys(_bytes(batch)) == []
+    assert len(own.bindings.keys(_bytes(other))) == 10
+    while hub.peek("ada") is not None:
+        collect(hub)
+    assert counted(hub, other) == {"items": 10, "collected": 10}
+
+
+def _bytes(batch: str) -> bytes:
+    return bytes.fromhex(batch.replace("-", ""))
+
+
+def spoil_counts(hub: Hub, batch: bytes, partition: int) -> None:
+    value = hub.core.store.get(partition, Space.BATCH_COUNT, batch)
+    assert value is not None
+    counts = msgspec.structs.replace(decode_counts(value), added=7, duplicates_waiting=3)
+    _put(hub, partition, Space.BATCH_COUNT, batch, encode_counts(counts))
+
+
+def spoil_stretch(hub: Hub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, Role.ITEM, batch), number_key(2))
+
+
+def spoil_batch(hub: Hub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, Role.DUPLICATE, bytes(16)), number_key(2))
+
+
+def spoil_end(hub: Hub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(3, Role.DUPLICATE, batch), number_key(2))
+
+
+def spoil_form(hub: Hub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, b"x", b"y")
+
+
+def spoil_bundle(hub: Hub, batch: bytes, partition: int) -> None:
+    ((key, value),) = hub.core.store.scan(partition, Space.BUNDLE)
+    row = msgspec.structs.replace(decode_bundle(value), batches=((batch, 1, 1),))
+    _put(hub, partition, Space.BUNDLE, key, encode_bundle(row))
+
+
+def _put(hub: Hub, partition: int, space: Space, key: bytes, value: bytes) -> None:
+    hub.core.commit(lambda draft: draft.put(partition, space, key, value))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (spoil_counts, ["the counts say 7", "the counts say 3"]),
+        (spoil_stretch, ["overlap"]),
+        (spoil_batch, ["There is no batch"]),
+        (spoil_end, ["not within 1 to"]),
+        (spoil_form, ["another form"]),
+        (spoil_bundle, ["open bundle", "it has 2 items and 0 duplicates, but says (1, 1)"]),
+    ],
+)
+def test_the_doctor_finds_bindings_and_counts_that_cannot_be(
+    spoil: Callable[[Hub, bytes, int], None], said: list[str]
+) -> None:
+    store = MemoryStore()
+    hub = open_hub(None, settings=ALONE, store=store, clock=FakeClock())
+    batch = opened(hub)
+    hub.publish(letters([1, 2, 3]), batch=batch)
+    taken(hub, max_messages=2)
+    assert examine(store).sound
+    spoil(hub, _bytes(batch), 0)
+    found = " ".join(f"{finding.what} {finding.detail}" for finding in examine(store).findings)
+    hub.close()
+    for text in said:
+        assert text in found
+
+
+def test_publishing_without_a_batch_binds_nothing(hub: Hub) -> None:
+    hub.publish(letters(range(MANY)))
+    hub.publish(letter(1_000))
+    collect(hub)
+    core = hub.core
+    for memory in core.partitions:
+        assert not memory.bindings
+        for space in (Space.BATCH_BINDING, Space.BATCH_COUNT):
+            assert core.store.scan(memory.number, space) == []
+
+
+def test_a_commit_that_fails_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    hub = open_hub(None, settings=ALONE, store=store, clock=FakeClock())
+    batch = opened(hub)
+    commit = store.commit
+
+    def failing(changes: Changes) -> None:
+        monkeypatch.setattr(store, "commit", commit)
+        raise InvalidRequest("It is full.")
+
+    monkeypatch.setattr(store, "commit", failing)
+    with pytest.raises(InvalidRequest):
+        hub.publish(letter(1), batch=batch)
+    assert counted(hub, batch) == {}
+    assert not hub.core.partitions[0].bindings
+    hub.publish(letter(1), batch=batch)
+    assert counted(hub, batch) == {"items": 1, "pending": 1}
+    assert examine(store).sound
+    hub.close()

@@ -1,0 +1,80 @@
+"""A hub that tells of completed batches, its clock and what it has done, for the tests and for their children."""
+
+from __future__ import annotations
+
+import queue
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from restante.assembly import open_hub
+from restante.hub.hub import Hub
+from restante.model.batch_answers import Delivery, ItemRange, Webhook
+from restante.model.webhook_rules import secret_text
+from restante.settings import Settings
+
+SECONDS = 30.0
+SETTINGS = Settings(partition_count=4, filing=False, housekeeping_seconds=0)
+SECRET = secret_text(bytes(range(32)))
+
+
+class Standing:
+    """A clock that shows today's time, as a receiver asks for, and stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self._now = time.time_ns() // 1_000
+
+    def __call__(self) -> int:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += round(seconds * 1_000_000)
+
+
+class Office:
+    """A hub, seen from whoever watches it tell."""
+
+    def __init__(self, hub: Hub, clock: Standing) -> None:
+        self.hub, self.core, self._clock = hub, hub.core, clock
+        self._attempts: queue.Queue[None] = queue.Queue()
+        done = self.core.notices.done
+
+        def noted(*args: object, **named: object) -> None:
+            done(*args, **named)  # type: ignore[arg-type]  # as they came
+            self._attempts.put(None)
+
+        self.core.notices.done = noted  # type: ignore[method-assign]
+
+    def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
+        """A batch of three items that is complete now."""
+        asked = Webhook(url=webhook, secret=SECRET) if webhook else None
+        proposed = None if batch is None else str(batch)
+        opened = self.hub.open_batch(key="night", webhook=asked, notify=notify, batch_id=proposed)
+        (group,) = self.hub.add_items(opened.id, 3).groups
+        self.hub.seal_batch(opened.id)
+        everything = ItemRange(group=f"{opened.id}:{group.id}", start=0, upto=3)
+        assert self.hub.acknowledge(ranges=[everything]).complete
+        return uuid.UUID(opened.id)
+
+    def attempted(self) -> None:
+        """Returns when another attempt has been made, and recorded."""
+        self._attempts.get(timeout=SECONDS)
+
+    def later(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+        self.core.notices.wake()
+
+    def deliveries(self, batch: uuid.UUID) -> tuple[Delivery, ...]:
+        return self.hub.batch_status(str(batch)).deliveries
+
+
+@contextmanager
+def office(folder: Path) -> Iterator[Office]:
+    clock = Standing()
+    hub = open_hub(folder, settings=SETTINGS, clock=clock)
+    try:
+        yield Office(hub, clock)
+    finally:
+        hub.close()
