@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -268,26 +268,44 @@ def test_items_each_acknowledged_once_complete_an_estimated_batch_once_and_never
     asyncio.run(run())
 
 
-async def fold_and_look(there: Reached, race: Race) -> None:
-    """Until all is complete; batches come and go meanwhile."""
-    while len(race.batches) < BATCHES or not all(batch.told for batch in race.batches.values()):
+def over(race: Race) -> bool:
+    return len(race.batches) == BATCHES and all(batch.told for batch in race.batches.values())
+
+
+async def fold(there: Reached, race: Race) -> None:
+    while not over(race):
         await asyncio.to_thread(there.hub.fold_batches)
+
+
+async def look(there: Reached, race: Race) -> None:
+    while not over(race):
+        await there.link.batches()
         for batch in list(race.batches):
             await there.link.pending_items(batch, limit=10)
 
 
+def _names(others: Sequence[Callable[..., object]]) -> str:
+    return " and ".join(other.__name__ for other in others)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("others", [[fold], [fold, fold], [look, look], [fold, look]], ids=_names)
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_batches_that_leave_memory_all_the_time_are_complete_once_and_never_early(
-    place: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str,
+    others: Sequence[Callable[[Reached, Race], Coroutine[Any, Any, None]]],
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """There is room for none of them, while they are folded, by one or by two, and looked at."""
     monkeypatch.setattr(limits, "BATCH_BITS_BYTES_MAX", 0)
     monkeypatch.setattr(limits, "BATCH_AHEAD_BYTES_MAX", 100)
 
     async def run() -> None:
         async with reached(place, tmp_path / "data") as there:
             race = Race(there.link, random.Random(seed), copies=4, counting=Counting.EXACT)
-            await together([race.run(), *(fold_and_look(there, race) for _ in range(2))])
+            await together([race.run(), *(other(there, race) for other in others)])
             await check_race(race, there.hub)
             assert race.newly == sum(len(batch.items) for batch in race.batches.values()), "each counts once"
 

@@ -17,6 +17,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from restante import limits
 from restante.errors import RestanteError
 from restante.model.batch_answers import Acknowledged, BatchState, BatchStatus, Counting, ItemRange
 from tests.batches.model import Batch, Model, Refused
@@ -339,6 +340,12 @@ class Both:
 @pytest.mark.parametrize("place", list(EXAMPLES))
 def test_the_hub_does_what_the_rules_of_batches_say(place: str, counting: Counting) -> None:
     drive(Batches, campaigns=1, examples=EXAMPLES[place], place_name=place, counting=counting)
+
+
+@pytest.mark.timeout(SHRINKING_SECONDS)
+def test_the_hub_does_what_the_rules_of_batches_say_with_no_room_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BATCH_BITS_BYTES_MAX", 0)
+    drive(Batches, campaigns=1, examples=EXAMPLES["sqlite"], place_name="memory", counting=Counting.EXACT)
 
 
 @pytest.mark.long

@@ -50,7 +50,6 @@ _WRONG: list[Any] = [
     f"{_BATCH}:0:\u0661",
     f"{_BATCH}:0:1e3",
     f"{_BATCH}:0:1:2",
-    f"{_BATCH}:0:99999999999999",
     f"{_BATCH[:-1]}:0:1",
     f"{_BATCH}0:0:1",
     f"{{{_BATCH}}}:0:1",
@@ -77,6 +76,13 @@ def test_a_text_that_is_no_item_id_refuses_the_call_and_is_named(wrong: int, pla
 def test_a_range_that_makes_no_sense_refuses_the_call(group: str, start: int, upto: int) -> None:
     with pytest.raises(InvalidItem):
         named((), [ItemRange(group=group, start=start, upto=upto)])
+
+
+@pytest.mark.parametrize("digits", [14, 18, 19, 30, 5_000])
+def test_a_number_too_large_for_any_item_is_well_formed_all_the_same(digits: int) -> None:
+    found = named([f"{_BATCH}:0:{'9' * digits}", f"{_BATCH}:0:1"], ())
+    assert found.groups[0].index[0] > limits.BATCH_ITEMS_MAX
+    assert found.groups[0].index[1] == 1
 
 
 def test_a_call_names_something_and_not_too_much() -> None:

@@ -41,9 +41,7 @@ class Producer:
         self._link = link
         self._carrier = carrier
 
-    async def send(
-        self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
-    ) -> Receipt:
+    async def send(self, messages: object, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt:
         """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
 
         What is newly stored becomes items of `batch`, if one is named.

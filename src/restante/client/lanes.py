@@ -80,9 +80,7 @@ class Lanes:
         check_partition(partition)
         return self._lanes.setdefault(partition, Lane(partition, PartitionPublishingConfiguration()))
 
-    def create_parcel(
-        self, partition: int | None, max_size_in_bytes: int | None, batch: BatchName | None
-    ) -> Parcel:
+    def create_parcel(self, partition: int | None, max_size_in_bytes: int | None, batch: BatchName | None) -> Parcel:
         self.check_open()
         if self.enabled:
             self.lane(partition)

@@ -201,9 +201,7 @@ class Producer(Protocol):
     What is newly stored becomes items of `batch`, if one is named: a batch, or its id.
     """
 
-    def send(
-        self, messages: Sendable, *, partition: int | None = None, batch: BatchName | None = None
-    ) -> Receipt: ...
+    def send(self, messages: Sendable, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt: ...
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
         ...

@@ -22,7 +22,7 @@ from restante.hub.hand_items import HandItems, entry_key, items_of
 from restante.hub.planning import Draft, Plan
 from restante.model.acknowledged import encode_entry
 from restante.model.batch import BatchRow, Counts
-from restante.model.batch_answers import Acknowledged, CompleteBatch, Counting, ItemRange
+from restante.model.batch_answers import Acknowledged, CompleteBatch, Counting
 from restante.model.bits import Bits, Positions
 from restante.model.changes import Space
 from restante.model.items import Named, NamedItems, NamedRange
@@ -45,7 +45,7 @@ class Acknowledge(Request[Acknowledged]):
         self.new = 0
         self.complete: list[CompleteBatch] = []
         self.unknown: list[NDArray[np.int64]] = []
-        self.unknown_ranges: list[ItemRange] = []
+        self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
         """By estimated batch, how many items of it were named: to be counted by the caller."""
 
@@ -62,10 +62,11 @@ class Acknowledge(Request[Acknowledged]):
         """The answer, in the order of what was sent."""
         items = self.named.items
         places = np.sort(np.concatenate(self.unknown)).tolist() if self.unknown else []
+        ranges = sorted(self.unknown_ranges, key=lambda one: one.place)
         return Acknowledged(
             acknowledged=self.new,
             complete=tuple(self.complete),
-            unknown=(*(items[place] for place in places), *self.unknown_ranges),
+            unknown=(*(items[place] for place in places), *(one.sent for one in ranges)),
         )
 
 
@@ -79,7 +80,7 @@ class _Share:
 
     def refuse(self) -> None:
         self.request.unknown.extend(named.place for named in self.groups)
-        self.request.unknown_ranges.extend(named.sent for named in self.ranges)
+        self.request.unknown_ranges.extend(self.ranges)
 
 
 @dataclass(slots=True)
@@ -149,12 +150,12 @@ def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Sha
                 share.request.estimated[batch_id] = own.named()
     elif not row.completed_at:
         row = _acknowledge(core, draft, items, row, shares, known)
+    if core.clock() - counts.active_at > _ACTIVITY_EVERY:
+        count(core, draft, home, batch_id, Counts())
     if row.completed_at:
         done = CompleteBatch(id=uuid_text(batch_id), key=row.key)
         for share in shares:
             share.request.complete.append(done)
-    elif core.clock() - counts.active_at > _ACTIVITY_EVERY:
-        count(core, draft, home, batch_id, Counts())
 
 
 def _known(share: _Share, items: HandItems, total: int) -> _Known:
@@ -171,7 +172,7 @@ def _known(share: _Share, items: HandItems, total: int) -> _Known:
         size = items.groups.size(one.group, total)
         start, stop = min(one.sent.start, size), min(one.sent.upto, size)
         if stop < one.sent.upto:
-            share.request.unknown_ranges.append(one.sent)
+            share.request.unknown_ranges.append(one)
         if stop - start > _EXPANDED_MAX:
             found.ranges.append((one.group + start, one.group + stop))
         elif start < stop:

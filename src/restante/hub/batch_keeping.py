@@ -24,7 +24,7 @@ from restante.hub.batches import (
 )
 from restante.hub.binding import forget_bindings
 from restante.hub.core import Core, uuid_text
-from restante.hub.hand_items import HandItems, chunk_key, drop_quiet, entry_key, full_key, make_room
+from restante.hub.hand_items import HandItems, chunk_key, drop_quiet, entry_key, full_key, items_of, make_room
 from restante.hub.planning import Draft
 from restante.model.answers import moment
 from restante.model.batch import BatchRow, added_up, check_known, idle_since, is_reapable, state_of
@@ -80,8 +80,8 @@ def fold_quiet(core: Core) -> None:
     now = core.clock()
     for batch_id in core.commit(lambda _: _resting(core, now - _FOLD_AFTER)):
         fold(core, batch_id)
-    core.commit(lambda _: drop_quiet(core, before=now - _QUIET_AFTER))
-    core.commit(lambda _: make_room(core))
+    core.do_between_commits(partial(drop_quiet, core, before=now - _QUIET_AFTER))
+    core.do_between_commits(partial(make_room, core))
 
 
 def _resting(core: Core, before: int) -> list[bytes]:
@@ -89,11 +89,19 @@ def _resting(core: Core, before: int) -> list[bytes]:
 
 
 def fold_all(core: Core) -> int:
-    """Fold all that was written ahead of batches in memory; gives how many there were."""
-    waiting = core.commit(lambda _: [key for key, items in core.hand_items.items() if items.ahead_bytes])
+    """Fold all that was written ahead; gives of how many batches."""
+    waiting = [batch_id for partition in core.partitions for batch_id in _written_ahead(core, partition.number)]
     for batch_id in waiting:
         fold(core, batch_id)
     return len(waiting)
+
+
+def _written_ahead(core: Core, partition: int) -> Iterator[bytes]:
+    start: bytes | None = b""
+    while start is not None and (found := core.store.scan(partition, Space.BATCH_ACKNOWLEDGED, start=start, limit=1)):
+        batch_id = found[0][0][:16]
+        yield batch_id
+        start = after_prefix(batch_id)
 
 
 def fold(core: Core, batch_id: bytes) -> None:
@@ -101,9 +109,14 @@ def fold(core: Core, batch_id: bytes) -> None:
 
     Bits are only ever set, and those in memory are committed: a chunk that is stored early says nothing wrong.
     """
-    taken = core.commit(partial(_take, core, batch_id))
-    if taken is None:
-        return
+    with core.batch_work.folding:
+        taken: list[_Taken] = []
+        core.do_between_commits(lambda: _take(core, batch_id, taken))
+        for own in taken:
+            _fold(core, batch_id, own)
+
+
+def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
     try:
         puts = _puts(core, taken)
         while page := list(islice(puts, _CHUNKS_AT_ONCE)):
@@ -112,16 +125,18 @@ def fold(core: Core, batch_id: bytes) -> None:
         _drop_entries(core, taken)
     except BaseException:
         # Which chunks have changed is known no longer. What was written ahead is still there, and tells it again.
-        core.commit(lambda _: core.hand_items.pop(batch_id, None) and None)
+        core.do_between_commits(partial(core.hand_items.pop, batch_id, None))
         raise
 
 
-def _take(core: Core, batch_id: bytes, draft: Draft) -> _Taken | None:
-    items, row = core.hand_items.get(batch_id), row_of(core, draft, batch_id)
-    if items is None or not items.ahead_bytes or row is None or row.completed_at:
-        return None
+def _take(core: Core, batch_id: bytes, taken: list[_Taken]) -> None:
+    """Between commits: then what is changed in memory is what was written ahead, no more and no less."""
+    row = stored_row(core, batch_id)
+    if row is None or row.completed_at or row.deleted_at:
+        return
+    items = items_of(core, batch_id)
     changed, items.bits.changed = items.bits.changed, {}
-    return _Taken(items, changed, items.ahead, items.ahead_bytes)
+    taken.append(_Taken(items, changed, items.ahead, items.ahead_bytes))
 
 
 def _puts(core: Core, taken: _Taken) -> Iterator[Put]:
@@ -206,7 +221,7 @@ def tidy(core: Core, batch_id: bytes) -> None:
         forget_bindings(core, batch_id)
         core.commit(partial(_plan_gone, core, batch_id))
     else:
-        core.commit(lambda _: core.hand_items.pop(batch_id, None) and None)
+        core.do_between_commits(partial(core.hand_items.pop, batch_id, None))
 
 
 def _plan_gone(core: Core, batch_id: bytes, draft: Draft) -> None:

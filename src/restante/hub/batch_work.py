@@ -14,6 +14,8 @@ class BatchWork:
         self._to_look_at: set[bytes] = set()
         self._to_tidy: set[bytes] = set()
         self._to_fold: set[bytes] = set()
+        self.folding = threading.Lock()
+        """Whoever folds holds it: two folds of one batch would store the older bits last."""
 
     def look_at(self, batch_id: bytes) -> None:
         """An estimated batch may be complete."""

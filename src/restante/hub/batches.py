@@ -373,13 +373,13 @@ def pending_items(core: Core, batch_id: bytes, *, limit: int | None, after: str 
 
 
 def _plan_pending(core: Core, batch_id: bytes, start: int, limit: int, draft: Draft) -> tuple[np.ndarray, np.ndarray]:
-    """Only looked up here, where nobody changes anything meanwhile."""
+    """Only looked up here, where nobody changes anything meanwhile. What this commit adds is shown from the next on."""
     row = check_known(row_of(core, draft, batch_id), batch_id)
     items = items_of(core, batch_id)
     nothing = np.zeros(0, np.int64)
     if row.completed_at:
         return nothing, nothing
-    total = counts_of(core, draft, items.home, batch_id).items
+    total = _hand_items(core, batch_id)
     positions = items.bits.unset(start, total, limit)
     begins = items.groups.begins
     return positions, begins[np.searchsorted(begins, positions, side="right") - 1] if len(positions) else nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -134,6 +135,8 @@ class Core:
     """The counts of batches used last; only the committer's thread looks here."""
     hand_items: dict[bytes, HandItems] = field(default_factory=dict)
     """The items of batches used last, which comes last here; only the committer's thread looks here."""
+    between_commits: deque[Callable[[], object]] = field(default_factory=deque)
+    """What is done in the committer's thread before it plans the next commit, when none is half done."""
     batches_due: int = 0
     """Before this time no batch has been idle for so long that it may go."""
     batch_work: BatchWork = field(default_factory=BatchWork)
@@ -160,11 +163,21 @@ class Core:
         self.committer = Committer(self._new_plan, plan_jointly, self.bell.ring)
 
     def _new_plan(self) -> Plan:
+        while self.between_commits:
+            self.between_commits.popleft()()
         return Plan(self.store, self.partitions, self.fence)
 
     def commit(self, plan: Callable[[Draft], T]) -> T:
         """Plan and commit one small request, and wait for it."""
         return self.submit(Planned(plan))
+
+    def do_between_commits(self, work: Callable[[], object]) -> None:
+        """Have something done in the committer's thread while no commit is half done, and wait for it."""
+        done = threading.Event()
+        self.between_commits.append(work)
+        self.between_commits.append(done.set)
+        while not done.is_set():
+            self.commit(lambda _: None)
 
     def submit(self, request: Request[T]) -> T:
         return self.committer.submit(request)

@@ -44,23 +44,25 @@ def examine_batches(case: Case) -> None:
         if key[:_ID_BYTES] not in known:
             raise DataDamaged("There is no batch that it belongs to.")
 
-    def counts(key: bytes, value: bytes) -> None:
-        counted = decode_counts(value)
-        if case.store.get(_home(case, key), Space.BATCH, key) is None:
-            raise DataDamaged("There is no batch that is counted.")
-        if min(counted.bound_pending, counted.duplicates_waiting, counted.items, counted.acknowledged) < 0:
-            raise DataDamaged(f"They cannot be: {counted}.")
-
-    def key_of(key: bytes, _: bytes) -> None:
-        row = _row(case, key[-_ID_BYTES:])
-        if row is None or row.sealed_at or row.deleted_at:
-            raise DataDamaged("No open batch has this key.")
-
     examine_entries(case, Space.BATCH, "batch", batch)
-    examine_entries(case, Space.BATCH_COUNT, "batch counts", counts)
-    examine_entries(case, Space.BATCH_KEY, "batch key", key_of)
+    examine_entries(case, Space.BATCH_COUNT, "batch counts", partial(_examine_counts, case))
+    examine_entries(case, Space.BATCH_KEY, "batch key", partial(_examine_key, case))
     for space, what in _PARTS.items():
         examine_entries(case, space, f"batch {what}", part)
+
+
+def _examine_counts(case: Case, key: bytes, value: bytes) -> None:
+    counted = decode_counts(value)
+    if _row(case, key) is None:
+        raise DataDamaged("There is no batch that is counted.")
+    if min(counted.bound_pending, counted.duplicates_waiting, counted.items, counted.acknowledged) < 0:
+        raise DataDamaged(f"They cannot be: {counted}.")
+
+
+def _examine_key(case: Case, key: bytes, _: bytes) -> None:
+    row = _row(case, key[-_ID_BYTES:])
+    if row is None or row.sealed_at or row.deleted_at:
+        raise DataDamaged("No open batch has this key.")
 
 
 def _home(case: Case, batch_id: bytes) -> int:

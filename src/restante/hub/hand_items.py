@@ -103,15 +103,18 @@ def items_of(core: Core, batch_id: bytes) -> HandItems:
     """The items of a batch; in the committer's thread. Those not used for longest make room."""
     found = core.hand_items.pop(batch_id, None)
     if found is None:
-        make_room(core)
         found = HandItems(core, batch_id)
+        core.between_commits.append(partial(make_room, core))
     core.hand_items[batch_id] = found
     found.used_at = core.clock()
     return found
 
 
 def make_room(core: Core) -> None:
-    """Drop from memory what was not used for longest, if all together is too much; in the committer's thread."""
+    """Drop from memory what was not used for longest, if all together is too much; between commits.
+
+    In the midst of one, what was just planned is not in the bits yet, and would be missing from those brought in again.
+    """
     room, places = limits.BATCH_BITS_BYTES_MAX, limits.BATCHES_REMEMBERED_MAX
     for batch_id, items in reversed(tuple(core.hand_items.items())):
         room, places = room - items.nbytes, places - 1
@@ -120,7 +123,7 @@ def make_room(core: Core) -> None:
 
 
 def drop_quiet(core: Core, *, before: int) -> None:
-    """Drop from memory what was not used since then; in the committer's thread."""
+    """Drop from memory what was not used since then; between commits."""
     for batch_id, items in tuple(core.hand_items.items()):
         if items.used_at < before:
             del core.hand_items[batch_id]

@@ -18,11 +18,12 @@ from restante import limits
 from restante.errors import InvalidItem, InvalidRequest
 from restante.model.batch_answers import ItemRange
 
-_GROUP = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}):(0|[1-9][0-9]{0,12})", re.ASCII)
-_INDEX = re.compile(r"0|[1-9][0-9]{0,12}", re.ASCII)
+_GROUP = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}):(0|[1-9][0-9]*)", re.ASCII)
+_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _DIGITS = bytes(range(48, 58))
-_INDEX_DIGITS_MAX = 13
-_POWERS = 10 ** np.arange(1, _INDEX_DIGITS_MAX, dtype=np.int64)
+_DIGITS_MAX = 18
+"""Longer ones are no numbers of items: there are not so many."""
+_POWERS = 10 ** np.arange(1, _DIGITS_MAX, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class NamedRange:
     batch: bytes
     group: int
     sent: ItemRange
+    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +129,21 @@ def _groups(items: Sequence[object]) -> list[NamedItems]:
     found = []
     for prefix, (indices, places) in by_group.items():
         batch, group = _group(prefix, items[places[0]], places[0])
-        found.append(NamedItems(batch, group, np.array(indices).astype(np.int64), np.array(places)))
+        found.append(
+            NamedItems(batch, group, np.array([_number(index) for index in indices], np.int64), np.array(places))
+        )
     return found
+
+
+def _number(digits: str) -> int:
+    return int(digits) if len(digits) <= _DIGITS_MAX else 10**_DIGITS_MAX
 
 
 def _group(text: str, item: object, place: int) -> tuple[bytes, int]:
     match = _GROUP.fullmatch(text)
     if match is None:
         raise _no_item(item, place)
-    return uuid.UUID(match[1]).bytes, int(match[2])
+    return uuid.UUID(match[1]).bytes, _number(match[2])
 
 
 def _range(sent: ItemRange, place: int) -> NamedRange:
@@ -152,7 +160,7 @@ def _range(sent: ItemRange, place: int) -> NamedRange:
             item=sent.group,
             index=place,
         )
-    return NamedRange(uuid.UUID(match[1]).bytes, int(match[2]), sent)
+    return NamedRange(uuid.UUID(match[1]).bytes, _number(match[2]), sent, place)
 
 
 def _no_item(item: object, place: int) -> InvalidItem:
