@@ -55,6 +55,21 @@ class ItemRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     upto: int
 
 
+class ItemIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Items of one group, which is named `<batch>:<group>`, by their indices: a short way to write many ids."""
+
+    group: str
+    indices: list[int]
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One call to acknowledge: items by their ids, by their indices in a group, by ranges, or all of these."""
+
+    items: list[str] = []
+    indices: list[ItemIndices] = []
+    ranges: list[ItemRange] = []
+
+
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
 
