@@ -229,3 +229,62 @@ def test_acknowledgements_are_bounded_as_publishes_are(tmp_path: Path) -> None:
         assert connection.getresponse().status == 201
         slow.close()
         wire.close()
+
+
+def test_items_are_named_by_their_indices_too(wire: Wire) -> None:
+    batch = opened(wire)
+    items = added(wire, batch, 5)
+    group = items[0].rpartition(":")[0]
+    answer = wire("POST", "/v1/acknowledgements", {"indices": [{"group": group, "indices": [0, 3, 3, 7]}]}).json()
+    assert answer == {"acknowledged": 2, "complete": [], "unknown": [f"{group}:7"]}
+    assert wire("GET", f"/v1/batches/{batch}/pending").json()["items"] == [items[1], items[2], items[4]]
+
+
+def test_unknown_items_come_in_the_order_of_the_call_however_they_were_named(wire: Wire) -> None:
+    batch = opened(wire)
+    (item,) = added(wire, batch, 1)
+    group = item.rpartition(":")[0]
+    beyond = {"group": group, "from": 0, "upto": 2}
+    body = {
+        "ranges": [beyond],
+        "indices": [{"group": group, "indices": [2**70, 9]}, {"group": f"{OTHER}:0", "indices": [4]}],
+        "items": [f"{group}:8", item],
+    }
+    answer = wire("POST", "/v1/acknowledgements", body).json()
+    assert answer["unknown"] == [f"{group}:8", f"{group}:{10**18}", f"{group}:9", f"{OTHER}:0:4", beyond]
+
+
+def test_several_calls_in_one_request_are_answered_one_by_one(wire: Wire) -> None:
+    batch = opened(wire)
+    items = added(wire, batch, 4)
+    sealed(wire, batch)
+    calls = [{"items": items[:2]}, {"items": items[1:3]}, {"items": [f"{OTHER}:0:1"]}, {"items": items}]
+    answers = wire("POST", "/v1/acknowledgements", {"calls": calls}).json()["answers"]
+    assert [answer["acknowledged"] for answer in answers] == [2, 1, 0, 1]
+    assert [answer["unknown"] for answer in answers] == [[], [], [f"{OTHER}:0:1"], []]
+    assert [done["id"] for done in answers[3]["complete"]] == [batch]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"indices": [{"group": "x", "indices": [1]}]},
+        {"indices": [{"group": f"{ID}:0", "indices": [-1]}]},
+        {"indices": [{"group": f"{ID}:0", "indices": ["1"]}]},
+        {"indices": [{"group": f"{ID}:0", "indices": []}]},
+        {"indices": [{"group": f"{ID}:0"}]},
+        {"calls": [{"items": [f"{ID}:0:0"]}], "items": [f"{ID}:0:0"]},
+        {"calls": [{}]},
+        {"calls": [{"items": [f"{ID}:0:0"]}] * 1_001},
+    ],
+    ids=[str(number) for number in range(8)],
+)
+def test_what_makes_no_sense_is_refused(wire: Wire, body: dict[str, object]) -> None:
+    assert wire("POST", "/v1/acknowledgements", body).status == 400
+
+
+def test_a_malformed_call_refuses_those_beside_it(wire: Wire) -> None:
+    batch = opened(wire)
+    (item,) = added(wire, batch, 1)
+    assert wire("POST", "/v1/acknowledgements", {"calls": [{"items": [item]}, {"items": ["x"]}]}).status == 400
+    assert wire("GET", f"/v1/batches/{batch}/pending").json()["items"] == [item]

@@ -40,11 +40,12 @@ class Acknowledge(Request[Acknowledged]):
     __slots__ = ("complete", "estimated", "named", "new", "unknown", "unknown_ranges")
 
     def __init__(self, named: Named) -> None:
-        super().__init__(len(named.items) * _ITEM_BYTES)
+        super().__init__(sum([len(group.index) for group in named.groups]) * _ITEM_BYTES)
         self.named = named
         self.new = 0
         self.complete: list[CompleteBatch] = []
-        self.unknown: list[NDArray[np.int64]] = []
+        self.unknown: list[tuple[NamedItems, NDArray[np.bool_] | None]] = []
+        """Groups, and which of their items are not known; None: all of them."""
         self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
         """By estimated batch, how many items of it were named: to be counted by the caller."""
@@ -60,14 +61,22 @@ class Acknowledge(Request[Acknowledged]):
 
     def conclude(self) -> Acknowledged:
         """The answer, in the order of what was sent."""
-        items = self.named.items
-        places = np.sort(np.concatenate(self.unknown)).tolist() if self.unknown else []
+        texts = sorted([text for named, mask in self.unknown for text in _texts(self.named.items, named, mask)])
         ranges = sorted(self.unknown_ranges, key=lambda one: one.place)
         return Acknowledged(
             acknowledged=self.new,
             complete=tuple(self.complete),
-            unknown=(*(items[place] for place in places), *(one.sent for one in ranges)),
+            unknown=(*(text for _, text in texts), *(one.sent for one in ranges)),
         )
+
+
+def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | None) -> list[tuple[int, str]]:
+    """The ids of items as they were sent, or would have been, each with its place."""
+    chosen = slice(None) if mask is None else mask
+    places, indices = named.place[chosen].tolist(), named.index[chosen].tolist()
+    if named.written is None:
+        return [(place, items[place]) for place in places]
+    return [(place, f"{named.written}:{index}") for place, index in zip(places, indices, strict=True)]
 
 
 @dataclass(slots=True)
@@ -79,7 +88,7 @@ class _Share:
     ranges: list[NamedRange] = field(default_factory=list)
 
     def refuse(self) -> None:
-        self.request.unknown.extend(named.place for named in self.groups)
+        self.request.unknown.extend((named, None) for named in self.groups)
         self.request.unknown_ranges.extend(self.ranges)
 
 
@@ -166,7 +175,7 @@ def _known(share: _Share, items: HandItems, total: int) -> _Known:
         if inside.all():
             found.positions.append(named.index + named.group)
             continue
-        share.request.unknown.append(named.place[~inside])
+        share.request.unknown.append((named, ~inside))
         found.positions.append(named.index[inside] + named.group)
     for one in share.ranges:
         size = items.groups.size(one.group, total)

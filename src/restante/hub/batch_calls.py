@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from restante import limits
+from restante.errors import InvalidRequest
 from restante.hub import batch_keeping, batches, progress
 from restante.hub.acknowledging import Acknowledge
 from restante.hub.batch_counting import bell_hash
@@ -13,12 +15,14 @@ from restante.hub.committer import Request
 from restante.hub.core import Core
 from restante.model.batch_answers import (
     Acknowledged,
+    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
     BatchStatus,
     Counting,
     ItemGroups,
+    ItemIndices,
     ItemRange,
     PendingPage,
     ProgressPage,
@@ -60,20 +64,24 @@ class BatchCalls:
     def seal_batch(self, batch_id: str) -> Sealed:
         return batches.seal(self._core, batches.check_id(batch_id))
 
-    def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged:
-        request = Acknowledge(named(items, ranges))
+    def acknowledge(
+        self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
+    ) -> Acknowledged:
+        request = Acknowledge(named(items, ranges, indices))
         self._core.submit(request)
         return self.finish(request)
 
+    def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+        """Several calls at once, each judged after those before it. A malformed one refuses them all."""
+        requests = _requests(calls)
+        self._core.committer.submit_each(requests)
+        return tuple(self.finish(request) for request in requests)
+
     def acknowledge_soon(
-        self,
-        items: Sequence[str],
-        future: asyncio.Future[Request[Acknowledged]],
-        *,
-        ranges: Sequence[ItemRange] = (),
+        self, calls: Sequence[Acknowledgement], futures: Sequence[asyncio.Future[Request[Acknowledged]]]
     ) -> None:
-        """Acknowledge; the future gets the request, in its own event loop. If that `is_to_be_counted`, finish it."""
-        self._core.committer.submit_soon(Acknowledge(named(items, ranges)), future)
+        """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
+        self._core.committer.submit_each_soon(_requests(calls), futures)
 
     def finish(self, request: Request[Acknowledged]) -> Acknowledged:
         """Count what belongs to estimated batches, which may mean to wait for somebody else."""
@@ -118,3 +126,9 @@ class BatchCalls:
     def fold_batches(self) -> int:
         """Fold what acknowledgements have written ahead, now; gives the number of batches."""
         return batch_keeping.fold_all(self._core)
+
+
+def _requests(calls: Sequence[Acknowledgement]) -> list[Acknowledge]:
+    if len(calls) > limits.ACKNOWLEDGED_CALLS_MAX:
+        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_CALLS_MAX:,} calls at once, not {len(calls):,}.")
+    return [Acknowledge(named(call.items, call.ranges, call.indices)) for call in calls]

@@ -97,6 +97,22 @@ class Committer:
         request.waiter = future
         self._enqueue(request, wait=False)
 
+    def submit_each(self, requests: Sequence[Request[T]]) -> None:
+        """Have several requests committed, one behind the other, and wait until all are answered."""
+        locks = [threading.Lock() for _ in requests]
+        for request, lock in zip(requests, locks, strict=True):
+            lock.acquire()
+            request.waiter = lock
+        self._enqueue_all(requests, wait=True)
+        for lock in locks:
+            lock.acquire()
+
+    def submit_each_soon(self, requests: Sequence[Request[T]], futures: Sequence[asyncio.Future[Request[T]]]) -> None:
+        """Have several requests committed, one behind the other; each future gets its own, answered."""
+        for request, future in zip(requests, futures, strict=True):
+            request.waiter = future
+        self._enqueue_all(requests, wait=False)
+
     @property
     def full(self) -> bool:
         return len(self._queue) >= limits.QUEUE_REQUESTS_MAX
@@ -114,6 +130,9 @@ class Committer:
         self._thread.join()
 
     def _enqueue(self, request: Request[T], *, wait: bool) -> None:
+        self._enqueue_all((request,), wait=wait)
+
+    def _enqueue_all(self, requests: Sequence[Request[T]], *, wait: bool) -> None:
         with self._lock:
             while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
                 self._changed.wait()
@@ -122,7 +141,7 @@ class Committer:
             # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
             if not self._queue:
                 self._changed.notify_all()
-            self._queue.append(request)  # type: ignore[arg-type]  # answered with what its own plan gives
+            self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
 
     def _run(self) -> None:
         while batch := self._take():

@@ -12,12 +12,14 @@ from restante.hub.hub import Hub
 from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
     Acknowledged,
+    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
     BatchStatus,
     Counting,
     ItemGroups,
+    ItemIndices,
     ItemRange,
     PendingPage,
     ProgressPage,
@@ -33,8 +35,8 @@ T = TypeVar("T")
 class _Threads(Protocol):
     """What the calls below need of the link that they are part of."""
 
-    _hub: Hub
-
+    @property
+    def hub(self) -> Hub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
@@ -52,7 +54,7 @@ class InProcessBatches:
         batch_id: str | None = None,
     ) -> BatchOpened:
         return await self.thread(
-            self._hub.open_batch,
+            self.hub.open_batch,
             key=key,
             unique=unique,
             counting=counting,
@@ -62,25 +64,32 @@ class InProcessBatches:
         )
 
     async def add_items(self: _Threads, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups:
-        return await self.thread(self._hub.add_items, batch_id, count, request_id=request_id)
+        return await self.thread(self.hub.add_items, batch_id, count, request_id=request_id)
 
     async def seal_batch(self: _Threads, batch_id: str) -> Sealed:
-        return await self.thread(self._hub.seal_batch, batch_id)
+        return await self.thread(self.hub.seal_batch, batch_id)
 
     async def acknowledge(
-        self: _Threads, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()
+        self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
     ) -> Acknowledged:
-        if len(items) + len(ranges) > ACKNOWLEDGED_SMALL_MAX or self._hub.crowded:
-            return await self.thread(self._hub.acknowledge, items, ranges=ranges)
-        future: asyncio.Future[Request[Acknowledged]] = asyncio.get_running_loop().create_future()
-        self._hub.acknowledge_soon(items, future, ranges=ranges)
-        request = await future
-        if isinstance(request, Acknowledge) and request.is_to_be_counted:
-            return await self.thread(self._hub.finish, request)
-        return request.answer()
+        call = Acknowledgement(items=list(items), indices=list(indices), ranges=list(ranges))
+        (answer,) = await self.acknowledge_each((call,))
+        return answer
+
+    async def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+        link: _Threads = self  # type: ignore[assignment]  # the link that these calls are part of
+        if sum(map(_named, calls)) > ACKNOWLEDGED_SMALL_MAX or link.hub.crowded:
+            return await link.thread(link.hub.acknowledge_each, calls)
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Request[Acknowledged]]] = [loop.create_future() for _ in calls]
+        link.hub.acknowledge_soon(calls, futures)
+        requests = [await future for future in futures]
+        if any(isinstance(request, Acknowledge) and request.is_to_be_counted for request in requests):
+            return tuple([await link.thread(link.hub.finish, request) for request in requests])
+        return tuple([request.answer() for request in requests])
 
     async def batch_status(self: _Threads, batch_id: str) -> BatchStatus:
-        return await self.thread(self._hub.batch_status, batch_id)
+        return await self.thread(self.hub.batch_status, batch_id)
 
     async def batches(
         self: _Threads,
@@ -90,17 +99,17 @@ class InProcessBatches:
         limit: int | None = None,
         after: str | None = None,
     ) -> BatchPage:
-        return await self.thread(self._hub.batches, state=state, key=key, limit=limit, after=after)
+        return await self.thread(self.hub.batches, state=state, key=key, limit=limit, after=after)
 
     async def pending_items(
         self: _Threads, batch_id: str, *, limit: int | None = None, after: str | None = None
     ) -> PendingPage:
-        return await self.thread(self._hub.pending_items, batch_id, limit=limit, after=after)
+        return await self.thread(self.hub.pending_items, batch_id, limit=limit, after=after)
 
     async def batch_progress(
         self: _Threads, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
     ) -> ProgressPage:
-        return await self.thread(self._hub.batch_progress, batch_id, waiting=waiting, limit=limit, after=after)
+        return await self.thread(self.hub.batch_progress, batch_id, waiting=waiting, limit=limit, after=after)
 
     async def wait_batch(self: _Threads, batch_id: str, seconds: float) -> BatchStatus | None:
         """Waits in the event loop: whoever waits takes no thread."""
@@ -110,12 +119,12 @@ class InProcessBatches:
         def ring() -> None:
             loop.call_soon_threadsafe(rung.set)
 
-        with self._hub.listening_to_batch(batch_id, ring):
+        with self.hub.listening_to_batch(batch_id, ring):
             while True:
-                found = await self.thread(self._hub.batch_status, batch_id)
+                found = await self.thread(self.hub.batch_status, batch_id)
                 if found.state is BatchState.COMPLETE:
                     return found
-                if loop.time() >= deadline or self._hub.closing:
+                if loop.time() >= deadline or self.hub.closing:
                     return None
                 try:
                     async with asyncio.timeout_at(deadline):
@@ -125,7 +134,11 @@ class InProcessBatches:
                 rung.clear()
 
     async def delete_batch(self: _Threads, batch_id: str) -> None:
-        await self.thread(self._hub.delete_batch, batch_id)
+        await self.thread(self.hub.delete_batch, batch_id)
 
     async def reap_batches(self: _Threads, *, dry_run: bool = False) -> Reaped:
-        return await self.thread(self._hub.reap_batches, dry_run=dry_run)
+        return await self.thread(self.hub.reap_batches, dry_run=dry_run)
+
+
+def _named(call: Acknowledgement) -> int:
+    return len(call.items) + len(call.ranges) + sum([len(one.indices) for one in call.indices])

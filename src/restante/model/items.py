@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import InvalidItem, InvalidRequest
-from restante.model.batch_answers import ItemRange
+from restante.model.batch_answers import ItemIndices, ItemRange
 
 _GROUP = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}):(0|[1-9][0-9]*)", re.ASCII)
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -28,12 +28,16 @@ _POWERS = 10 ** np.arange(1, _DIGITS_MAX, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class NamedItems:
-    """Items of one group: their indices, and where in the call each stands."""
+    """Items of one group: their indices, and where in the call each stands.
+
+    `written` is how the group was named if they were not named by their ids one by one.
+    """
 
     batch: bytes
     group: int
     index: NDArray[np.int64]
     place: NDArray[np.int64]
+    written: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,16 @@ class Named:
         return list(dict.fromkeys(one.batch for one in named))
 
 
-def named(items: Sequence[str], ranges: Sequence[ItemRange]) -> Named:
-    """What the ids and ranges of a call name; `InvalidItem` if one of them is none."""
-    _check_bounds(items, ranges)
+def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()) -> Named:
+    """What the ids, indices and ranges of a call name; `InvalidItem` if one of them is none."""
+    _check_bounds(items, ranges, indices)
     found = Named(items)
     if items:
         found.groups.extend(_one_group(items) or _groups(items))
+    place = len(items)
+    for one in indices:
+        found.groups.append(_by_index(one, place))
+        place += len(one.indices)
     for place, sent in enumerate(ranges):
         found.ranges.append(_range(sent, place))
     if len(found.batches()) > limits.BATCHES_AT_ONCE_MAX:
@@ -75,11 +83,12 @@ def item_ids(batch: str, group: int, index: Iterable[int]) -> list[str]:
     return [f"{batch}:{group}:{one}" for one in index]
 
 
-def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange]) -> None:
-    if not items and not ranges:
+def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange], indices: Sequence[ItemIndices]) -> None:
+    count = len(items) + sum([len(one.indices) for one in indices])
+    if not count and not ranges:
         raise InvalidRequest("Name items or ranges to acknowledge.")
-    if len(items) > limits.ACKNOWLEDGED_ITEMS_MAX:
-        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_ITEMS_MAX:,} items in one call, not {len(items):,}.")
+    if count > limits.ACKNOWLEDGED_ITEMS_MAX:
+        raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_ITEMS_MAX:,} items in one call, not {count:,}.")
     if len(ranges) > limits.ACKNOWLEDGED_RANGES_MAX:
         raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_RANGES_MAX:,} ranges in one call, not {len(ranges):,}.")
 
@@ -133,6 +142,18 @@ def _groups(items: Sequence[object]) -> list[NamedItems]:
             NamedItems(batch, group, np.array([_number(index) for index in indices], np.int64), np.array(places))
         )
     return found
+
+
+def _by_index(sent: ItemIndices, place: int) -> NamedItems:
+    batch, group = _group(sent.group, sent.group, place)
+    try:
+        index = np.array(sent.indices, np.int64)
+    except OverflowError:
+        index = np.array([max(min(one, 10**_DIGITS_MAX), -1) for one in sent.indices], np.int64)
+    if len(index) and index.min() < 0:
+        first = int(np.argmax(index < 0))
+        raise _no_item(f"{sent.group}:{sent.indices[first]}", place + first)
+    return NamedItems(batch, group, index, np.arange(place, place + len(index)), sent.group)
 
 
 def _number(digits: str) -> int:

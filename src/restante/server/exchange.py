@@ -181,8 +181,15 @@ class Exchange:
             sent.append((b"content-length", b"%d" % len(body)))
         sent += headers
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": sent})
-        await self._send({"type": "http.response.body", "body": body})
+        transport = self.scope.get("restante.transport")
+        if transport is not None and len(body) <= PIECE_BYTES:
+            transport.cork()
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": sent})
+            await self._send({"type": "http.response.body", "body": body})
+        finally:
+            if transport is not None:
+                transport.uncork()
         self.sent_bytes = len(body)
 
     async def json(self, status: int, value: object, *, headers: Headers = ()) -> None:

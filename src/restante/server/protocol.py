@@ -18,6 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
+from restante.server.corked import Corked
 from restante.server.exchange import ClientGone
 from restante.server.metrics import Metrics
 from restante.server.whole_body import WholeBody
@@ -50,7 +51,7 @@ class Connection(HttpToolsProtocol):
         self._lingers: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Corked(transport))  # type: ignore[arg-type]  # it has all that a transport has
         if len(self.connections) > self.settings.connections_max:
             self._refuse(503, "unavailable", "Too many connections. Come back later, and keep connections open.")
 
@@ -67,6 +68,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["restante.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # ours
         self.scope["restante.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
         self.scope["restante.whole_body"] = self.whole_body  # type: ignore[typeddict-unknown-key]
         self._whole = None

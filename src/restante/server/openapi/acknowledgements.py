@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, BATCHES_AT_ONCE_MAX
+from restante.limits import ACKNOWLEDGED_CALLS_MAX, ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, BATCHES_AT_ONCE_MAX
 from restante.server.openapi.parts import Answer, Content, Example, Operation, of_schema
 from restante.server.openapi.places import BATCH_ID, OTHER_ID, WRITING
 from restante.wire import media
@@ -24,7 +24,9 @@ ACKNOWLEDGE = Operation(
     text=f"""
 Items one by one by their ids, and ranges of the items of a group, `from` the first and `upto` the one after the last.
 Of one batch or of several: at most {ACKNOWLEDGED_ITEMS_MAX:,} items, {ACKNOWLEDGED_RANGES_MAX:,} ranges and
-{BATCHES_AT_ONCE_MAX:,} batches a call.
+{BATCHES_AT_ONCE_MAX:,} batches a call. `indices` names items of a group by their indices alone, which is shorter than
+their ids. `calls` has several such calls in one request, at most {ACKNOWLEDGED_CALLS_MAX:,}: `answers` then has an
+answer for each, as if they had been made one after another.
 
 Answers how many items were pending until then, and which of the named batches are complete, also if they have been
 before. So acknowledging twice is harmless, and the call may be repeated. What is well written but not known (no such
@@ -36,7 +38,7 @@ part of a range that lies inside its group. A text that is no item id refuses th
         Answer(
             status=200,
             text="Acknowledged, and safe on disk.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("Acknowledged")),),
+            contents=(Content(media_type=media.JSON, schema={"anyOf": [of_schema("Acknowledged"), of_schema("Answers")]}),),
         ),
     ),
     problems=("invalid_item", "body_too_large", "unsupported_media_type", *WRITING),
@@ -60,6 +62,21 @@ part of a range that lies inside its group. A text that is no item id refuses th
             status=200,
             answer=_answer(3, complete=_COMPLETE),
             after=("batch-open", "batch-add", "batch-seal"),
+        ),
+        Example(
+            name="acknowledge-calls",
+            text="Two calls in one request, both by indices; of the second, one was acknowledged by the first.",
+            target=_PATH,
+            headers=_JSON,
+            body={
+                "calls": [
+                    {"indices": [{"group": f"{BATCH_ID}:0", "indices": [0]}]},
+                    {"indices": [{"group": f"{BATCH_ID}:0", "indices": [0, 1]}]},
+                ]
+            },
+            status=200,
+            answer={"answers": [_answer(1), _answer(1)]},
+            after=("batch-open", "batch-add"),
         ),
         Example(
             name="acknowledge-again",

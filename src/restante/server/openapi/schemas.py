@@ -29,7 +29,7 @@ from restante.model.batch_answers import (
 from restante.model.message import State
 from restante.server.openapi import batch_schemas
 from restante.server.openapi.parts import Schema, of_schema
-from restante.server.routes.acknowledgements import AcknowledgeBody
+from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.messages import PurgeBody
 from restante.server.routes.producers import LinkBody
@@ -201,6 +201,7 @@ _VALUES = (
     AddItemsBody,
     ReapBody,
     AcknowledgeBody,
+    Answers,
     BatchOpened,
     ItemGroups,
     Sealed,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from restante.errors import InvalidRequest
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access import Role
-from restante.model.batch_answers import ItemRange
+from restante.model.batch_answers import Acknowledged, Acknowledgement
 from restante.model.changes import Buffer
 from restante.server.bodies import decoded, read_body
 from restante.server.desk import Desk
@@ -20,12 +22,16 @@ _SMALL_BYTES = 64 * ACKNOWLEDGED_SMALL_MAX
 _COMMAS_MAX = ACKNOWLEDGED_ITEMS_MAX + 3 * ACKNOWLEDGED_RANGES_MAX
 
 
-class AcknowledgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Items one by one, ranges of them, or both."""
+class AcknowledgeBody(Acknowledgement, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One call, or in `calls` several that are answered one by one."""
 
-    items: list[str] = []
-    """Ids of items: `<batch>:<group>:<index>`."""
-    ranges: list[ItemRange] = []
+    calls: list[Acknowledgement] = msgspec.field(default_factory=list)
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each of several calls, in their order."""
+
+    answers: tuple[Acknowledged, ...]
 
 
 _decoder = msgspec.json.Decoder(AcknowledgeBody)
@@ -37,13 +43,25 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
         body = await read_body(desk, exchange, parcel)
         if len(body) <= _SMALL_BYTES:
             asked = decoded(body or b"{}", _decoder, AcknowledgeBody)
-            answer = _encode(await desk.link.acknowledge(asked.items, ranges=asked.ranges))
+            answer = _answer(asked, await desk.link.acknowledge_each(_calls(asked)))
         else:
             answer = await desk.link.thread(_acknowledge_large, desk, body)
     if len(answer) <= PIECE_BYTES:
         await exchange.answer(200, answer, media_type=b"application/json")
     else:
         await exchange.send_whole(200, memoryview(answer), media_type=media.JSON)
+
+
+def _calls(asked: AcknowledgeBody) -> Sequence[Acknowledgement]:
+    if not asked.calls:
+        return (asked,)
+    if asked.items or asked.indices or asked.ranges:
+        raise InvalidRequest("calls stands alone: put what is beside it into a call of its own.", field="calls")
+    return asked.calls
+
+
+def _answer(asked: AcknowledgeBody, answers: tuple[Acknowledged, ...]) -> bytes:
+    return _encode(Answers(answers=answers) if asked.calls else answers[0])
 
 
 def _acknowledge_large(desk: Desk, body: Buffer) -> bytes:
@@ -57,7 +75,7 @@ def _acknowledge_large(desk: Desk, body: Buffer) -> bytes:
             field="items",
         )
     asked = decoded(body, _decoder, AcknowledgeBody)
-    return _encode(desk.hub.acknowledge(asked.items, ranges=asked.ranges))
+    return _answer(asked, desk.hub.acknowledge_each(_calls(asked)))
 
 
 ROUTES = (Route("POST", "/v1/acknowledgements", acknowledge, frozenset({Role.PUBLISHER})),)

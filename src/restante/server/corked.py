@@ -1,0 +1,38 @@
+"""A transport that writes the head and the body of an answer as one piece: one call of the system instead of two."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Corked:
+    """A transport in front of another. While it is corked, what is written is gathered."""
+
+    __slots__ = ("_gathered", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._gathered: list[bytes] | None = None
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport behind it has
+        return getattr(self._transport, name)
+
+    def cork(self) -> None:
+        self._gathered = []
+
+    def uncork(self) -> None:
+        """Write what was gathered."""
+        gathered, self._gathered = self._gathered, None
+        if gathered:
+            self._transport.write(b"".join(gathered))
+
+    def write(self, data: bytes) -> None:
+        if self._gathered is None:
+            self._transport.write(data)
+        else:
+            self._gathered.append(data)
+
+    def close(self) -> None:
+        self.uncork()
+        self._transport.close()
