@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from restante.model.batch_answers import ItemRange
 from tests.batches.model import Batch
 
-CHUNK = 32_000
+CHUNK = 36_000
 SEGMENT = 250 * CHUNK
 SIZES = [
     *(1, 1, 2, 7, 8, 9, 10, 63, 64, 65, 1_000),

@@ -92,7 +92,7 @@ def changing(terms: Terms) -> list[tuple[Dialogue[Any], Response]]:
         (batch_protocol.open_batch(terms), json_response(OPENED, 201)),
         (batch_protocol.add_items(terms, BATCH, 5), json_response({"groups": [{"id": "0", "upto": 5}]}, 201)),
         (batch_protocol.seal_batch(terms, BATCH), json_response({"complete": False})),
-        (batch_protocol.acknowledge(terms, ["x:0:1"]), json_response(DONE)),
+        (batch_protocol.acknowledge(terms, [b'{"items":["x:0:1"]}']), json_response(DONE)),
     ]
 
 
@@ -124,24 +124,36 @@ def test_items_are_added_under_the_id_of_the_request() -> None:
     assert (body["count"], len(body["request_id"])) == (5, 36)
 
 
-def test_an_acknowledgement_names_items_and_ranges() -> None:
+ANSWER = Acknowledged(
+    acknowledged=2,
+    complete=(CompleteBatch(id=BATCH, key="night"),),
+    unknown=("x:0:1", ItemRange(group="x:0", start=0, upto=2)),
+)
+
+
+def test_one_call_is_the_whole_request() -> None:
     conversation = Conversation([json_response(DONE)])
-    ranges = [ItemRange(group=f"{BATCH}:0", start=2, upto=9)]
-    answer = conversation.lead(batch_protocol.acknowledge(conversation.terms, ["a", "b"], ranges=ranges))
-    assert answer == Acknowledged(
-        acknowledged=2,
-        complete=(CompleteBatch(id=BATCH, key="night"),),
-        unknown=("x:0:1", ItemRange(group="x:0", start=0, upto=2)),
-    )
+    assert conversation.lead(batch_protocol.acknowledge(conversation.terms, [b'{"items":["a"]}'])) == (ANSWER,)
     (request,) = conversation.requests
     assert (request.method, request.target) == ("POST", "/v1/acknowledgements")
-    assert body_of(request) == {"items": ["a", "b"], "ranges": [{"group": f"{BATCH}:0", "from": 2, "upto": 9}]}
+    assert body_of(request) == {"items": ["a"]}
 
 
-def test_an_acknowledgement_leaves_out_what_it_has_not() -> None:
-    conversation = Conversation([json_response(DONE)])
-    conversation.lead(batch_protocol.acknowledge(conversation.terms, ("a",)))
-    assert conversation.requests[0].body == b'{"items":["a"]}'
+def test_several_calls_are_one_request_with_an_answer_each() -> None:
+    nothing = {"acknowledged": 0, "complete": [], "unknown": []}
+    conversation = Conversation([json_response({"answers": [nothing, DONE]})])
+    calls = [b'{"items":["a"]}', b'{"items":["b"]}']
+    answers = conversation.lead(batch_protocol.acknowledge(conversation.terms, calls))
+    assert answers == (Acknowledged(acknowledged=0, complete=(), unknown=()), ANSWER)
+    (request,) = conversation.requests
+    assert body_of(request) == {"calls": [{"items": ["a"]}, {"items": ["b"]}]}
+
+
+@pytest.mark.parametrize("answers", [[], [DONE], [DONE] * 3])
+def test_when_not_every_call_is_answered_nobody_knows_what_was_done(answers: list[object]) -> None:
+    conversation = Conversation([json_response({"answers": answers})])
+    with pytest.raises(errors.OutcomeUnknown, match=f"answered {len(answers)} of 2 calls"):
+        conversation.lead(batch_protocol.acknowledge(conversation.terms, [b"{}", b"{}"]))
 
 
 def test_lists_say_what_they_ask_for() -> None:

@@ -25,7 +25,7 @@ def test_ids_are_read_as_they_are_written(ids: list[tuple[str, int, int]]) -> No
     read = {
         place: (one.batch, one.group, index)
         for one in found.groups
-        for place, index in zip(one.place.tolist(), one.index.tolist(), strict=True)
+        for place, index in zip(one.places().tolist(), one.index.tolist(), strict=True)
     }
     assert read == {place: (uuid.UUID(batch).bytes, group, index) for place, (batch, group, index) in enumerate(ids)}
 

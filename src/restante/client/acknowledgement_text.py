@@ -69,6 +69,10 @@ def _short(items: Sequence[str]) -> bytes | None:
 
 def _are(indices: bytes) -> bool:
     """Whether these are numbers between commas, as indices are written."""
-    if indices.translate(None, _DIGITS + b",") or b",," in b",%b," % indices or _TOO_LONG in indices.translate(_TO_ZEROS):
+    if (
+        indices.translate(None, _DIGITS + b",")
+        or b",," in b",%b," % indices
+        or _TOO_LONG in indices.translate(_TO_ZEROS)
+    ):
         return False
     return not ((b",0" in indices or indices.startswith(b"0")) and _LEADING_ZERO.search(indices))

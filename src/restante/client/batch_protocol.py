@@ -12,13 +12,14 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from restante.client.acknowledgement_text import text_of_several
 from restante.client.address import segment
 from restante.client.answering import carried_out, expect, value_of
 from restante.client.exchange import Dialogue, Request
 from restante.client.options import Terms
 from restante.client.requesting import FOR_JSON, WITH_JSON, done, given, long, read
 from restante.client.retrying import Answered, answered
-from restante.errors import BatchUnknown
+from restante.errors import BatchUnknown, OutcomeUnknown
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
     Acknowledged,
@@ -28,7 +29,6 @@ from restante.model.batch_answers import (
     BatchStatus,
     Counting,
     ItemGroups,
-    ItemRange,
     PendingPage,
     ProgressPage,
     Reaped,
@@ -51,9 +51,8 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notify: str | UnsetType = UNSET
 
 
-class _Acknowledging(msgspec.Struct, frozen=True, omit_defaults=True):
-    items: Sequence[str] | UnsetType = UNSET
-    ranges: Sequence[ItemRange] | UnsetType = UNSET
+class _Answers(msgspec.Struct, frozen=True):
+    answers: tuple[Acknowledged, ...]
 
 
 def open_batch(
@@ -89,10 +88,19 @@ def seal_batch(terms: Terms, batch_id: str) -> Dialogue[Sealed]:
     return (yield from _changed(terms, request, 200, Sealed))
 
 
-def acknowledge(terms: Terms, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Dialogue[Acknowledged]:
-    body = _encoder.encode(_Acknowledging(items or UNSET, ranges or UNSET))
-    request = Request("POST", "/v1/acknowledgements", terms.timeout, headers=WITH_JSON, body=body)
-    return (yield from _changed(terms, request, 200, Acknowledged))
+def acknowledge(terms: Terms, calls: Sequence[bytes]) -> Dialogue[tuple[Acknowledged, ...]]:
+    """Calls as `restante.client.acknowledgement_text` writes them, in one request; an answer to each."""
+    if len(calls) == 1:
+        return ((yield from _changed(terms, _acknowledging(terms, calls[0]), 200, Acknowledged)),)
+    answers = (yield from _changed(terms, _acknowledging(terms, text_of_several(calls)), 200, _Answers)).answers
+    if len(answers) != len(calls):
+        told = f"The hub at {terms.address.url} has answered {len(answers)} of {len(calls)} calls."
+        raise OutcomeUnknown(f"{told} They may have been carried out; to do it again does no harm.")
+    return answers
+
+
+def _acknowledging(terms: Terms, body: bytes) -> Request:
+    return Request("POST", "/v1/acknowledgements", terms.timeout, headers=WITH_JSON, body=body)
 
 
 def batch_status(terms: Terms, batch_id: str) -> Dialogue[BatchStatus]:

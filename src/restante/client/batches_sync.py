@@ -14,7 +14,7 @@ from restante.client.acknowledger_sync import Acknowledger
 from restante.client.asking import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.batch_items import Items
 from restante.client.batch_view import BatchView
-from restante.client.gathering import NOTHING, Acknowledgeable, Call, Sum, calls_of, plain_call
+from restante.client.gathering import NOTHING, Acknowledgeable, Call, Each, Sum, calls_of, plain_call
 from restante.client.link import Link
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
@@ -160,6 +160,17 @@ class Batches:
             first = (items,) if isinstance(items, str | ItemRange | Items) else items
             return acknowledge(self._link, chain(first, ranges))
         return acknowledge(self._link, items)
+
+    def acknowledge_each(self, calls: Iterable[Acknowledgeable]) -> tuple[Acknowledged, ...]:
+        """Several calls in one round trip, each with an answer of its own, in their order.
+
+        As many as 1,000 calls with 10,000 items together are one request, all of it or nothing. More go out in several, one
+        after the other: when one of them fails, those before it have been carried out.
+        """
+        each = Each(calls)
+        for request in each.requests():
+            each.answered(self._link.acknowledge_each(request))
+        return each.answers()
 
     def acknowledging(self) -> Acknowledger:
         """As `Batch.acknowledging`, for items of any batches."""

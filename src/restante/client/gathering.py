@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from restante import limits
 from restante.client.batch_items import Items
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemRange
+from restante.model.batch_answers import Acknowledged, Acknowledgement, CompleteBatch, ItemRange
+
+T = TypeVar("T")
 
 Acknowledgeable: TypeAlias = str | ItemRange | Iterable[str | ItemRange | Items]
 """An item id, a range, what `add` gave or a stretch of it, or any number of these."""
@@ -92,6 +94,57 @@ class Sum:
         )
 
 
+def summed(answers: Sequence[Acknowledged]) -> Acknowledged:
+    if len(answers) == 1:
+        return answers[0]
+    total = Sum()
+    for answer in answers:
+        total.add(answer)
+    return total.answer()
+
+
+class Each:
+    """Several calls, each with an answer of its own, cut into requests. One too large for a call has the sum of several."""
+
+    def __init__(self, given: Iterable[Acknowledgeable]) -> None:
+        if isinstance(given, str | ItemRange | Items) or not isinstance(given, Iterable):
+            raise InvalidRequest(f"Give a list of calls, each with its items, not {type(given).__name__}.")
+        self._given = given
+        self._places: list[int] = []
+        """Of the request under way: which call each part of it belongs to."""
+        self._answers: list[list[Acknowledged]] = []
+
+    def requests(self) -> Iterator[list[Acknowledgement]]:
+        """What goes out together. Each is to be answered before the next is asked for."""
+        request: list[Acknowledgement] = []
+        weight = 0
+        for place, call in self._parts():
+            more = len(call.items) + len(call.ranges)
+            if request and (weight + more > _ITEMS or len(request) >= limits.ACKNOWLEDGED_CALLS_MAX):
+                yield request
+                request, weight = [], 0
+                self._places = []
+            request.append(Acknowledgement(items=_list(call.items), ranges=_list(call.ranges)))
+            self._places.append(place)
+            weight += more
+        if request:
+            yield request
+
+    def answered(self, answers: Sequence[Acknowledged]) -> None:
+        for place, answer in zip(self._places, answers, strict=True):
+            self._answers[place].append(answer)
+
+    def answers(self) -> tuple[Acknowledged, ...]:
+        return tuple(summed(own) for own in self._answers)
+
+    def _parts(self) -> Iterator[tuple[int, Call]]:
+        for place, each in enumerate(self._given):
+            self._answers.append([])
+            call = plain_call(each)
+            for part in calls_of(each) if call is None else (call,):
+                yield place, part
+
+
 class _Gathered:
     """Ids and ranges that wait for their call, and the run of neighbours that may still grow."""
 
@@ -148,6 +201,10 @@ def _place_of(item: str) -> tuple[str, int]:
     if len(index) <= _DIGITS_MAX and index.isascii() and index.isdigit() and (index[0] != "0" or len(index) == 1):
         return group, int(index)
     return "", 0
+
+
+def _list(given: Sequence[T]) -> list[T]:
+    return given if isinstance(given, list) else list(given)
 
 
 def _are_texts(given: Sequence[Any]) -> TypeGuard[Sequence[str]]:

@@ -82,6 +82,7 @@ class AsyncHttpLink(AsyncBatchCalls):
         """A link over the same connections, with other patience. Closing one closes both."""
         other = copy(self)
         other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
+        other._joint = None  # noqa: SLF001 - a copy of itself
         return other
 
     def frames(self) -> AsyncFrameLink:

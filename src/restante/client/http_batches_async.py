@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
 from restante.client import batch_protocol
+from restante.client.acknowledgement_text import text_of
 from restante.client.exchange import Dialogue
+from restante.client.joint_async import AsyncJointCalls
+from restante.client.joint_calls import joint_call
 from restante.client.options import Terms
 from restante.model.batch_answers import (
     Acknowledged,
+    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
     BatchStatus,
     Counting,
     ItemGroups,
+    ItemIndices,
     ItemRange,
     PendingPage,
     ProgressPage,
@@ -31,6 +37,8 @@ class AsyncBatchCalls:
     """`BatchCalls` with `await`."""
 
     _terms: Terms
+    _joint: AsyncJointCalls | None = None
+    """Made when it is needed: then there is an event loop."""
 
     async def _run(self, dialogue: Dialogue[T]) -> T:
         """Carry a dialogue out."""
@@ -64,8 +72,22 @@ class AsyncBatchCalls:
     async def seal_batch(self, batch_id: str) -> Sealed:
         return await self._run(batch_protocol.seal_batch(self._terms, batch_id))
 
-    async def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged:
-        return await self._run(batch_protocol.acknowledge(self._terms, items, ranges=ranges))
+    async def acknowledge(
+        self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
+    ) -> Acknowledged:
+        """A small call may share a request with others that are made at the same time."""
+        call = joint_call(items, ranges=ranges, indices=indices)
+        if call.is_large:
+            (answer,) = await self._acknowledge((call.text,))
+            return answer
+        return await self._joint_calls().acknowledge(call)
+
+    async def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+        """In one request."""
+        if not calls:
+            return ()
+        texts = [text_of(call.items, ranges=call.ranges, indices=call.indices) for call in calls]
+        return await self._acknowledge(texts)
 
     async def batch_status(self, batch_id: str) -> BatchStatus:
         return await self._run(batch_protocol.batch_status(self._terms, batch_id))
@@ -97,3 +119,12 @@ class AsyncBatchCalls:
 
     async def reap_batches(self, *, dry_run: bool = False) -> Reaped:
         return await self._run(batch_protocol.reap_batches(self._terms, dry_run=dry_run))
+
+    async def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
+        return await self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def _joint_calls(self) -> AsyncJointCalls:
+        loop = asyncio.get_running_loop()
+        if self._joint is None or self._joint.loop is not loop:
+            self._joint = AsyncJointCalls(loop, self._acknowledge)
+        return self._joint

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from restante.client import batch_protocol
+from restante.client.acknowledgement_text import text_of
 from restante.client.exchange import Dialogue
+from restante.client.joint_calls import joint_call
+from restante.client.joint_sync import JointCalls
 from restante.client.options import Terms
 from restante.model.batch_answers import (
     Acknowledged,
+    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
     BatchStatus,
     Counting,
     ItemGroups,
+    ItemIndices,
     ItemRange,
     PendingPage,
     ProgressPage,
@@ -31,6 +36,7 @@ class BatchCalls:
     """What a link over HTTP can do with batches; whoever inherits it carries the dialogues out."""
 
     _terms: Terms
+    _joint: JointCalls
 
     def _run(self, dialogue: Dialogue[T]) -> T:
         """Carry a dialogue out."""
@@ -64,8 +70,22 @@ class BatchCalls:
     def seal_batch(self, batch_id: str) -> Sealed:
         return self._run(batch_protocol.seal_batch(self._terms, batch_id))
 
-    def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged:
-        return self._run(batch_protocol.acknowledge(self._terms, items, ranges=ranges))
+    def acknowledge(
+        self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
+    ) -> Acknowledged:
+        """A small call may share a request with others that are made at the same time."""
+        call = joint_call(items, ranges=ranges, indices=indices)
+        if call.is_large:
+            (answer,) = self._acknowledge((call.text,))
+            return answer
+        return self._joint.acknowledge(call)
+
+    def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+        """In one request."""
+        if not calls:
+            return ()
+        texts = [text_of(call.items, ranges=call.ranges, indices=call.indices) for call in calls]
+        return self._acknowledge(texts)
 
     def batch_status(self, batch_id: str) -> BatchStatus:
         return self._run(batch_protocol.batch_status(self._terms, batch_id))
@@ -97,3 +117,6 @@ class BatchCalls:
 
     def reap_batches(self, *, dry_run: bool = False) -> Reaped:
         return self._run(batch_protocol.reap_batches(self._terms, dry_run=dry_run))
+
+    def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
+        return self._run(batch_protocol.acknowledge(self._terms, calls))

@@ -18,6 +18,7 @@ from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
 from restante.client.frame_link_sync import FrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
 from restante.client.http_batches_sync import BatchCalls
+from restante.client.joint_sync import JointCalls
 from restante.client.link import Order
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
@@ -47,6 +48,7 @@ class HttpLink(BatchCalls):
         builder = SyncClientBuilder()
         self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
         """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
+        self._joint = JointCalls(self._acknowledge)
 
     def _run(self, dialogue: Dialogue[T]) -> T:
         reply: Any = None
@@ -104,6 +106,7 @@ class HttpLink(BatchCalls):
         """A link over the same connections, with other patience. Closing one closes both."""
         other = copy(self)
         other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
+        other._joint = JointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
     def frames(self) -> FrameLink:

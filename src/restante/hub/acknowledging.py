@@ -73,7 +73,7 @@ class Acknowledge(Request[Acknowledged]):
 def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | None) -> list[tuple[int, str]]:
     """The ids of items as they were sent, or would have been, each with its place."""
     chosen = slice(None) if mask is None else mask
-    places, indices = named.place[chosen].tolist(), named.index[chosen].tolist()
+    places, indices = named.places()[chosen].tolist(), named.index[chosen].tolist()
     if named.written is None:
         return [(place, items[place]) for place in places]
     return [(place, f"{named.written}:{index}") for place, index in zip(places, indices, strict=True)]
@@ -224,13 +224,16 @@ def _together(bits: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions
     if len(parts) == 1:
         new = _fresh(bits, parts[0])
         return [len(new) if own.positions else 0 for own in known], new
-    positions = np.concatenate(parts)
-    ascending, first = np.unique(positions, return_index=True)
+    # One sort of packed keys, position and share: of a position named twice, whoever named it first comes first.
+    room = np.int64(max(1, (len(known) - 1).bit_length()))
+    packed = np.concatenate(parts) << room
+    packed |= np.repeat(np.arange(len(known)), [sum(map(len, own.positions)) for own in known])
+    packed.sort()
+    ascending = packed >> room
+    first = np.append(True, ascending[1:] != ascending[:-1])
+    ascending, owner = ascending[first], packed[first] & ((np.int64(1) << room) - 1)
     fresh = ~bits.test(ascending)
-    lengths = [sum(map(len, own.positions)) for own in known]
-    ends = np.cumsum(lengths)
-    owner = np.searchsorted(ends, first[fresh], side="right")
-    return np.bincount(owner, minlength=len(known)).tolist(), ascending[fresh]
+    return np.bincount(owner[fresh], minlength=len(known)).tolist(), ascending[fresh]
 
 
 def _fresh(bits: Bits, positions: Positions) -> Positions:

@@ -27,6 +27,7 @@ from restante.model.batch_answers import (
     Sealed,
     Webhook,
 )
+from restante.model.items import Call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,11 +73,10 @@ class InProcessBatches:
     async def acknowledge(
         self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
     ) -> Acknowledged:
-        call = Acknowledgement(items=list(items), indices=list(indices), ranges=list(ranges))
-        (answer,) = await self.acknowledge_each((call,))
+        (answer,) = await self.acknowledge_each((Call(items, ranges, indices),))
         return answer
 
-    async def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+    async def acknowledge_each(self, calls: Sequence[Acknowledgement | Call]) -> tuple[Acknowledged, ...]:
         link: _Threads = self  # type: ignore[assignment]  # the link that these calls are part of
         if sum(map(_named, calls)) > ACKNOWLEDGED_SMALL_MAX or link.hub.crowded:
             return await link.thread(link.hub.acknowledge_each, calls)
@@ -140,5 +140,5 @@ class InProcessBatches:
         return await self.thread(self.hub.reap_batches, dry_run=dry_run)
 
 
-def _named(call: Acknowledgement) -> int:
+def _named(call: Acknowledgement | Call) -> int:
     return len(call.items) + len(call.ranges) + sum([len(one.indices) for one in call.indices])

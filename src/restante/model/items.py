@@ -10,6 +10,8 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +38,20 @@ class NamedItems:
     batch: bytes
     group: int
     index: NDArray[np.int64]
-    place: NDArray[np.int64]
+    place: NDArray[np.int64] | int
+    """A number: they stand side by side, from there on."""
     written: str | None = None
+
+    def places(self) -> NDArray[np.int64]:
+        place = self.place
+        return np.arange(place, place + len(self.index)) if isinstance(place, int) else place
+
+
+class IndexColumn(NamedTuple):
+    """The same as `ItemIndices`, its indices read already: none is below 0."""
+
+    group: str
+    indices: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +76,18 @@ class Named:
         return list(dict.fromkeys(one.batch for one in named))
 
 
-def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()) -> Named:
+Indices = ItemIndices | IndexColumn
+
+
+class Call(NamedTuple):
+    """What a call says, before it is looked at."""
+
+    items: Sequence[str]
+    ranges: Sequence[ItemRange] = ()
+    indices: Sequence[Indices] = ()
+
+
+def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Sequence[Indices] = ()) -> Named:
     """What the ids, indices and ranges of a call name; `InvalidItem` if one of them is none."""
     _check_bounds(items, ranges, indices)
     found = Named(items)
@@ -83,7 +108,7 @@ def item_ids(batch: str, group: int, index: Iterable[int]) -> list[str]:
     return [f"{batch}:{group}:{one}" for one in index]
 
 
-def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange], indices: Sequence[ItemIndices]) -> None:
+def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange], indices: Sequence[Indices]) -> None:
     count = len(items) + sum([len(one.indices) for one in indices])
     if not count and not ranges:
         raise InvalidRequest("Name items or ranges to acknowledge.")
@@ -104,22 +129,20 @@ def _one_group(items: Sequence[str]) -> list[NamedItems] | None:
     parts = text[len(prefix) :].split("\n" + prefix) if prefix else ()
     if len(parts) != len(items):
         return None
-    index = _indices("\n".join(parts), len(items))
+    index = read_numbers(",".join(parts).encode(), len(items))
     if index is None:
         return None
     batch, group = _group(prefix[:-1], first, 0)
-    return [NamedItems(batch, group, index, np.arange(len(items)))]
+    return [NamedItems(batch, group, index, 0)]
 
 
-def _indices(text: str, count: int) -> NDArray[np.int64] | None:
-    """Numbers, a line each; None if one of them is not written as it ought to be."""
-    try:
-        raw = text.encode("ascii")
-    except UnicodeEncodeError:
+def read_numbers(raw: bytes, count: int | None = None) -> NDArray[np.int64] | None:
+    """Numbers with commas between them; None if one of them is not plainly written, or there are more or fewer."""
+    count = raw.count(b",") + 1 if count is None else count
+    gap = raw[:1] in (b"", b",") or raw[-1:] == b"," or b",," in raw
+    if gap or raw.translate(None, _DIGITS) != b"," * (count - 1):
         return None
-    if raw.translate(None, _DIGITS) != b"\n" * (count - 1):
-        return None
-    index = np.fromstring(raw, np.int64, sep="\n")
+    index = np.fromstring(raw, np.int64, sep=",")
     # A number without leading zeros, and not too long, has as many digits as it is long: then the lengths add up.
     digits = count + int(np.searchsorted(_POWERS, index, side="right").sum())
     return index if len(index) == count and digits == len(raw) - count + 1 else None
@@ -144,8 +167,10 @@ def _groups(items: Sequence[object]) -> list[NamedItems]:
     return found
 
 
-def _by_index(sent: ItemIndices, place: int) -> NamedItems:
+def _by_index(sent: Indices, place: int) -> NamedItems:
     batch, group = _group(sent.group, sent.group, place)
+    if isinstance(sent, IndexColumn):
+        return NamedItems(batch, group, sent.indices, place, sent.group)
     try:
         index = np.array(sent.indices, np.int64)
     except OverflowError:
@@ -153,7 +178,7 @@ def _by_index(sent: ItemIndices, place: int) -> NamedItems:
     if len(index) and index.min() < 0:
         first = int(np.argmax(index < 0))
         raise _no_item(f"{sent.group}:{sent.indices[first]}", place + first)
-    return NamedItems(batch, group, index, np.arange(place, place + len(index)), sent.group)
+    return NamedItems(batch, group, index, place, sent.group)
 
 
 def _number(digits: str) -> int:
@@ -161,15 +186,21 @@ def _number(digits: str) -> int:
 
 
 def _group(text: str, item: object, place: int) -> tuple[bytes, int]:
-    match = _GROUP.fullmatch(text)
-    if match is None:
+    found = _read_group(text)
+    if found is None:
         raise _no_item(item, place)
-    return uuid.UUID(match[1]).bytes, _number(match[2])
+    return found
+
+
+@lru_cache(limits.BATCHES_REMEMBERED_MAX)
+def _read_group(text: str) -> tuple[bytes, int] | None:
+    match = _GROUP.fullmatch(text)
+    return None if match is None else (uuid.UUID(match[1]).bytes, _number(match[2]))
 
 
 def _range(sent: ItemRange, place: int) -> NamedRange:
-    match = _GROUP.fullmatch(sent.group)
-    if match is None:
+    found = _read_group(sent.group)
+    if found is None:
         raise InvalidItem(
             f"Range {place}: its group must be written <batch>:<group>, not {sent.group[:80]!r}.",
             item=sent.group[:256],
@@ -181,7 +212,7 @@ def _range(sent: ItemRange, place: int) -> NamedRange:
             item=sent.group,
             index=place,
         )
-    return NamedRange(uuid.UUID(match[1]).bytes, _number(match[2]), sent, place)
+    return NamedRange(*found, sent, place)
 
 
 def _no_item(item: object, place: int) -> InvalidItem:

@@ -38,7 +38,9 @@ part of a range that lies inside its group. A text that is no item id refuses th
         Answer(
             status=200,
             text="Acknowledged, and safe on disk.",
-            contents=(Content(media_type=media.JSON, schema={"anyOf": [of_schema("Acknowledged"), of_schema("Answers")]}),),
+            contents=(
+                Content(media_type=media.JSON, schema={"anyOf": [of_schema("Acknowledged"), of_schema("Answers")]}),
+            ),
         ),
     ),
     problems=("invalid_item", "body_too_large", "unsupported_media_type", *WRITING),

@@ -9,8 +9,9 @@ import msgspec
 from restante.errors import InvalidRequest
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access import Role
-from restante.model.batch_answers import Acknowledged, Acknowledgement
+from restante.model.batch_answers import Acknowledged, Acknowledgement, ItemIndices, ItemRange
 from restante.model.changes import Buffer
+from restante.model.items import Call, IndexColumn, Indices, read_numbers
 from restante.server.bodies import decoded, read_body
 from restante.server.desk import Desk
 from restante.server.exchange import PIECE_BYTES, Exchange
@@ -34,7 +35,27 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Acknowledged, ...]
 
 
-_decoder = msgspec.json.Decoder(AcknowledgeBody)
+class _Indices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    group: str
+    indices: msgspec.Raw
+
+
+class _Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """As `Acknowledgement`, but indices are read as a column, not number by number."""
+
+    items: list[str] = []
+    indices: list[_Indices] = []
+    ranges: list[ItemRange] = []
+
+
+class _Body(_Call, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """As `AcknowledgeBody`."""
+
+    calls: list[_Call] = msgspec.field(default_factory=list)
+
+
+_decoder = msgspec.json.Decoder(_Body)
+_indices_decoder = msgspec.json.Decoder(ItemIndices)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -42,7 +63,7 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
         if len(body) <= _SMALL_BYTES:
-            asked = decoded(body or b"{}", _decoder, AcknowledgeBody)
+            asked = decoded(body or b"{}", _decoder, _Body)
             answer = _answer(asked, await desk.link.acknowledge_each(_calls(asked)))
         else:
             answer = await desk.link.thread(_acknowledge_large, desk, body)
@@ -52,15 +73,28 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
         await exchange.send_whole(200, memoryview(answer), media_type=media.JSON)
 
 
-def _calls(asked: AcknowledgeBody) -> Sequence[Acknowledgement]:
+def _calls(asked: _Body) -> Sequence[Call]:
     if not asked.calls:
-        return (asked,)
+        return (_call(asked),)
     if asked.items or asked.indices or asked.ranges:
         raise InvalidRequest("calls stands alone: put what is beside it into a call of its own.", field="calls")
-    return asked.calls
+    return [_call(one) for one in asked.calls]
 
 
-def _answer(asked: AcknowledgeBody, answers: tuple[Acknowledged, ...]) -> bytes:
+def _call(sent: _Call) -> Call:
+    return Call(sent.items, sent.ranges, [_column(one) for one in sent.indices])
+
+
+def _column(sent: _Indices) -> Indices:
+    raw = bytes(sent.indices)
+    index = read_numbers(raw[1:-1]) if raw[:1] == b"[" else None
+    if index is not None:
+        return IndexColumn(sent.group, index)
+    # Something is odd about it: the slow way says what, if it is wrong.
+    return decoded(_encode(sent), _indices_decoder, ItemIndices)
+
+
+def _answer(asked: _Body, answers: tuple[Acknowledged, ...]) -> bytes:
     return _encode(Answers(answers=answers) if asked.calls else answers[0])
 
 
@@ -74,7 +108,7 @@ def _acknowledge_large(desk: Desk, body: Buffer) -> bytes:
             "several.",
             field="items",
         )
-    asked = decoded(body, _decoder, AcknowledgeBody)
+    asked = decoded(body, _decoder, _Body)
     return _answer(asked, desk.hub.acknowledge_each(_calls(asked)))
 
 

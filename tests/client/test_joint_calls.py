@@ -1,0 +1,80 @@
+"""Which calls go out together, and whose fault a refusal is."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import pytest
+
+from restante import errors, limits
+from restante.client.joint_calls import JointCall, concerns_one_call, joint_call, own_error, take_along
+from restante.model.batch_answers import ItemIndices, ItemRange
+
+
+class Waiting(NamedTuple):
+    call: JointCall
+
+
+def line(*weights: int) -> deque[Waiting]:
+    return deque(Waiting(JointCall(b"{}", weight)) for weight in weights)
+
+
+def weights(taken: list[Waiting]) -> list[int]:
+    return [each.call.weight for each in taken]
+
+
+def test_as_many_go_along_as_fit_and_the_others_stay_in_their_order() -> None:
+    waiting = line(4_000, 5_000, 1_000, 1, 3)
+    assert weights(take_along(waiting)) == [4_000, 5_000, 1_000]
+    assert weights(take_along(waiting, weight=9_998, calls=1)) == [1]
+    assert weights(list(waiting)) == [3]
+
+
+def test_a_request_has_no_more_calls_than_the_hub_takes() -> None:
+    waiting = line(*[1] * (limits.ACKNOWLEDGED_CALLS_MAX + 5))
+    assert len(take_along(waiting, calls=1)) == limits.ACKNOWLEDGED_CALLS_MAX - 1
+    assert len(waiting) == 6
+
+
+def test_a_call_weighs_what_it_names() -> None:
+    ranges = [ItemRange(group="b:0", start=0, upto=10**9)]
+    call = joint_call(["a", "b"], ranges=ranges, indices=[ItemIndices(group="b:0", indices=[1, 2, 3])])
+    assert call.weight == 6
+
+
+def test_any_two_calls_that_are_not_large_fit_together() -> None:
+    half = limits.ACKNOWLEDGE_ITEMS_TARGET // 2
+    assert not JointCall(b"", half).is_large
+    assert JointCall(b"", half + 1).is_large
+    assert len(take_along(line(half, half))) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errors.InvalidItem("x"), True),
+        (errors.InvalidRequest("x"), True),
+        (errors.BodyTooLarge("x"), True),
+        (errors.Internal("x"), True),
+        (errors.Unavailable("x"), False),
+        (errors.OutcomeUnknown("x"), False),
+        (errors.Overloaded("x"), False),
+        (errors.Unauthenticated("x"), False),
+        (errors.Forbidden("x"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_only_a_refusal_of_what_was_said_may_concern_one_call(error: Exception, expected: bool) -> None:
+    assert concerns_one_call(error) is expected
+
+
+def test_each_caller_gets_an_error_of_its_own_that_says_the_same() -> None:
+    error = errors.Unavailable("It is down.", address="here")
+    error.retriable = False
+    error.__cause__ = OSError("why")
+    own = own_error(error)
+    assert own is not error
+    assert isinstance(own, errors.Unavailable)
+    assert (own.message, own.details, own.retriable) == ("It is down.", {"address": "here"}, False)
+    assert own.__cause__ is error.__cause__
