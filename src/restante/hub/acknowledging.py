@@ -219,7 +219,7 @@ def _apply(core: Core, items: HandItems, positions: Positions, trial: Bits | Non
 def _together(bits: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions]:
     """Single positions: how many are new of each share, and all that are new, ascending."""
     parts = [part for own in known for part in own.positions]
-    if not parts:
+    if not any(map(len, parts)):
         return [0] * len(known), np.zeros(0, np.int64)
     if len(parts) == 1:
         new = _fresh(bits, parts[0])

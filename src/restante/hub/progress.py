@@ -56,7 +56,10 @@ class _Bound:
 
 
 def progress(core: Core, batch_id: bytes, *, waiting: bool, limit: int | None, after: str | None) -> ProgressPage:
-    """A page of recipients by partition and name; with `waiting` only those who have something left to collect."""
+    """A page of recipients by partition and name; with `waiting` only those who have something left to collect.
+
+    Also what was sent under the batch, was stored before and still waits: a repeated run shows who is late.
+    """
     size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
     if size < 1:
         raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
@@ -111,22 +114,20 @@ def _of_partition(
             except DataDamaged as error:
                 tell_once(memory, f"The progress of some recipients of partition {memory.number}", error)
                 continue
-            if entry.waiting or entry.set_aside or (not waiting and _shows(entry)):
+            if _waits(entry) or (not waiting and (entry.collected or entry.expired or entry.withdrawn)):
                 yield entry
 
 
-def _shows(entry: RecipientProgress) -> bool:
-    return bool(entry.collected or entry.expired or entry.withdrawn or entry.duplicates_waiting)
+def _waits(entry: RecipientProgress) -> bool:
+    return bool(entry.waiting or entry.set_aside or entry.duplicates_waiting)
 
 
 def _names(core: Core, memory: Partition, bound: _Bound, *, waiting: bool, after: str) -> pa.StringArray:
     """The recipients beyond `after`, in order, who have a message of the batch."""
     seen = overview(core, memory)
-    drawers = _touched(core, seen, bound.items)
+    drawers = _touched(core, seen, bound.items) | _touched(core, seen, bound.duplicates)
     if waiting:
         drawers &= _may_wait(seen)
-    else:
-        drawers |= _touched(core, seen, bound.duplicates)
     names = pc.unique(seen.recipients.filter(column_of(drawers)))
     names = names.filter(pc.greater(names, pa.scalar(after)))
     ordered: pa.StringArray = names.take(pc.sort_indices(names))
