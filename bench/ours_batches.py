@@ -1,20 +1,18 @@
 """The hub as one of those that count a batch down: its clients, in the workers' processes, at `restante serve`.
 
-Several calls under way are tasks of the asynchronous client, each with the ids of one call. `Gathered` gives the client
-the ids of as many calls at once, as a worker has them that many tasks handed over: the client makes one call of them.
+Several calls under way are one `acknowledge_each`, which answers each of them, as a pipeline does; eight tasks of the
+asynchronous client are sent in one request as well, and cost more of the worker's time. `Gathered` gives the client the ids
+of as many calls at once, as a worker has them that many tasks handed over: the client makes one call of them, and there is
+one answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
-
-import uvloop
+from typing import Any, ClassVar
 
 import restante
-import restante.aio
 from bench.ours_wire import Restante
 from bench.tally import Answer, Tally, Worker
 from restante.model.batch_answers import Acknowledged
@@ -30,12 +28,9 @@ class OursWorker(Worker[list[str]]):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._hub = restante.connect(url)
-        self._many = self._runner.run(_connected(url))
         self._batch: Any = None
         self._group = ""
-        self._deep = False
 
     def begin(self, batch: Named) -> None:
         identity, self._group = batch
@@ -43,28 +38,18 @@ class OursWorker(Worker[list[str]]):
 
     def warm_up(self, depth: int) -> None:
         """A connection may have been closed since the last sample, as it was idle: the first call of each is made here."""
-        self._deep = depth > 1
-        nobody = [f"{self._batch.id}:{self._group}:{ABSENT}"]
-        self._batch.acknowledge(nobody)
-        if self._deep:
-            self._runner.run(self._each([nobody] * depth))
+        self.send([[f"{self._batch.id}:{self._group}:{ABSENT}"]] * depth)
 
     def encode(self, indices: Sequence[int]) -> list[str]:
         return [f"{self._batch.id}:{self._group}:{index}" for index in indices]
 
     def send(self, requests: Sequence[list[str]]) -> Sequence[Answer]:
-        if self._deep:
-            return [_answer(found) for found in self._runner.run(self._each(requests))]
+        if len(requests) > 1:
+            return [_answer(found) for found in self._hub.batches.acknowledge_each(requests)]
         return [_answer(self._batch.acknowledge(items)) for items in requests]
 
     def close(self) -> None:
         self._hub.close()
-        self._runner.run(self._many.close())
-        self._runner.close()
-
-    async def _each(self, requests: Sequence[list[str]]) -> list[Acknowledged]:
-        batch = self._many.batches.get(self._batch.id)
-        return cast("list[Acknowledged]", await asyncio.gather(*(batch.acknowledge(items) for items in requests)))
 
 
 class GatheredWorker(OursWorker):
@@ -107,10 +92,6 @@ class Ours(Tally):
 class Gathered(Ours):
     name = "restante, gathered"
     client = GatheredWorker
-
-
-async def _connected(url: str) -> Any:
-    return await restante.aio.connect(url)
 
 
 def _answer(found: Acknowledged) -> Answer:

@@ -24,7 +24,7 @@ from restante.model.batch_answers import (
 )
 from tests.batches.spans import Span, gaps, merged, size
 
-ITEMS_MAX = 10**12
+ITEMS_MAX = 10**10
 NOTED_EVERY = 60 * 1_000_000
 """An acknowledgement that brings nothing new is activity too; that is noted this often, in microseconds."""
 _UUID = "[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
@@ -123,10 +123,14 @@ class Model:
     """After how many microseconds without activity a batch is reaped."""
     now: int = 0
     batches: dict[str, Batch] = field(default_factory=dict)
+    gone: dict[str, int] = field(default_factory=dict)
+    """When batches were deleted, by their ids, which are not given again for a while."""
 
     def check_open(self, *, key: str | None, unique: bool, counting: Counting, batch_id: str | None) -> Batch | None:
         """Whether a batch may be opened; gives the one that the same call has opened before."""
         if unique and key is None:
+            raise Refused("invalid_request")
+        if batch_id in self.gone:
             raise Refused("invalid_request")
         known = None if batch_id is None else self.batches.get(batch_id)
         if known is not None:
@@ -235,15 +239,18 @@ class Model:
 
     def delete(self, batch_id: str) -> None:
         del self.batches[self.batch(batch_id).id]
+        self.gone[batch_id] = self.now
 
     def reap(self, *, dry_run: bool) -> list[ReapedBatch]:
         found = []
+        if not dry_run:
+            self.gone = {batch: at for batch, at in self.gone.items() if at + self.sealed_for > self.now}
         for batch in list(self.batches.values()):
             since = max(batch.opened_at, batch.sealed_at or 0, batch.completed_at or 0, batch.active_at)
             if since + (self.open_for if batch.sealed_at is None else self.sealed_for) <= self.now:
                 found.append(ReapedBatch(id=batch.id, key=batch.key, state=batch.state, idle_since=moment(since)))
                 if not dry_run:
-                    del self.batches[batch.id]
+                    self.delete(batch.id)
         return found
 
     def lose_counters(self) -> None:

@@ -375,3 +375,17 @@ def test_a_hub_that_is_gone_says_how_far_it_came(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith("error unavailable: ")
     assert result.stderr.endswith(" Acknowledged before: 0 messages.\n")
+
+
+def test_messages_are_bound_to_a_batch(place: Place, tmp_path: Path) -> None:
+    with place.opened() as hub:
+        batch = hub.batches.open(key="night").id
+    path = json_lines(tmp_path / "night.jsonl", numbered(3))
+    assert place.run("send", str(path), "--batch", batch).exit_code == 0
+    with place.opened() as hub:
+        status = hub.batches.get(batch).status()
+        assert (status.items, status.pending) == (3, 3)
+        assert hub.batches.get(batch).seal() is False
+    refused = place.run("send", str(path), "--batch", batch)
+    assert refused.exit_code == 1
+    assert "sealed" in refused.stderr

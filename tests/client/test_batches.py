@@ -338,3 +338,33 @@ def test_what_goes_wrong_with_the_callers_iterator_comes_through(either: sync.Hu
 def test_the_batches_of_a_hub_are_its_own(either: sync.Hub) -> None:
     assert isinstance(either.batches, Batches)
     assert either.batches is either.batches
+
+
+def test_several_calls_at_once_are_answered_one_by_one(either: sync.Hub) -> None:
+    with either.batches.open("night") as batch:
+        items = batch.add(30)
+    unknown = f"{batch.id}:77:1"
+    answers = either.batches.acknowledge_each(
+        [list(items[:10]), [unknown, items[0]], [], [items[10:20]], items[20], list(items)]
+    )
+    assert [answer.acknowledged for answer in answers] == [10, 0, 0, 10, 1, 9]
+    assert [answer.unknown for answer in answers] == [(), (unknown,), (), (), (), ()]
+    assert answers[-1].complete == (CompleteBatch(id=batch.id, key="night"),)
+    assert either.batches.acknowledge_each([]) == ()
+
+
+def test_several_calls_that_the_hub_knows_nothing_of_change_nothing(either: sync.Hub) -> None:
+    batch = either.batches.open()
+    group = batch.add(3).groups[0].id
+    ids = [f"{batch.id}:{group}:{index}" for index in (3, 4, 5)]
+    answers = either.batches.acknowledge_each([[item] for item in ids])
+    assert [(answer.acknowledged, answer.unknown) for answer in answers] == [(0, (item,)) for item in ids]
+    assert batch.status().pending == 3
+
+
+def test_one_call_that_is_refused_refuses_the_request(either: sync.Hub) -> None:
+    batch = either.batches.open()
+    items = batch.add(10)
+    with pytest.raises(errors.InvalidItem, match="junk"):
+        either.batches.acknowledge_each([[items[0]], ["junk"], [items[1]]])
+    assert batch.status().pending == 10

@@ -163,3 +163,14 @@ def test_a_few_calls_are_under_way_at_once_and_never_more() -> None:
         assert counter.most == limits.ACKNOWLEDGE_CALLS_MAX
 
     asyncio.run(story())
+
+
+def test_several_calls_at_once_are_answered_one_by_one(opens: Opens) -> None:
+    async def story(hub: asynchronous.Hub) -> None:
+        async with hub.batches.open() as batch:
+            items = await batch.add(30)
+        answers = await hub.batches.acknowledge_each([list(items[:10]), items[0], [], list(items)])
+        assert [answer.acknowledged for answer in answers] == [10, 0, 0, 20]
+        assert [done.id for done in answers[-1].complete] == [batch.id]
+
+    run(opens, story)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.client.batch_items import Items
-from restante.client.gathering import Call, Sum, calls_of, plain_call
+from restante.client.gathering import Call, Each, Sum, calls_of, plain_call
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
+from restante.model.batch_answers import Acknowledged, Acknowledgement, CompleteBatch, ItemGroup, ItemRange
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 GROUP = f"{BATCH}:0"
@@ -183,3 +184,53 @@ def test_answers_are_summed_and_each_complete_batch_is_told_once() -> None:
     total.add(Acknowledged(acknowledged=4, complete=(done,), unknown=()))
     total.add(Acknowledged(acknowledged=0, complete=(done,), unknown=(span(0, 2),)))
     assert total.answer() == Acknowledged(acknowledged=7, complete=(done,), unknown=("x", span(0, 2)))
+
+
+def answered(each: Each) -> list[list[Acknowledgement]]:
+    """The requests, each call in them answered with the number of items that it names one by one."""
+    requests = []
+    for request in each.requests():
+        requests.append(request)
+        each.answered([Acknowledged(acknowledged=len(call.items), complete=(), unknown=()) for call in request])
+    return requests
+
+
+def test_calls_with_an_answer_each_go_out_in_one_request() -> None:
+    each = Each([ids(range(3)), tuple(ids(range(2))), f"{GROUP}:7", span(0, 5)])
+    assert answered(each) == [
+        [
+            Acknowledgement(items=ids(range(3))),
+            Acknowledgement(items=ids(range(2))),
+            Acknowledgement(items=[f"{GROUP}:7"]),
+            Acknowledgement(ranges=[span(0, 5)]),
+        ]
+    ]
+    assert [answer.acknowledged for answer in each.answers()] == [3, 2, 1, 0]
+
+
+def test_a_call_of_nothing_is_not_sent_and_is_answered_all_the_same() -> None:
+    each = Each([[], ids(range(2)), iter(())])
+    assert answered(each) == [[Acknowledgement(items=ids(range(2)))]]
+    assert [answer.acknowledged for answer in each.answers()] == [0, 2, 0]
+    assert answered(Each([])) == []
+
+
+def test_a_request_holds_so_many_calls_and_so_many_items() -> None:
+    each = Each([ids(range(4_000))] * 5)
+    assert [len(request) for request in answered(each)] == [2, 2, 1]
+    assert [answer.acknowledged for answer in each.answers()] == [4_000] * 5
+    each = Each(ids(range(limits.ACKNOWLEDGED_CALLS_MAX + 1)))
+    assert [len(request) for request in answered(each)] == [limits.ACKNOWLEDGED_CALLS_MAX, 1]
+    assert len(each.answers()) == limits.ACKNOWLEDGED_CALLS_MAX + 1
+
+
+def test_a_call_too_large_for_one_has_the_sum_of_several() -> None:
+    each = Each([ids(range(2)), ids(range(0, 50_000, 2)), ids(range(3))])
+    assert len(answered(each)) == 4
+    assert [answer.acknowledged for answer in each.answers()] == [2, 25_000, 3]
+
+
+@pytest.mark.parametrize("wrong", ["an id", None, 5, span(0, 5), Items.of(BATCH, [ItemGroup(id="0", upto=5)])])
+def test_what_is_no_list_of_calls_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidRequest, match="Give a list of calls"):
+        Each(wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,13 +77,20 @@ class Threads:
             self.line.lined_up.get(timeout=SECONDS)
         return futures
 
-    def full(self) -> list[Future[Acknowledged]]:
-        """As many requests as may be are under way: 0, 1 and so on."""
+    def full(self, *, let: bool = False) -> list[Future[Acknowledged]]:
+        """As many requests as may be are under way: 0, 1 and so on. Then they may be let through."""
         futures = []
         for number in range(FULL):
             futures += self.calls(number)
             assert self.desk.arrived.get(timeout=SECONDS) == [number]
+        if let:
+            self.let(FULL)
         return futures
+
+    def anew(self) -> None:
+        """Nothing is let through any more, and what was seen is forgotten."""
+        self.desk.let = threading.Semaphore(0)
+        self.desk.arrived = SimpleQueue()
 
     def let(self, requests: int) -> None:
         self.desk.let.release(requests)
@@ -178,9 +186,55 @@ def test_when_the_sender_is_interrupted_another_sends_for_the_others(threads: Th
     assert isinstance(found[FULL], Interrupt)
     assert found[FULL + 1 :] == [told(8), told(9)]
     assert sorted(number for request in threads.desk.requests[FULL + 1 :] for number in request) == [8, 9]
-    # No turn is lost by it: as many requests as before may be under way.
-    assert threads.desk.requests[:FULL] == [[number] for number in range(FULL)]
-    assert [threads.line.acknowledge(call(number)) for number in (20, 21, 22)] == [told(20), told(21), told(22)]
+    threads.anew()
+    assert outcomes(threads.full(let=True)) == list(map(told, range(FULL))), "no turn is lost"
+
+
+def test_a_waiter_that_is_interrupted_leaves_the_line_and_blocks_nobody(threads: Threads) -> None:
+    futures = threads.full()
+    main = threading.get_ident()
+
+    def interrupt() -> list[Future[Acknowledged]]:
+        threads.line.lined_up.get(timeout=SECONDS)
+        later = threads.calls(8)
+        signal.pthread_kill(main, signal.SIGINT)
+        return later
+
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            threads.line.acknowledge(call(7))
+    threads.let(100)
+    assert outcomes([*futures, *later.result()]) == [*map(told, range(FULL)), told(8)]
+    assert [7] not in threads.desk.requests
+    threads.anew()
+    assert outcomes(threads.full(let=True)) == list(map(told, range(FULL))), "no turn is lost"
+
+
+def test_one_that_is_interrupted_while_another_sends_for_it_is_not_sent_again(threads: Threads) -> None:
+    threads.desk.guilty[7] = Interrupt()
+    futures = threads.full() + threads.calls(7)
+    main = threading.get_ident()
+
+    def interrupt() -> list[Future[Acknowledged]]:
+        threads.line.lined_up.get(timeout=SECONDS)
+        later = threads.calls(9)
+        threads.let(1)
+        assert threads.desk.arrived.get(timeout=SECONDS) == [7, 8, 9]
+        signal.pthread_kill(main, signal.SIGINT)
+        return later
+
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            threads.line.acknowledge(call(8))
+    threads.let(100)
+    *_, sender = outcomes(futures)
+    assert isinstance(sender, Interrupt)
+    assert outcomes(later.result()) == [told(9)]
+    assert threads.desk.requests[FULL:] == [[7, 8, 9], [9]]
+    threads.anew()
+    assert outcomes(threads.full(let=True)) == list(map(told, range(FULL))), "no turn is lost"
 
 
 def test_threads_of_a_served_hub_share_requests_and_a_wrong_one_is_told_alone(hub: sync.Hub) -> None:

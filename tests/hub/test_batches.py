@@ -224,7 +224,7 @@ def test_acknowledging_again_keeps_a_batch_alive(reopen: Opener, clock: FakeCloc
     assert hub.reap_batches().batches == ()
 
 
-def test_nothing_is_left_of_a_deleted_batch(reopen: Opener) -> None:
+def test_nothing_but_its_id_is_left_of_a_deleted_batch_and_not_for_ever(reopen: Opener, clock: FakeClock) -> None:
     hub = reopen()
     batch = hub.open_batch(key="k").id
     hub.add_items(batch, 100_000, request_id=str(uuid.uuid4()))
@@ -234,6 +234,9 @@ def test_nothing_is_left_of_a_deleted_batch(reopen: Opener) -> None:
     hub.delete_batch(batch)
     store = hub.core.store
     spaces = [space for space in Space if space.name.startswith("BATCH")]
+    assert [space for space in spaces for partition in range(4) if store.scan(partition, space)] == [Space.BATCH]
+    clock.advance(8 * 24 * _HOUR)
+    hub.reap_batches()
     assert [space for space in spaces for partition in range(4) if store.scan(partition, space)] == []
     with pytest.raises(BatchUnknown):
         hub.delete_batch(batch)
@@ -253,8 +256,28 @@ def test_a_delete_or_a_completion_that_was_cut_off_is_finished_later(reopen: Ope
         hub.batch_status(batch)
     assert hub.batches().batches == ()
     tidy_leftovers(core)
-    assert core.store.scan(home, Space.BATCH) == []
+    assert decode_batch(core.store.get(home, Space.BATCH, key) or b"").swept
     assert core.store.scan(home, Space.BATCH_ACKNOWLEDGED) == []
+
+
+def test_the_id_of_a_deleted_batch_is_not_given_again(reopen: Opener) -> None:
+    hub = reopen()
+    batch = hub.open_batch().id
+    hub.delete_batch(batch)
+    with pytest.raises(InvalidRequest):
+        hub.open_batch(batch_id=batch)
+
+
+def test_ranges_that_overlap_count_once_however_many_they_are(reopen: Opener) -> None:
+    hub = reopen()
+    batch = hub.open_batch().id
+    hub.add_items(batch, 10**9)
+    long = ItemRange(group=f"{batch}:0", start=5, upto=10**9 - 5)
+    short = ItemRange(group=f"{batch}:0", start=0, upto=10)
+    assert hub.acknowledge(ranges=[short] * 5_000).acknowledged == 10
+    assert hub.acknowledge(_ids(batch, "0", 3, 10**9 - 1), ranges=[long] * 5_000).acknowledged == 10**9 - 14
+    assert hub.fold_batches() == 1
+    assert _pending(reopen(), batch) == _ids(batch, "0", *range(10**9 - 5, 10**9 - 1))
 
 
 def test_folding_changes_nothing_that_anybody_sees(reopen: Opener) -> None:

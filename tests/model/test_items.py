@@ -49,6 +49,8 @@ _WRONG: list[Any] = [
     f"{_BATCH}:0:1\n2",
     f"{_BATCH}:0:\u0661",
     f"{_BATCH}:0:1e3",
+    f"{_BATCH}:0:\ud800",
+    f"{_BATCH}:0:1,2",
     f"{_BATCH}:0:1:2",
     f"{_BATCH[:-1]}:0:1",
     f"{_BATCH}0:0:1",

@@ -108,8 +108,8 @@ def ack(
     exit code is 1.
 
     \b
-    restante batches ack $B:1:0 $B:1:7
-    restante batches ack --range $B:1:0-1000
+    restante batches ack $B:0:0 $B:0:7
+    restante batches ack --range $B:0:0-1000
     restante batches ack items.txt
     restante batches add $B 10 --items | restante batches ack -
     """

@@ -53,6 +53,9 @@ def send(
         str | None,
         typer.Option(metavar="KEY", help="Derive missing ids from KEY and the message's place: safe to send again."),
     ] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="ID", help="Bind the messages to this batch, which is open.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, send nothing.")] = False,
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
@@ -70,6 +73,7 @@ def send(
     restante send orders.jsonl invoices.parquet
     restante send orders.csv --origin shop --dry-run    is it all right?
     restante send night.jsonl --idempotent night-7      safe to repeat
+    restante send night.jsonl --batch $B                who has collected it? restante batches progress $B
     restante send mail/*.jsonl --forward                what collect wrote
     zcat orders.jsonl.gz | restante send -
     """
@@ -86,7 +90,7 @@ def send(
     else:
         sources = [_single_source(defaults, text=text, value=value)]
     with nullcontext() if dry_run else Door(hub, token, data).open(create=True) as opened:
-        sending = Sending(opened, idempotent, findings)
+        sending = Sending(opened, idempotent, findings, batch=batch)
         sending.all(sources)
     _print(sending.sent, len(sources), dry_run=dry_run, as_json=as_json)
 

@@ -67,11 +67,14 @@ class Findings:
 class Sending:
     """Knows how far it has come. With `findings` nothing is sent: everything is checked, and noted there."""
 
-    def __init__(self, hub: Hub | None, key: str | None, findings: Findings | None) -> None:
+    def __init__(
+        self, hub: Hub | None, key: str | None, findings: Findings | None, *, batch: str | None = None
+    ) -> None:
         assert (hub is None) != (findings is None)
         self._hub = hub
         self._key = key
         self._findings = findings
+        self._batch = batch
         self.sent = Sent()
 
     def all(self, sources: list[Source]) -> None:
@@ -104,7 +107,7 @@ class Sending:
             if self._findings is not None:
                 self._check(source, piece, self._findings)
             elif self._hub is not None and len(piece):
-                receipt = self._hub.producer.send(piece.messages)
+                receipt = self._hub.producer.send(piece.messages, batch=self._batch)
                 self.sent.accepted += receipt.accepted
                 self.sent.duplicates += receipt.duplicates
         except RestanteError as error:

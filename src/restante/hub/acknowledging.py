@@ -20,7 +20,7 @@ from restante.hub.committer import Request
 from restante.hub.core import Core, uuid_text
 from restante.hub.hand_items import HandItems, entry_key, items_of
 from restante.hub.planning import Draft, Plan
-from restante.model.acknowledged import encode_entry
+from restante.model.acknowledged import encode_entry, united
 from restante.model.batch import BatchRow, Counts
 from restante.model.batch_answers import Acknowledged, CompleteBatch, Counting
 from restante.model.bits import Bits, Positions
@@ -29,7 +29,7 @@ from restante.model.items import Named, NamedItems, NamedRange
 
 _ITEM_BYTES = 8
 _EXPANDED_MAX = 65_536
-"""A range up to this long is taken item by item, with the other items of the call."""
+"""Ranges that have no more items together are taken item by item, with the other items of their call."""
 _ACTIVITY_EVERY = 60 * 1_000_000
 """Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
 
@@ -40,7 +40,8 @@ class Acknowledge(Request[Acknowledged]):
     __slots__ = ("complete", "estimated", "named", "new", "unknown", "unknown_ranges")
 
     def __init__(self, named: Named) -> None:
-        super().__init__(sum([len(group.index) for group in named.groups]) * _ITEM_BYTES)
+        count = sum([len(group.index) for group in named.groups]) + 2 * len(named.ranges)
+        super().__init__(count * _ITEM_BYTES)
         self.named = named
         self.new = 0
         self.complete: list[CompleteBatch] = []
@@ -98,9 +99,8 @@ class _Known:
 
     positions: list[Positions] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
-
-    def named(self) -> int:
-        return sum(map(len, self.positions)) + sum(stop - start for start, stop in self.ranges)
+    named: int = 0
+    """How many were named, those named twice counted twice: an estimated batch counts so."""
 
 
 def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
@@ -108,18 +108,19 @@ def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[obj
     own = [request for request in requests if isinstance(request, Acknowledge)]
     if not own:
         return list(requests)
-    draft = plan.draft()
     for request in own:
         request.reset()
     for batch_id, shares in _by_batch(own).items():
+        draft = plan.draft()
         try:
             _plan_batch(core, draft, batch_id, shares)
-        except RestanteError as error:  # what is stored of it cannot be read: who named it hears of it
+        except RestanteError as error:  # What is stored of it cannot be read: who named it hears of it.
             for share in shares:
                 share.request.error = error
+        else:
+            plan.accept(draft)
     for request in own:
         request.result = request.conclude()
-    plan.accept(draft)
     return [request for request in requests if not isinstance(request, Acknowledge)]
 
 
@@ -155,8 +156,8 @@ def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Sha
     known = [_known(share, items, counts.items) for share in shares]
     if row.counting is Counting.ESTIMATED and not row.completed_at:
         for share, own in zip(shares, known, strict=True):
-            if own.named():
-                share.request.estimated[batch_id] = own.named()
+            if own.named:
+                share.request.estimated[batch_id] = own.named
     elif not row.completed_at:
         row = _acknowledge(core, draft, items, row, shares, known)
     if core.clock() - counts.active_at > _ACTIVITY_EVERY:
@@ -177,15 +178,19 @@ def _known(share: _Share, items: HandItems, total: int) -> _Known:
             continue
         share.request.unknown.append((named, ~inside))
         found.positions.append(named.index[inside] + named.group)
+    found.named = sum(map(len, found.positions))
     for one in share.ranges:
         size = items.groups.size(one.group, total)
         start, stop = min(one.sent.start, size), min(one.sent.upto, size)
         if stop < one.sent.upto:
             share.request.unknown_ranges.append(one)
-        if stop - start > _EXPANDED_MAX:
+        if start < stop:
             found.ranges.append((one.group + start, one.group + stop))
-        elif start < stop:
-            found.positions.append(np.arange(one.group + start, one.group + stop))
+    found.named += sum(stop - start for start, stop in found.ranges)
+    found.ranges = united(found.ranges)
+    if found.ranges and sum(stop - start for start, stop in found.ranges) <= _EXPANDED_MAX:
+        found.positions += [np.arange(start, stop) for start, stop in found.ranges]
+        found.ranges = []
     return found
 
 
@@ -194,14 +199,14 @@ def _acknowledge(
 ) -> BatchRow:
     """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
     trial: Bits | None = None
-    ranges = [one for own in known for one in own.ranges]
+    ranges = united([one for own in known for one in own.ranges])
     if ranges:
         trial = items.bits.trial()
         new, positions = _one_by_one(trial, known)
     else:
         new, positions = _together(items.bits, known)
     if not any(new):
-        return row
+        return conclude(core, draft, items.batch_id, row) or row
     for share, own in zip(shares, new, strict=True):
         share.request.new += own
     value = encode_entry(positions, ranges)

@@ -123,4 +123,7 @@ class Background:
             if not self._core.closing.is_set():
                 _log.error("%s: %s", threading.current_thread().name, error)
             self._core.closing.wait(_RETRY_SECONDS)
+        except Exception:  # noqa: BLE001  # a defect in one task must not end the others of its thread
+            _log.exception("%s", threading.current_thread().name)
+            self._core.closing.wait(_RETRY_SECONDS)
         return 0

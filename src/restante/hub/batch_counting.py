@@ -99,8 +99,11 @@ def conclude(core: Core, draft: Draft, batch_id: bytes, row: BatchRow | None = N
     row = row or row_of(core, draft, batch_id)
     if row is None or not row.sealed_at or row.completed_at:
         return row
+    exact = row.counting is Counting.EXACT
+    if exact and counts_of(core, draft, home_of(core, batch_id), batch_id).hand_pending > 0:
+        return row  # There is no need to ask the other partitions.
     total = total_of(core, draft, batch_id)
-    if row.counting is Counting.ESTIMATED and total.items:
+    if not exact and total.items:
         draft.applies.append(partial(core.batch_work.look_at, batch_id))
         return row
     return complete(core, draft, batch_id, row, total) if is_completing(row, total) else row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.errors import BatchUnknown
+from restante.errors import BatchUnknown, DataDamaged, Unavailable
 from restante.hub.batch_counting import home_of, put_row, row_of, total_of
 from restante.hub.batches import (
     counters_of,
@@ -25,10 +25,20 @@ from restante.hub.batches import (
 from restante.hub.binding import forget_bindings
 from restante.hub.core import Core, uuid_text
 from restante.hub.hand_items import HandItems, chunk_key, drop_quiet, entry_key, full_key, items_of, make_room
+from restante.hub.notices import deliveries
 from restante.hub.planning import Draft
 from restante.model.answers import moment
-from restante.model.batch import BatchRow, added_up, check_known, idle_since, is_reapable, state_of
-from restante.model.batch_answers import Counting, Reaped, ReapedBatch
+from restante.model.batch import (
+    BatchRow,
+    added_up,
+    check_known,
+    decode_batch,
+    encode_batch,
+    idle_since,
+    is_reapable,
+    state_of,
+)
+from restante.model.batch_answers import BatchState, Counting, Reaped, ReapedBatch
 from restante.model.bits import SEGMENT_CHUNKS, chunk_of, is_full
 from restante.model.changes import Space
 from restante.model.keys import after_prefix, number_key
@@ -64,15 +74,28 @@ def work(core: Core) -> int:
     """Do what commits left to be done; gives how many batches it concerned."""
     core.batch_work.wanted.clear()
     looked, tidied, folded = core.batch_work.take()
-    for batch_id in looked:
-        settle_estimated(core, batch_id)
-    for batch_id in tidied:
-        tidy(core, batch_id)
+    _do_each(core, looked, settle_estimated, again=core.batch_work.look_at)
+    _do_each(core, tidied, tidy, again=core.batch_work.tidy)
     if core.settings.filing:
-        for batch_id in folded:
-            fold(core, batch_id)
+        _do_each(core, folded, fold, again=core.batch_work.fold)
         fold_quiet(core)
     return len(looked) + len(tidied) + len(folded)
+
+
+def _do_each(
+    core: Core, batches: Collection[bytes], work: Callable[[Core, bytes], object], *, again: Callable[[bytes], None]
+) -> None:
+    """Do something for each; whoever fails keeps no other from it, and is tried again later."""
+    for batch_id in batches:
+        if core.closing.is_set():
+            return
+        try:
+            work(core, batch_id)
+        except Unavailable as error:
+            _log.warning("Batch %s: %s", uuid_text(batch_id), error)
+            again(batch_id)
+        except DataDamaged as error:
+            _log.error("Batch %s: %s", uuid_text(batch_id), error)
 
 
 def fold_quiet(core: Core) -> None:
@@ -120,7 +143,7 @@ def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
     try:
         puts = _puts(core, taken)
         while page := list(islice(puts, _CHUNKS_AT_ONCE)):
-            if not core.commit(partial(_put_bits, core, taken.items, page)):
+            if core.closing.is_set() or not core.commit(partial(_put_bits, core, taken.items, page)):
                 return
         _drop_entries(core, taken)
     except BaseException:
@@ -173,7 +196,7 @@ def _drop_entries(core: Core, taken: _Taken) -> None:
     for start in range(0, len(entries), _ROWS_AT_ONCE):
         keys = [key for key, _ in entries[start : start + _ROWS_AT_ONCE]]
         core.commit(partial(_delete, items.home, Space.BATCH_ACKNOWLEDGED, keys))
-    core.commit(lambda _: setattr(items, "ahead_bytes", items.ahead_bytes - taken.size))
+    core.do_between_commits(partial(items.folded, taken.size, len(entries)))
 
 
 def _delete_rows(core: Core, partition: int, space: Space, prefix: bytes) -> None:
@@ -192,7 +215,10 @@ def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: Draft) -
 def delete(core: Core, batch_id: bytes) -> None:
     """From now on nobody knows it; what is stored of it goes in slices, the last of its rows at the end."""
     core.commit(partial(_plan_delete, core, batch_id))
-    tidy(core, batch_id)
+    try:
+        tidy(core, batch_id)
+    except Unavailable as error:  # It is deleted. What is left of it goes later: the commit has asked for that.
+        _log.warning("Batch %s: %s", uuid_text(batch_id), error)
 
 
 def _plan_delete(core: Core, batch_id: bytes, draft: Draft) -> None:
@@ -210,7 +236,7 @@ def _forget(core: Core, batch_id: bytes) -> None:
 def tidy(core: Core, batch_id: bytes) -> None:
     """Drop what a complete or deleted batch no longer needs."""
     row = stored_row(core, batch_id)
-    if row is None or not (row.deleted_at or row.completed_at):
+    if row is None or row.swept or not (row.deleted_at or row.completed_at):
         return
     home = home_of(core, batch_id)
     for space in _OWN_SPACES if row.deleted_at else _COUNTED_SPACES:
@@ -229,7 +255,10 @@ def _plan_gone(core: Core, batch_id: bytes, draft: Draft) -> None:
     for partition in range(core.deed.partition_count):
         if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
             draft.delete(partition, Space.BATCH_COUNT, batch_id)
-    draft.delete(home_of(core, batch_id), Space.BATCH, batch_id)
+    home = home_of(core, batch_id)
+    value = draft.get(home, Space.BATCH, batch_id)
+    if value is not None:
+        draft.put(home, Space.BATCH, batch_id, encode_batch(msgspec.structs.replace(decode_batch(value), swept=True)))
     draft.applies.append(partial(_forget_counts, core, batch_id))
 
 
@@ -242,9 +271,11 @@ def tidy_leftovers(core: Core) -> int:
     """What a crash left of batches that are complete or deleted; gives how many there were."""
     tidied = 0
     for batch_id, row in stored_batches(core):
-        if row.deleted_at or (row.completed_at and _has_bits(core, batch_id)):
+        if (row.deleted_at and not row.swept) or (row.completed_at and _has_bits(core, batch_id)):
             tidy(core, batch_id)
             tidied += 1
+        elif row.counting is Counting.ESTIMATED and state_of(row) is BatchState.SEALED:
+            core.batch_work.look_at(batch_id)
         if core.closing.is_set():
             break
     return tidied
@@ -276,6 +307,8 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
     for batch_id, row in stored_batches(core):
         if core.closing.is_set():
             break
+        if row.swept and not dry_run and row.deleted_at + _patience(core)["sealed_for"] <= core.clock():
+            core.commit(partial(_delete, home_of(core, batch_id), Space.BATCH, [batch_id]))
         found = _reapable(core, batch_id, row)
         if found is not None and (dry_run or _reap(core, batch_id)):
             reaped.append(found)
@@ -288,6 +321,8 @@ def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:
     total = added_up(counts_by_partition(core, batch_id))
     if not is_reapable(row, total, now=core.clock(), **_patience(core)):
         return None
+    if any(delivery.next_attempt_at is not None for delivery in deliveries(core, home_of(core, batch_id), batch_id)):
+        return None  # Somebody is still to be told.
     idle = moment(idle_since(row, total))
     return ReapedBatch(id=uuid_text(batch_id), key=row.key, state=state_of(row), idle_since=idle)
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from restante import limits
-from restante.errors import BatchKeyUsed, BatchUnknown, InvalidRequest
+from restante.errors import BatchKeyUsed, BatchUnknown, InvalidRequest, OutcomeUnknown
 from restante.hub.acknowledging import Acknowledge
 from restante.hub.batch_counting import (
     bell_hash,
@@ -214,7 +214,7 @@ def seal(core: Core, batch_id: bytes) -> Sealed:
 def _plan_seal(core: Core, batch_id: bytes, draft: Draft) -> BatchRow:
     row = check_known(row_of(core, draft, batch_id), batch_id)
     if row.sealed_at:
-        return row
+        return conclude(core, draft, batch_id, row) or row
     free_key(core, draft, batch_id, row)
     sealed = msgspec.structs.replace(row, sealed_at=core.clock())
     put_row(core, draft, batch_id, sealed)
@@ -240,7 +240,7 @@ def finish(core: Core, request: Acknowledge) -> Acknowledged:
     answer = request.answer()
     new, done = answer.acknowledged, list(answer.complete)
     for batch_id, named in request.estimated.items():
-        counted = counters_of(core).add(batch_id, named)
+        counted = _count(core, batch_id, named)
         new += named
         row = stored_row(core, batch_id)
         if row is not None and row.sealed_at and counted >= _hand_items(core, batch_id):
@@ -249,6 +249,17 @@ def finish(core: Core, request: Acknowledge) -> Acknowledged:
             done.append(CompleteBatch(id=uuid_text(batch_id), key=row.key))
     core.tally.items_acknowledged += new - answer.acknowledged
     return Acknowledged(acknowledged=new, complete=tuple(done), unknown=answer.unknown)
+
+
+def _count(core: Core, batch_id: bytes, named: int) -> int:
+    try:
+        return counters_of(core).add(batch_id, named)
+    except OutcomeUnknown as error:
+        unknown = OutcomeUnknown(
+            f"{error.message} These items may have been counted: to repeat it may count them twice."
+        )
+        unknown.retriable = False
+        raise unknown from error
 
 
 def counters_of(core: Core) -> Counters:

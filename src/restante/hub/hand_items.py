@@ -16,7 +16,7 @@ from restante import limits
 from restante.hub.batch_counting import home_of
 from restante.hub.core import Core
 from restante.model.acknowledged import decode_entry
-from restante.model.bits import SEGMENT_BYTES, Bits, Positions, Segment, put_chunk
+from restante.model.bits import CHUNK_BYTES, Bits, Positions, Segment, put_chunk
 from restante.model.changes import Space
 from restante.model.keys import after_prefix, key_number, number_key
 from restante.ports.store import Store
@@ -56,7 +56,7 @@ class Groups:
 class HandItems:
     """What is in memory of one batch."""
 
-    __slots__ = ("_bits", "_core", "ahead", "ahead_bytes", "batch_id", "groups", "home", "used_at")
+    __slots__ = ("_bits", "_core", "ahead", "ahead_bytes", "ahead_entries", "batch_id", "groups", "home", "used_at")
 
     def __init__(self, core: Core, batch_id: bytes) -> None:
         self._core = core
@@ -67,6 +67,7 @@ class HandItems:
         self.ahead = 0
         """The number of the last entry written ahead."""
         self.ahead_bytes = 0
+        self.ahead_entries = 0
         self.used_at = 0
 
     @property
@@ -85,6 +86,7 @@ class HandItems:
         for key, value in _under(self._core.store, self.home, Space.BATCH_ACKNOWLEDGED, self.batch_id):
             set_entry(bits, value)
             self.ahead, self.ahead_bytes = key_number(key[16:]), self.ahead_bytes + len(value)
+            self.ahead_entries += 1
         return bits
 
     def apply(self, positions: Positions, trial: Bits | None, size: int) -> None:
@@ -95,8 +97,15 @@ class HandItems:
             self.bits.set(positions)
         self.ahead += 1
         self.ahead_bytes += size
-        if self.ahead_bytes >= limits.BATCH_AHEAD_BYTES_MAX:
+        self.ahead_entries += 1
+        much = self.ahead_bytes >= limits.BATCH_AHEAD_BYTES_MAX
+        if much or self.ahead_entries >= limits.BATCH_AHEAD_ENTRIES_MAX:
             self._core.batch_work.fold(self.batch_id)
+
+    def folded(self, size: int, entries: int) -> None:
+        """So much of what was written ahead has been stored as bits."""
+        self.ahead_bytes -= size
+        self.ahead_entries -= entries
 
 
 def items_of(core: Core, batch_id: bytes) -> HandItems:
@@ -166,9 +175,10 @@ def stored_segment(store: Store, home: int, batch_id: bytes, number: int) -> Seg
         return False
     if int.from_bytes(rows[-1][0][24:], "big") == _FULL:
         return True
-    part = np.zeros(SEGMENT_BYTES, np.uint8)
-    for key, value in rows:
-        put_chunk(part, int.from_bytes(key[24:], "big"), value)
+    chunks = [(int.from_bytes(key[24:], "big"), value) for key, value in rows]
+    part = np.zeros(chunks[-1][0] * CHUNK_BYTES + len(chunks[-1][1]), np.uint8)
+    for chunk, value in chunks:
+        put_chunk(part, chunk, value)
     return part
 
 

@@ -32,6 +32,17 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Entry)
 
 
+def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges (start, and one beyond the end) as few that do not touch each other, ascending."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
+        else:
+            joined.append((start, stop))
+    return joined
+
+
 def encode_entry(positions: Positions, ranges: Sequence[tuple[int, int]]) -> bytes:
     """Distances in the fewest bytes that hold the largest of them."""
     if not len(positions):

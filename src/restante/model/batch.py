@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from restante import limits
-from restante.errors import BatchSealed, BatchUnknown, InvalidRequest
+from restante.errors import BatchSealed, BatchUnknown, DataDamaged, InvalidRequest
 from restante.model.batch_answers import BatchState, Counting
 
 
@@ -31,7 +31,9 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
     sealed_at: int = 0
     completed_at: int = 0
     deleted_at: int = 0
-    """From then on it is unknown; what else is stored of it goes in slices, and this row last."""
+    """From then on it is unknown; what else is stored of it goes in slices."""
+    swept: bool = False
+    """Nothing but this row is left of it. It stays a while, so that its id is not given to another batch."""
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):
@@ -158,7 +160,10 @@ def encode_batch(row: BatchRow) -> bytes:
 
 
 def decode_batch(value: bytes) -> BatchRow:
-    return _row_decoder.decode(value)
+    try:
+        return _row_decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataDamaged(f"The row of a batch cannot be read: {error}. Run `restante doctor`.") from error
 
 
 def encode_counts(counts: Counts) -> bytes:
@@ -166,4 +171,7 @@ def encode_counts(counts: Counts) -> bytes:
 
 
 def decode_counts(value: bytes) -> Counts:
-    return _counts_decoder.decode(value)
+    try:
+        return _counts_decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise DataDamaged(f"The counts of a batch cannot be read: {error}. Run `restante doctor`.") from error

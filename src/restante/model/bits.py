@@ -1,7 +1,7 @@
 """A bit for each item of a batch, set when it is acknowledged.
 
-Positions go up to 10¹², so bits lie in segments that are brought in when somebody asks for them. A segment of which no
-bit is set, or every bit, takes no memory. In the store a segment is cut into chunks, the size of which suits a page.
+Positions go up to 10¹⁰, so bits lie in segments that are brought in when somebody asks for them. A segment of which no
+bit is set, or every bit, takes no memory, and one of a small batch little. In the store a segment is cut into chunks, the size of which suits a page.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Positions = NDArray[np.int64]
 Segment = NDArray[np.uint8] | bool
 """The bits of a segment; or, if all of them are alike, what they are."""
 
+_ROOM_MIN = 512
 _MASKS = (np.uint8(1) << np.arange(8, dtype=np.uint8)).astype(np.uint8)
 
 
@@ -64,16 +65,18 @@ class Bits:
                 known[low:high] = part
                 continue
             at = positions[low:high] - number * SEGMENT_BITS
-            known[low:high] = (part[at >> 3] & _MASKS[at & 7]) != 0
+            if int(at[-1]) >> 3 >= len(part):
+                at = at[: int(np.searchsorted(at, len(part) * 8))]
+            known[low : low + len(at)] = (part[at >> 3] & _MASKS[at & 7]) != 0
         return known
 
     def set(self, positions: Positions) -> None:
         """Set the bits of these ascending positions."""
         for number, low, high in _stretches(positions):
-            part = self._writable(number)
+            at = positions[low:high] - number * SEGMENT_BITS
+            part = self._writable(number, int(at[-1]))
             if part is None:
                 continue
-            at = positions[low:high] - number * SEGMENT_BITS
             np.bitwise_or.at(part, at >> 3, _MASKS[at & 7])
             self._chunks(number)[at // BATCH_CHUNK_BITS] = True
 
@@ -92,14 +95,12 @@ class Bits:
         left = limit
         while left > 0 and start < stop:
             number, offset = divmod(start, SEGMENT_BITS)
-            length = min(stop - start, SEGMENT_BITS - offset, max(BATCH_CHUNK_BITS, 2 * left))
+            begin, length = number * SEGMENT_BITS, min(stop - start, SEGMENT_BITS - offset)
             part = self.segment(number)
-            if part is True:
-                start += SEGMENT_BITS - offset
-                continue
-            clear = np.arange(length) if part is False else _clear(part, offset, length)
-            found.append(clear[:left].astype(np.int64) + start)
-            left -= len(found[-1])
+            if part is not True:
+                clear = _clear(part, offset, offset + length, left)
+                found.append(clear + begin)
+                left -= len(clear)
             start += length
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
@@ -113,14 +114,16 @@ class Bits:
             chunks = self.changed[number] = np.zeros(SEGMENT_CHUNKS, np.bool_)
         return chunks
 
-    def _writable(self, number: int) -> NDArray[np.uint8] | None:
-        """The segment as bytes to write to; None if all of its bits are set."""
+    def _writable(self, number: int, last: int) -> NDArray[np.uint8] | None:
+        """The segment as bytes to write to, up to its bit `last`; None if all of its bits are set."""
         part = self.segment(number)
         if part is True:
             return None
         if isinstance(part, bool):
-            # Fresh pages of zeros cost memory only where something is written.
-            part = self.segments[number] = np.zeros(SEGMENT_BYTES, np.uint8)
+            part = self.segments[number] = np.zeros(_room(last >> 3, 0), np.uint8)
+        elif last >> 3 >= len(part):
+            more = np.zeros(_room(last >> 3, len(part)) - len(part), np.uint8)
+            part = self.segments[number] = np.concatenate([part, more])
         return part
 
     def _set_whole(self, number: int) -> int:
@@ -133,7 +136,7 @@ class Bits:
         return new
 
     def _set_part(self, number: int, low: int, high: int) -> int:
-        part = self._writable(number)
+        part = self._writable(number, high - 1)
         if part is None:
             return 0
         self._chunks(number)[low // BATCH_CHUNK_BITS : -(-high // BATCH_CHUNK_BITS)] = True
@@ -166,15 +169,27 @@ def _ones(part: NDArray[np.uint8]) -> int:
     return int(np.bitwise_count(part).sum(dtype=np.int64))
 
 
-def _clear(part: NDArray[np.uint8], offset: int, length: int) -> NDArray[np.intp]:
-    """Which of the bits from `offset` on are not set, counted from there."""
-    first = offset >> 3
-    bits = np.unpackbits(part[first : -(-(offset + length) // 8)], bitorder="little")
-    return np.flatnonzero(bits[offset & 7 : (offset & 7) + length] == 0)
+def _room(byte: int, before: int) -> int:
+    """How long a segment is to be that reaches a byte: small batches take little, and growing is seldom."""
+    return min(SEGMENT_BYTES, max(byte + 1, 2 * before, _ROOM_MIN))
+
+
+def _clear(part: Segment, start: int, stop: int, limit: int) -> Positions:
+    """The first bits of a segment from `start` to `stop` that are not set, at most `limit`."""
+    if isinstance(part, bool):
+        return np.arange(start, min(stop, start + limit), dtype=np.int64)
+    first = start >> 3
+    # Each byte that is not full has a bit that counts, but for the first and the last.
+    found = np.flatnonzero(part[first : -(-stop // 8)] != 255)[: limit + 2] + first
+    bits = np.flatnonzero(np.unpackbits(part[found], bitorder="little") == 0)
+    positions = found[bits >> 3].astype(np.int64) * 8 + (bits & 7)
+    beyond = np.arange(max(start, len(part) * 8), min(stop, max(start, len(part) * 8) + limit), dtype=np.int64)
+    positions = np.concatenate([positions, beyond])
+    return positions[(positions >= start) & (positions < stop)][:limit]
 
 
 def is_full(part: NDArray[np.uint8]) -> bool:
-    return bool((part == 255).all())
+    return len(part) == SEGMENT_BYTES and bool((part == 255).all())
 
 
 def chunk_of(part: NDArray[np.uint8], chunk: int) -> bytes:

@@ -129,7 +129,7 @@ def _one_group(items: Sequence[str]) -> list[NamedItems] | None:
     parts = text[len(prefix) :].split("\n" + prefix) if prefix else ()
     if len(parts) != len(items):
         return None
-    index = read_numbers(",".join(parts).encode(), len(items))
+    index = read_numbers(",".join(parts).encode("ascii", "replace"), len(items))
     if index is None:
         return None
     batch, group = _group(prefix[:-1], first, 0)
