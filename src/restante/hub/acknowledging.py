@@ -20,16 +20,15 @@ from restante.hub.committer import Request
 from restante.hub.core import Core, uuid_text
 from restante.hub.hand_items import HandItems, entry_key, items_of
 from restante.hub.planning import Draft, Plan
-from restante.model.acknowledged import encode_entry, united
+from restante.model.acknowledged import encode_entry
 from restante.model.batch import BatchRow, Counts
 from restante.model.batch_answers import Acknowledged, CompleteBatch, Counting
 from restante.model.bits import Bits, Positions
 from restante.model.changes import Space
 from restante.model.items import Named, NamedItems, NamedRange
+from restante.model.taking import Wanted, newly
 
 _ITEM_BYTES = 8
-_EXPANDED_MAX = 65_536
-"""Ranges that have no more items together are taken item by item, with the other items of their call."""
 _ACTIVITY_EVERY = 60 * 1_000_000
 """Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
 
@@ -91,16 +90,6 @@ class _Share:
     def refuse(self) -> None:
         self.request.unknown.extend((named, None) for named in self.groups)
         self.request.unknown_ranges.extend(self.ranges)
-
-
-@dataclass(slots=True)
-class _Known:
-    """Those of a share that there are: positions, and ranges too long to be taken one by one."""
-
-    positions: list[Positions] = field(default_factory=list)
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-    named: int = 0
-    """How many were named, those named twice counted twice: an estimated batch counts so."""
 
 
 def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
@@ -168,9 +157,9 @@ def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Sha
             share.request.complete.append(done)
 
 
-def _known(share: _Share, items: HandItems, total: int) -> _Known:
+def _known(share: _Share, items: HandItems, total: int) -> Wanted:
     """Where the named items lie; those that there are not are told to the request."""
-    found = _Known()
+    found = Wanted()
     for named in share.groups:
         inside = named.index < items.groups.size(named.group, total)
         if inside.all():
@@ -186,25 +175,15 @@ def _known(share: _Share, items: HandItems, total: int) -> _Known:
             share.request.unknown_ranges.append(one)
         if start < stop:
             found.ranges.append((one.group + start, one.group + stop))
-    found.named += sum(stop - start for start, stop in found.ranges)
-    found.ranges = united(found.ranges)
-    if found.ranges and sum(stop - start for start, stop in found.ranges) <= _EXPANDED_MAX:
-        found.positions += [np.arange(start, stop) for start, stop in found.ranges]
-        found.ranges = []
+    found.unite_ranges()
     return found
 
 
 def _acknowledge(
-    core: Core, draft: Draft, items: HandItems, row: BatchRow, shares: Sequence[_Share], known: Sequence[_Known]
+    core: Core, draft: Draft, items: HandItems, row: BatchRow, shares: Sequence[_Share], known: Sequence[Wanted]
 ) -> BatchRow:
     """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
-    trial: Bits | None = None
-    ranges = united([one for own in known for one in own.ranges])
-    if ranges:
-        trial = items.bits.trial()
-        new, positions = _one_by_one(trial, known)
-    else:
-        new, positions = _together(items.bits, known)
+    new, positions, ranges, trial = newly(items.bits, known)
     if not any(new):
         return conclude(core, draft, items.batch_id, row) or row
     for share, own in zip(shares, new, strict=True):
@@ -219,47 +198,6 @@ def _acknowledge(
 def _apply(core: Core, items: HandItems, positions: Positions, trial: Bits | None, size: int, new: int) -> None:
     items.apply(positions, trial, size)
     core.tally.items_acknowledged += new
-
-
-def _together(bits: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions]:
-    """Single positions: how many are new of each share, and all that are new, ascending."""
-    parts = [part for own in known for part in own.positions]
-    if not any(map(len, parts)):
-        return [0] * len(known), np.zeros(0, np.int64)
-    if len(parts) == 1:
-        new = _fresh(bits, parts[0])
-        return [len(new) if own.positions else 0 for own in known], new
-    # One sort of packed keys, position and share: of a position named twice, whoever named it first comes first.
-    room = np.int64(max(1, (len(known) - 1).bit_length()))
-    packed = np.concatenate(parts) << room
-    packed |= np.repeat(np.arange(len(known)), [sum(map(len, own.positions)) for own in known])
-    packed.sort()
-    ascending = packed >> room
-    first = np.append(True, ascending[1:] != ascending[:-1])
-    ascending, owner = ascending[first], packed[first] & ((np.int64(1) << room) - 1)
-    fresh = ~bits.test(ascending)
-    return np.bincount(owner[fresh], minlength=len(known)).tolist(), ascending[fresh]
-
-
-def _fresh(bits: Bits, positions: Positions) -> Positions:
-    """Those whose bits are not set, ascending, each once."""
-    ascending = np.sort(positions)
-    repeated = ascending[1:] == ascending[:-1]
-    if repeated.any():
-        ascending = ascending[np.append(True, ~repeated)]
-    return ascending[~bits.test(ascending)]
-
-
-def _one_by_one(trial: Bits, known: Sequence[_Known]) -> tuple[list[int], Positions]:
-    """With long ranges among them: each share on what those before it have set."""
-    new: list[int] = []
-    fresh: list[Positions] = []
-    for own in known:
-        single = _fresh(trial, np.concatenate([np.zeros(0, np.int64), *own.positions]))
-        trial.set(single)
-        fresh.append(single)
-        new.append(len(single) + sum(trial.set_range(start, stop) for start, stop in own.ranges))
-    return new, np.unique(np.concatenate(fresh))
 
 
 assert limits.ACKNOWLEDGED_ITEMS_MAX * _ITEM_BYTES <= limits.COMMIT_BYTES_MAX
