@@ -87,7 +87,8 @@ def print_report(console: Console, folder: Path, report: Report, seconds: float 
     took = "" if seconds is None else f" in {seconds:.2f} s"
     console.print(
         f"Examined {counted(checked.messages, 'message')} in {counted(checked.blobs, 'blob')} ({size(checked.blob_bytes)}), "
-        f"{counted(checked.runs, 'run')}, {counted(checked.heads, 'head')}, {counted(checked.bundles, 'bundle')} and "
+        f"{counted(checked.runs, 'run')}, {counted(checked.heads, 'head')}, {counted(checked.bundles, 'bundle')}, "
+        f"{counted(checked.batches, 'batch')} and "
         f"{counted(checked.changes, 'change')} of {counted(checked.partitions, 'partition')}{took}.",
         soft_wrap=True,
     )

@@ -82,8 +82,9 @@ def write_output(content: bytes) -> None:
 
 
 def counted(number: int, what: str) -> str:
-    """`1 message`, `12,000 messages`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    """`1 message`, `12,000 messages`, `2 batches`."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"
 
 
 def rate(number: int, seconds: float) -> str:

@@ -44,7 +44,7 @@ def examine_batches(case: Case) -> None:
         if key[:_ID_BYTES] not in known:
             raise DataDamaged("There is no batch that it belongs to.")
 
-    examine_entries(case, Space.BATCH, "batch", batch)
+    case.checked.batches += examine_entries(case, Space.BATCH, "batch", batch)
     examine_entries(case, Space.BATCH_COUNT, "batch counts", partial(_examine_counts, case))
     examine_entries(case, Space.BATCH_KEY, "batch key", partial(_examine_key, case))
     for space, what in _PARTS.items():

@@ -42,6 +42,7 @@ class Checked(msgspec.Struct, kw_only=True):
     heads: int = 0
     bundles: int = 0
     changes: int = 0
+    batches: int = 0
 
 
 @dataclass(slots=True)
