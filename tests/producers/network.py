@@ -68,10 +68,16 @@ class Network:
         self._strips_ids = strips_ids
 
     def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
         assert partition is not None
         assert producer is not None
+        assert batch is None, "this network carries no batches"
         messages = tuple(self._copied(message) for message in _listed(sent))
         return self._call(lambda: self.arrive(partition, messages, producer))
 
@@ -206,9 +212,16 @@ class AsyncNetwork:
         self._network = network
 
     async def publish(
-        self, sent: object, *, partition: int | None = None, producer: ProducerNumbers | None = None
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
     ) -> Receipt:
-        return await self._called(lambda: self._network.publish(sent, partition=partition, producer=producer))
+        return await self._called(
+            lambda: self._network.publish(sent, partition=partition, producer=producer, batch=batch)
+        )
 
     async def open_link(self, partition: int, **offered: Any) -> ProducerState:
         return await self._called(lambda: self._network.open_link(partition, **offered))

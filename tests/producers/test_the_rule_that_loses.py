@@ -32,9 +32,17 @@ class TrustingHub:
         self._hub = hub
         self.lose_answer = False
 
-    def publish(self, sent: Any, *, partition: int | None = None, producer: ProducerNumbers | None = None) -> Receipt:
+    def publish(
+        self,
+        sent: Any,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt:
         assert partition is not None
         assert producer is not None
+        assert batch is None, "no batch is named here"
         messages = list(sent)
         receipt = self._known(messages, partition, producer)
         if receipt is None:

@@ -73,7 +73,7 @@ def send(
     restante send orders.jsonl invoices.parquet
     restante send orders.csv --origin shop --dry-run    is it all right?
     restante send night.jsonl --idempotent night-7      safe to repeat
-    restante send night.jsonl --batch $B                who has collected it? restante batches progress $B
+    restante send night.jsonl --batch $B                each is an item of it
     restante send mail/*.jsonl --forward                what collect wrote
     zcat orders.jsonl.gz | restante send -
     """
