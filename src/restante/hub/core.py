@@ -224,10 +224,10 @@ class Core:
         return {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
 
     def new_uuid(self) -> bytes:
-        """A UUIDv7: sorts by time."""
-        milliseconds = self.clock() // 1000
-        value = int.from_bytes(self.random(10), "big") | (milliseconds << 80)
-        value = (value & ~(0xF << 76) & ~(0x3 << 62)) | (0x7 << 76) | (0x2 << 62)
+        """A UUIDv7: sorts by time, to the microsecond or so."""
+        milliseconds, microseconds = divmod(self.clock(), 1000)
+        value = int.from_bytes(self.random(8), "big") & ~(0x3 << 62)
+        value |= (milliseconds << 80) | (0x7 << 76) | ((microseconds * 4096 // 1000) << 64) | (0x2 << 62)
         return value.to_bytes(16, "big")
 
 
