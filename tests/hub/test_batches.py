@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from restante.assembly import open_hub, open_store
-from restante.errors import BatchKeyUsed, BatchSealed, BatchUnknown, InvalidItem, InvalidRequest
+from restante.errors import BatchKeyUsed, BatchSealed, BatchUnknown, DataDamaged, InvalidItem, InvalidRequest
 from restante.hub.batch_counting import home_of
-from restante.hub.batch_keeping import tidy_leftovers
+from restante.hub.batch_keeping import fold, tidy_leftovers
 from restante.hub.doctor import examine
 from restante.hub.hand_items import drop_quiet
 from restante.hub.hub import Hub
@@ -392,3 +392,23 @@ def test_the_doctor_finds_batches_that_do_not_add_up(tmp_path: Path, clock: Fake
     store.close()
     assert report.problems == 1
     assert "2 of its items are acknowledged, the counter says 3" in report.findings[0].detail
+
+
+@pytest.mark.parametrize("space", [Space.BATCH, Space.BATCH_ACKNOWLEDGED])
+def test_a_batch_that_cannot_be_read_harms_nobody_else(reopen: Opener, space: Space) -> None:
+    hub = reopen()
+    bad, good = hub.open_batch().id, hub.open_batch().id
+    for batch in (bad, good):
+        hub.add_items(batch, 2)
+        hub.acknowledge(_ids(batch, "0", 0))
+    core, key = hub.core, uuid.UUID(bad).bytes
+    home = home_of(core, key)
+    (damaged,) = [found for found, _ in core.store.scan(home, space) if found.startswith(key)]
+    core.commit(lambda draft: draft.put(home, space, damaged, b"\xc1"))
+    hub = reopen()
+    with pytest.raises(DataDamaged):
+        hub.acknowledge(_ids(bad, "0", 1))
+    with pytest.raises(DataDamaged):
+        fold(hub.core, key)
+    assert hub.acknowledge(_ids(good, "0", 1)).acknowledged == 1
+    assert hub.seal_batch(good).complete

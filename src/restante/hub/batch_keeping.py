@@ -101,8 +101,8 @@ def _do_each(
 def fold_quiet(core: Core) -> None:
     """Fold what has come to rest, and let what is at rest leave memory."""
     now = core.clock()
-    for batch_id in core.commit(lambda _: _resting(core, now - _FOLD_AFTER)):
-        fold(core, batch_id)
+    resting = core.do_between_commits(partial(_resting, core, now - _FOLD_AFTER))
+    _do_each(core, resting, fold, again=core.batch_work.fold)
     core.do_between_commits(partial(drop_quiet, core, before=now - _QUIET_AFTER))
     core.do_between_commits(partial(make_room, core))
 
@@ -133,10 +133,9 @@ def fold(core: Core, batch_id: bytes) -> None:
     Bits are only ever set, and those in memory are committed: a chunk that is stored early says nothing wrong.
     """
     with core.batch_work.folding:
-        taken: list[_Taken] = []
-        core.do_between_commits(lambda: _take(core, batch_id, taken))
-        for own in taken:
-            _fold(core, batch_id, own)
+        taken = core.do_between_commits(partial(_take, core, batch_id))
+        if taken is not None:
+            _fold(core, batch_id, taken)
 
 
 def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
@@ -152,14 +151,14 @@ def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
         raise
 
 
-def _take(core: Core, batch_id: bytes, taken: list[_Taken]) -> None:
+def _take(core: Core, batch_id: bytes) -> _Taken | None:
     """Between commits: then what is changed in memory is what was written ahead, no more and no less."""
     row = stored_row(core, batch_id)
     if row is None or row.completed_at or row.deleted_at:
-        return
+        return None
     items = items_of(core, batch_id)
     changed, items.bits.changed = items.bits.changed, {}
-    taken.append(_Taken(items, changed, items.ahead, items.ahead_bytes))
+    return _Taken(items, changed, items.ahead, items.ahead_bytes)
 
 
 def _puts(core: Core, taken: _Taken) -> Iterator[Put]:

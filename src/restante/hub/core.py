@@ -7,9 +7,10 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from restante import limits
@@ -171,13 +172,16 @@ class Core:
         """Plan and commit one small request, and wait for it."""
         return self.submit(Planned(plan))
 
-    def do_between_commits(self, work: Callable[[], object]) -> None:
-        """Have something done in the committer's thread while no commit is half done, and wait for it."""
-        done = threading.Event()
-        self.between_commits.append(work)
-        self.between_commits.append(done.set)
-        while not done.is_set():
+    def do_between_commits(self, work: Callable[[], T]) -> T:
+        """Have something done in the committer's thread while no commit is half done; gives what came of it.
+
+        What it raises is the caller's to hear: the thread that everybody's commits depend on goes on.
+        """
+        done: Future[T] = Future()
+        self.between_commits.append(partial(_do, work, done))
+        while not done.done():
             self.commit(lambda _: None)
+        return done.result()
 
     def submit(self, request: Request[T]) -> T:
         return self.committer.submit(request)
@@ -229,6 +233,13 @@ class Core:
         value = int.from_bytes(self.random(8), "big") & ~(0x3 << 62)
         value |= (milliseconds << 80) | (0x7 << 76) | ((microseconds * 4096 // 1000) << 64) | (0x2 << 62)
         return value.to_bytes(16, "big")
+
+
+def _do(work: Callable[[], T], done: Future[T]) -> None:
+    try:
+        done.set_result(work())
+    except BaseException as error:  # noqa: BLE001  # whatever it is, whoever waits for it hears of it
+        done.set_exception(error)
 
 
 def is_text(value: object) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from restante.errors import DataDamaged
 from restante.model.bits import Positions
 
 _WIDTHS = ("u1", "<u2", "<u4", "<u8")
@@ -54,7 +55,10 @@ def encode_entry(positions: Positions, ranges: Sequence[tuple[int, int]]) -> byt
 
 
 def decode_entry(value: bytes) -> Entry:
-    entry = _decoder.decode(value)
+    try:
+        entry = _decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise DataDamaged(f"An acknowledgement cannot be read: {error}. Run `restante doctor`.") from error
     if entry.first < 0:
         return Entry(np.zeros(0, np.int64), entry.ranges)
     distances = np.frombuffer(entry.distances, _WIDTHS[entry.width]).astype(np.int64)
