@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.client.acknowledgement_text import text_of, text_of_several
-from restante.model.batch_answers import Acknowledgement, ItemIndices, ItemRange
+from restante.model.batch_answers import ItemIndices, ItemRange
+from restante.server.routes.acknowledgements import Acknowledgement
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 GROUP = f"{BATCH}:3"

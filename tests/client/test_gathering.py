@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.client.batch_items import Items
-from restante.client.gathering import Call, Each, Sum, calls_of, plain_call
+from restante.client.gathering import Each, Sum, calls_of, plain_call
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Acknowledged, Acknowledgement, CompleteBatch, ItemGroup, ItemRange
+from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
+from restante.model.items import Call
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 GROUP = f"{BATCH}:0"
@@ -186,11 +187,11 @@ def test_answers_are_summed_and_each_complete_batch_is_told_once() -> None:
     assert total.answer() == Acknowledged(acknowledged=7, complete=(done,), unknown=("x", span(0, 2)))
 
 
-def answered(each: Each) -> list[list[Acknowledgement]]:
+def answered(each: Each) -> list[list[Call]]:
     """The requests, each call in them answered with the number of items that it names one by one."""
     requests = []
     for request in each.requests():
-        requests.append(request)
+        requests.append([Call(list(call.items), list(call.ranges)) for call in request])
         each.answered([Acknowledged(acknowledged=len(call.items), complete=(), unknown=()) for call in request])
     return requests
 
@@ -199,10 +200,10 @@ def test_calls_with_an_answer_each_go_out_in_one_request() -> None:
     each = Each([ids(range(3)), tuple(ids(range(2))), f"{GROUP}:7", span(0, 5)])
     assert answered(each) == [
         [
-            Acknowledgement(items=ids(range(3))),
-            Acknowledgement(items=ids(range(2))),
-            Acknowledgement(items=[f"{GROUP}:7"]),
-            Acknowledgement(ranges=[span(0, 5)]),
+            Call(ids(range(3)), []),
+            Call(ids(range(2)), []),
+            Call([f"{GROUP}:7"], []),
+            Call([], [span(0, 5)]),
         ]
     ]
     assert [answer.acknowledged for answer in each.answers()] == [3, 2, 1, 0]
@@ -210,7 +211,7 @@ def test_calls_with_an_answer_each_go_out_in_one_request() -> None:
 
 def test_a_call_of_nothing_is_not_sent_and_is_answered_all_the_same() -> None:
     each = Each([[], ids(range(2)), iter(())])
-    assert answered(each) == [[Acknowledgement(items=ids(range(2)))]]
+    assert answered(each) == [[Call(ids(range(2)), [])]]
     assert [answer.acknowledged for answer in each.answers()] == [0, 2, 0]
     assert answered(Each([])) == []
 

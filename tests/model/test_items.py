@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restante import limits
 from restante.errors import InvalidItem, InvalidRequest
 from restante.model.batch_answers import ItemRange
-from restante.model.items import item_ids, named
+from restante.model.items import named
 
 _BATCH = "01890a5d-ac96-774b-bcce-b302099a8057"
 _batches = st.sampled_from([_BATCH, _BATCH.upper(), "00000000-0000-0000-0000-000000000000"])
@@ -105,7 +105,3 @@ def test_batches_are_named_once_in_the_order_of_the_call() -> None:
     ranges = [ItemRange(group=f"{_BATCH}:0", start=0, upto=1)]
     found = named([f"{other}:0:1", f"{_BATCH}:0:1", f"{other}:5:1"], ranges)
     assert found.batches() == [uuid.UUID(other).bytes, uuid.UUID(_BATCH).bytes]
-
-
-def test_ids_are_written_as_they_are_read() -> None:
-    assert item_ids(_BATCH, 7, [0, 12]) == [f"{_BATCH}:7:0", f"{_BATCH}:7:12"]

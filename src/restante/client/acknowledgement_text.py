@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from restante.model.batch_answers import ItemIndices, ItemRange
+from restante.model.items import Indices
 
 _encoder = msgspec.json.Encoder()
 
@@ -31,15 +32,14 @@ class _Plain(msgspec.Struct, frozen=True, omit_defaults=True):
     ranges: Sequence[ItemRange] | UnsetType = UNSET
 
 
-def text_of(
-    items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
-) -> bytes:
+def text_of(items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[Indices] = ()) -> bytes:
     """One call. Plain ids of one group are named by their indices; anything else is written as it was given."""
     if items and not (ranges or indices):
         short = _short(items)
         if short is not None:
             return short
-    return _encoder.encode(_Plain(items or UNSET, indices or UNSET, ranges or UNSET))
+    listed = [ItemIndices(group=each.group, indices=list(map(int, each.indices))) for each in indices]
+    return _encoder.encode(_Plain(items or UNSET, listed or UNSET, ranges or UNSET))
 
 
 def text_of_several(calls: Sequence[bytes]) -> bytes:

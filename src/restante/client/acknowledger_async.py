@@ -10,10 +10,10 @@ from typing import Self
 
 from restante.client.acknowledging import Outbox
 from restante.client.batch_items import Items
-from restante.client.gathering import Call
 from restante.client.link import AsyncLink
 from restante.errors import Internal, RestanteError
 from restante.model.batch_answers import CompleteBatch, ItemRange
+from restante.model.items import Call
 
 
 class Acknowledger:

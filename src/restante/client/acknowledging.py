@@ -12,10 +12,9 @@ from itertools import islice
 
 from restante import limits
 from restante.client.batch_items import Items
-from restante.client.gathering import Call
 from restante.errors import InvalidOperation, InvalidRequest, RestanteError
 from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemRange
-from restante.model.items import named
+from restante.model.items import Call, named
 
 _NUMBER = "(?:0|[1-9][0-9]{0,11})"
 _PLAIN = re.compile(rf"[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}:{_NUMBER}:{_NUMBER}")

@@ -14,7 +14,7 @@ from restante.client.acknowledger_sync import Acknowledger
 from restante.client.asking import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.batch_items import Items
 from restante.client.batch_view import BatchView
-from restante.client.gathering import NOTHING, Acknowledgeable, Call, Each, Sum, calls_of, plain_call
+from restante.client.gathering import NOTHING, Acknowledgeable, Each, Sum, calls_of, plain_call
 from restante.client.link import Link
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
@@ -28,6 +28,7 @@ from restante.model.batch_answers import (
     RecipientProgress,
     Webhook,
 )
+from restante.model.items import Call
 
 
 class Batch(BatchView):

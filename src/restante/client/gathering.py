@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard
 
 from restante import limits
 from restante.client.batch_items import Items
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Acknowledged, Acknowledgement, CompleteBatch, ItemRange
-
-T = TypeVar("T")
+from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemRange
+from restante.model.items import Call
 
 Acknowledgeable: TypeAlias = str | ItemRange | Iterable[str | ItemRange | Items]
 """An item id, a range, what `add` gave or a stretch of it, or any number of these."""
@@ -29,13 +28,6 @@ _RUN = _ITEMS // _RANGES
 _SAMPLES = 64
 _BATCH_CHARACTERS = 36
 _DIGITS_MAX = len(str(limits.BATCH_ITEMS_MAX))
-
-
-class Call(NamedTuple):
-    """What one call acknowledges."""
-
-    items: Sequence[str]
-    ranges: Sequence[ItemRange] = ()
 
 
 def plain_call(given: Acknowledgeable) -> Call | None:
@@ -114,9 +106,9 @@ class Each:
         """Of the request under way: which call each part of it belongs to."""
         self._answers: list[list[Acknowledged]] = []
 
-    def requests(self) -> Iterator[list[Acknowledgement]]:
+    def requests(self) -> Iterator[list[Call]]:
         """What goes out together. Each is to be answered before the next is asked for."""
-        request: list[Acknowledgement] = []
+        request: list[Call] = []
         weight = 0
         for place, call in self._parts():
             more = len(call.items) + len(call.ranges)
@@ -124,7 +116,7 @@ class Each:
                 yield request
                 request, weight = [], 0
                 self._places = []
-            request.append(Acknowledgement(items=_list(call.items), ranges=_list(call.ranges)))
+            request.append(call)
             self._places.append(place)
             weight += more
         if request:
@@ -201,10 +193,6 @@ def _place_of(item: str) -> tuple[str, int]:
     if len(index) <= _DIGITS_MAX and index.isascii() and index.isdigit() and (index[0] != "0" or len(index) == 1):
         return group, int(index)
     return "", 0
-
-
-def _list(given: Sequence[T]) -> list[T]:
-    return given if isinstance(given, list) else list(given)
 
 
 def _are_texts(given: Sequence[Any]) -> TypeGuard[Sequence[str]]:

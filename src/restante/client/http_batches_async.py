@@ -14,7 +14,6 @@ from restante.client.joint_calls import joint_call
 from restante.client.options import Terms
 from restante.model.batch_answers import (
     Acknowledged,
-    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
@@ -29,6 +28,7 @@ from restante.model.batch_answers import (
     Sealed,
     Webhook,
 )
+from restante.model.items import Call
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class AsyncBatchCalls:
             return answer
         return await self._joint_calls().acknowledge(call)
 
-    async def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+    async def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]:
         """In one request."""
         if not calls:
             return ()

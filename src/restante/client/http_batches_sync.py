@@ -13,7 +13,6 @@ from restante.client.joint_sync import JointCalls
 from restante.client.options import Terms
 from restante.model.batch_answers import (
     Acknowledged,
-    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
@@ -28,6 +27,7 @@ from restante.model.batch_answers import (
     Sealed,
     Webhook,
 )
+from restante.model.items import Call
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class BatchCalls:
             return answer
         return self._joint.acknowledge(call)
 
-    def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]:
+    def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]:
         """In one request."""
         if not calls:
             return ()

@@ -19,7 +19,6 @@ from restante.model.answers import (
 )
 from restante.model.batch_answers import (
     Acknowledged,
-    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
@@ -34,6 +33,7 @@ from restante.model.batch_answers import (
     Sealed,
     Webhook,
 )
+from restante.model.items import Call
 from restante.model.message import Message, State
 from restante.model.producer import ProducerNumbers
 
@@ -122,7 +122,7 @@ class Link(Protocol):
     def acknowledge(
         self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
     ) -> Acknowledged: ...
-    def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]: ...
+    def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]: ...
     def batch_status(self, batch_id: str) -> BatchStatus: ...
     def batches(
         self,
@@ -227,7 +227,7 @@ class AsyncLink(Protocol):
     async def acknowledge(
         self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = (), indices: Sequence[ItemIndices] = ()
     ) -> Acknowledged: ...
-    async def acknowledge_each(self, calls: Sequence[Acknowledgement]) -> tuple[Acknowledged, ...]: ...
+    async def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]: ...
     async def batch_status(self, batch_id: str) -> BatchStatus: ...
     async def batches(
         self,

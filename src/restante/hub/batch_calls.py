@@ -15,7 +15,6 @@ from restante.hub.committer import Request
 from restante.hub.core import Core
 from restante.model.batch_answers import (
     Acknowledged,
-    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
@@ -71,15 +70,13 @@ class BatchCalls:
         self._core.submit(request)
         return self.finish(request)
 
-    def acknowledge_each(self, calls: Sequence[Acknowledgement | Call]) -> tuple[Acknowledged, ...]:
+    def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]:
         """Several calls at once, each judged after those before it. A malformed one refuses them all."""
         requests = _requests(calls)
         self._core.committer.submit_each(requests)
         return tuple(self.finish(request) for request in requests)
 
-    def acknowledge_soon(
-        self, calls: Sequence[Acknowledgement | Call], futures: Sequence[asyncio.Future[Request[Acknowledged]]]
-    ) -> None:
+    def acknowledge_soon(self, calls: Sequence[Call], futures: Sequence[asyncio.Future[Request[Acknowledged]]]) -> None:
         """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
         self._core.committer.submit_each_soon(_requests(calls), futures)
 
@@ -128,7 +125,7 @@ class BatchCalls:
         return batch_keeping.fold_all(self._core)
 
 
-def _requests(calls: Sequence[Acknowledgement | Call]) -> list[Acknowledge]:
+def _requests(calls: Sequence[Call]) -> list[Acknowledge]:
     if len(calls) > limits.ACKNOWLEDGED_CALLS_MAX:
         raise InvalidRequest(f"At most {limits.ACKNOWLEDGED_CALLS_MAX:,} calls at once, not {len(calls):,}.")
     return [Acknowledge(named(call.items, call.ranges, call.indices)) for call in calls]

@@ -59,7 +59,7 @@ from restante.model.batch_answers import (
     Webhook,
 )
 from restante.model.changes import Space
-from restante.model.items import item_ids
+from restante.model.paging import page_size
 from restante.model.partition import partition_of
 from restante.model.webhook_rules import check_webhook, new_secret, secret_text
 from restante.ports.counters import Counters
@@ -338,13 +338,6 @@ def batches(
     return BatchPage(batches=tuple(answers), next=uuid_text(shown[-1]) if len(found) > size else None)
 
 
-def page_size(limit: int | None) -> int:
-    size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
-    if size < 1:
-        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
-    return size
-
-
 def _matching(core: Core, state: BatchState | None, key: str | None, below: bytes | None) -> Iterator[bytes]:
     for batch_id, row in stored_batches(core, below=below):
         if not row.deleted_at and state in (None, state_of(row)) and key in (None, row.key):
@@ -377,7 +370,7 @@ def pending_items(core: Core, batch_id: bytes, *, limit: int | None, after: str 
     positions, groups = core.commit(partial(_plan_pending, core, batch_id, start, size + 1))
     shown, text = positions[:size], uuid_text(batch_id)
     items = [
-        item_ids(text, group, [position - group])[0]
+        f"{text}:{group}:{position - group}"
         for position, group in zip(shown.tolist(), groups[:size].tolist(), strict=True)
     ]
     return PendingPage(items=tuple(items), next=str(int(shown[-1]) + 1) if len(positions) > size else None)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import InvalidRequest, MessageErased, MessageUnknown
+from restante.errors import MessageErased, MessageUnknown
 from restante.hub.contents import STATES, WAITING, Fates, chunk_table
 from restante.hub.core import Address, Core, parse_uuid
 from restante.hub.locating import Lost, Questions, locate
@@ -26,6 +26,7 @@ from restante.model.head import EMPTY_HEAD, Apart, Head, Numbers, apart_of, in_r
 from restante.model.keys import Cabinet, after_prefix, cabinet_key, key_number
 from restante.model.message import NEVER, Message, State
 from restante.model.outtake import MESSAGE_SCHEMA, to_messages
+from restante.model.paging import page_size
 from restante.model.uuids import uuid_bytes
 
 _STATE_OF = {
@@ -92,9 +93,7 @@ def history_table(
     core: Core, address: Address, *, after: int | None, before: int | None, state: State | None, limit: int | None
 ) -> tuple[pa.Table, int | None]:
     """The same as columns, and where the next page begins."""
-    size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
-    if size < 1:
-        raise InvalidRequest(f"limit must be at least 1, not {limit}.")
+    size = page_size(limit)
     backwards = before is not None and after is None
     low, high = after or 0, before if before is not None else 2**63 - 1
     with core.pins.reading():

@@ -12,7 +12,6 @@ from restante.hub.hub import Hub
 from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
     Acknowledged,
-    Acknowledgement,
     BatchOpened,
     BatchPage,
     BatchState,
@@ -76,7 +75,7 @@ class InProcessBatches:
         (answer,) = await self.acknowledge_each((Call(items, ranges, indices),))
         return answer
 
-    async def acknowledge_each(self, calls: Sequence[Acknowledgement | Call]) -> tuple[Acknowledged, ...]:
+    async def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]:
         link: _Threads = self  # type: ignore[assignment]  # the link that these calls are part of
         if sum(map(_named, calls)) > ACKNOWLEDGED_SMALL_MAX or link.hub.crowded:
             return await link.thread(link.hub.acknowledge_each, calls)
@@ -140,5 +139,5 @@ class InProcessBatches:
         return await self.thread(self.hub.reap_batches, dry_run=dry_run)
 
 
-def _named(call: Acknowledgement | Call) -> int:
+def _named(call: Call) -> int:
     return len(call.items) + len(call.ranges) + sum([len(one.indices) for one in call.indices])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante import limits
 from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.core import Core
 from restante.hub.damage import tell_once
@@ -21,6 +20,7 @@ from restante.hub.overview import beyond_heads, overview
 from restante.hub.partitions import Partition
 from restante.model.answers import RecipientPage, RecipientSummary, moment
 from restante.model.arrow import Column, column_of, strings_of
+from restante.model.paging import page_size
 
 AGE_MAX = 5_000_000
 """A listing is at most this old, in microseconds."""
@@ -51,10 +51,7 @@ class Listings:
     def page(self, order: Order, limit: int | None, after: str | None) -> RecipientPage:
         if order not in ("waiting", "oldest"):
             raise InvalidRequest(f"order must be waiting or oldest, not {order!r}.")
-        size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
-        start = _parse_token(after)
-        if size < 1:
-            raise InvalidRequest(f"limit must be at least 1, not {limit}.")
+        size, start = page_size(limit), _parse_token(after)
         with self._lock:
             listing, rows = self._current(order)
         chosen = rows[start : start + size]

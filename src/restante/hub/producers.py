@@ -31,6 +31,7 @@ from restante.model import intake, producer
 from restante.model.answers import ProducerPage, ProducerState, Receipt
 from restante.model.changes import Space
 from restante.model.keys import key_number, number_key
+from restante.model.paging import page_size
 from restante.model.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producer import ProducerRow, Standing, standing, state_of
 from restante.model.refusals import refusal
@@ -271,9 +272,7 @@ def state(core: Core, partition: int, group: int) -> ProducerState:
 
 def states(core: Core, partition: int, limit: int | None, after: str | None) -> ProducerPage:
     """A page of a partition's producers by their groups; `next` is the next `after`."""
-    size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
-    if size < 1:
-        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    size = page_size(limit)
     start = b"" if after is None else number_key(_after(after) + 1)
     found = core.store.scan(partition, Space.PRODUCER, start=start, limit=size + 1)
     page = [state_of(_decoded(value), partition, key_number(key)) for key, value in found[:size]]

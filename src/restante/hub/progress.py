@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from restante import limits
 from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.batch_counting import home_of
 from restante.hub.contents import STATES, WAITING
@@ -39,6 +38,7 @@ from restante.model.changes import Space
 from restante.model.head import Apart, Head
 from restante.model.keys import Cabinet
 from restante.model.message import NEVER, State
+from restante.model.paging import page_size
 from restante.model.run import drawer_of_rows
 
 Mask = NDArray[np.bool_]
@@ -60,9 +60,7 @@ def progress(core: Core, batch_id: bytes, *, waiting: bool, limit: int | None, a
 
     Also what was sent under the batch, was stored before and still waits: a repeated run shows who is late.
     """
-    size = min(limits.PAGE_DEFAULT if limit is None else limit, limits.PAGE_MAX)
-    if size < 1:
-        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    size = page_size(limit)
     begin, name = (0, "") if after is None else _parse_token(after)
     value = core.store.get(home_of(core, batch_id), Space.BATCH, batch_id)
     check_known(None if value is None else decode_batch(value), batch_id)

@@ -62,14 +62,6 @@ class ItemIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     indices: list[int]
 
 
-class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One call to acknowledge: items by their ids, by their indices in a group, by ranges, or all of these."""
-
-    items: list[str] = []
-    indices: list[ItemIndices] = []
-    ranges: list[ItemRange] = []
-
-
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
 

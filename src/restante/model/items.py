@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -102,10 +102,6 @@ def named(items: Sequence[str], ranges: Sequence[ItemRange] = (), indices: Seque
     if len(found.batches()) > limits.BATCHES_AT_ONCE_MAX:
         raise InvalidRequest(f"A call names items of at most {limits.BATCHES_AT_ONCE_MAX:,} batches.")
     return found
-
-
-def item_ids(batch: str, group: int, index: Iterable[int]) -> list[str]:
-    return [f"{batch}:{group}:{one}" for one in index]
 
 
 def _check_bounds(items: Sequence[str], ranges: Sequence[ItemRange], indices: Sequence[Indices]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from restante.errors import InvalidRequest
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access import Role
-from restante.model.batch_answers import Acknowledged, Acknowledgement, ItemIndices, ItemRange
+from restante.model.batch_answers import Acknowledged, ItemIndices, ItemRange
 from restante.model.changes import Buffer
 from restante.model.items import Call, IndexColumn, Indices, read_numbers
 from restante.server.bodies import decoded, read_body
@@ -21,6 +21,14 @@ from restante.wire import media
 _SMALL_BYTES = 64 * ACKNOWLEDGED_SMALL_MAX
 """Up to this size a body is read in the event loop: an item id has 40 to 60 characters."""
 _COMMAS_MAX = ACKNOWLEDGED_ITEMS_MAX + 3 * ACKNOWLEDGED_RANGES_MAX
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One call to acknowledge: items by their ids, by their indices in a group, by ranges, or all of these."""
+
+    items: list[str] = []
+    indices: list[ItemIndices] = []
+    ranges: list[ItemRange] = []
 
 
 class AcknowledgeBody(Acknowledgement, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

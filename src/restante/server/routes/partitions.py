@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from restante.errors import InvalidRequest, PartitionUnknown
-from restante.limits import PAGE_DEFAULT, PAGE_MAX
+from restante.errors import PartitionUnknown
 from restante.model.access import Role
 from restante.model.answers import PartitionStatus
+from restante.model.paging import page_size
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
 from restante.server.routes.publishing import partition_number
@@ -16,9 +16,7 @@ from restante.server.routing import Route
 
 async def partitions(desk: Desk, exchange: Exchange) -> None:
     limit, after = exchange.integer("limit"), exchange.integer("after")
-    size = min(PAGE_DEFAULT if limit is None else limit, PAGE_MAX)
-    if size < 1:
-        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+    size = page_size(limit)
     start = 0 if after is None else after + 1
     found = desk.hub.partitions()
     page = found[start : start + size]
