@@ -30,6 +30,10 @@
     ├── BatchUnknown               batch_unknown
     ├── BatchSealed                batch_sealed            nothing more can be added
     ├── BatchKeyUsed               batch_key_used          another open batch has this key, and is named
+    ├── ConsignmentUnknown         consignment_unknown
+    ├── ConsignmentClosed          consignment_closed      it was committed or discarded
+    ├── ConsignmentIncomplete      consignment_incomplete  not all that was announced is staged
+    ├── PositionGone               position_gone           the feed no longer reaches back so far
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
@@ -206,6 +210,28 @@ class BatchSealed(RestanteError):
 
 class BatchKeyUsed(RestanteError):
     code = "batch_key_used"
+
+
+class ConsignmentUnknown(RestanteError):
+    code = "consignment_unknown"
+
+
+class ConsignmentClosed(RestanteError):
+    """Details: `state`, what it is."""
+
+    code = "consignment_closed"
+
+
+class ConsignmentIncomplete(RestanteError):
+    """Details: `writers`, of each that differs what was announced and what is staged."""
+
+    code = "consignment_incomplete"
+
+
+class PositionGone(RestanteError):
+    """Details: `first`, the first number that there is."""
+
+    code = "position_gone"
 
 
 class OriginDidNotDeliver(RestanteError):

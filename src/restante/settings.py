@@ -174,6 +174,14 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long an open batch stays that nobody adds to or acknowledges."""
     sealed_batch_retention_seconds: float = 7 * DAY_SECONDS
     """How long a sealed or complete batch stays after it was last used."""
+    consignment_bytes_max: int = 16 * 1024 * limits.MIB
+    """How many bytes one consignment may stage."""
+    staged_bytes_max: int = 64 * 1024 * limits.MIB
+    """How many bytes all open consignments may stage."""
+    consignment_idle_seconds: float = DAY_SECONDS
+    """How long an open consignment stays that nobody stages into; then it is discarded."""
+    consignment_retention_seconds: float = 30 * DAY_SECONDS
+    """How long a committed consignment's key and answer are kept."""
     counters_url: str | None = None
     """Where estimated batches are counted (redis:// or rediss://); in the memory of the hub by default."""
     housekeeping_seconds: float = 30.0
@@ -193,6 +201,10 @@ class Settings(Section, frozen=True, kw_only=True):
         ),
         "open_batch_retention_seconds": _SECONDS,
         "sealed_batch_retention_seconds": _SECONDS,
+        "consignment_bytes_max": _whole(1, limits.STAGED_BYTES_MAX),
+        "staged_bytes_max": _whole(1, limits.STAGED_BYTES_MAX),
+        "consignment_idle_seconds": _SECONDS,
+        "consignment_retention_seconds": _SECONDS,
         "counters_url": _COUNTERS_URL,
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,

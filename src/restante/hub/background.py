@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from restante import limits
 from restante.errors import DataDamaged, Unavailable
-from restante.hub import batch_keeping, expiry, filing, outbox, retention, telling
+from restante.hub import batch_keeping, consignments, expiry, filing, outbox, retention, telling
 from restante.hub.core import Core
 
 _RETRY_SECONDS = 1.0
@@ -81,6 +81,7 @@ class Background:
             self._guarded(lambda: expiry.expire(core))
             self._guarded(lambda: retention.retain(core))
             self._guarded(lambda: batch_keeping.reap_due(core))
+            self._guarded(lambda: consignments.keep(core))
 
     def _keep_batches(self) -> None:
         core = self._core

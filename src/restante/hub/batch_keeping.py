@@ -213,14 +213,14 @@ def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: Draft) -
 
 def delete(core: Core, batch_id: bytes) -> None:
     """From now on nobody knows it; what is stored of it goes in slices, the last of its rows at the end."""
-    core.commit(partial(_plan_delete, core, batch_id))
+    core.commit(partial(plan_delete, core, batch_id))
     try:
         tidy(core, batch_id)
     except Unavailable as error:  # It is deleted. What is left of it goes later: the commit has asked for that.
         _log.warning("Batch %s: %s", uuid_text(batch_id), error)
 
 
-def _plan_delete(core: Core, batch_id: bytes, draft: Draft) -> None:
+def plan_delete(core: Core, batch_id: bytes, draft: Draft) -> None:
     row = check_known(row_of(core, draft, batch_id), batch_id)
     free_key(core, draft, batch_id, row)
     put_row(core, draft, batch_id, msgspec.structs.replace(row, deleted_at=core.clock()))
@@ -315,7 +315,7 @@ def reap(core: Core, *, dry_run: bool) -> Reaped:
 
 
 def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:
-    if row.deleted_at or not _is_reapable(core, row):
+    if row.deleted_at or not _is_reapable(core, row) or core.staging.keeps_batch(batch_id):
         return None
     total = added_up(counts_by_partition(core, batch_id))
     if not is_reapable(row, total, now=core.clock(), **_patience(core)):
@@ -354,7 +354,9 @@ def _plan_reap(core: Core, batch_id: bytes, draft: Draft) -> bool:
     row = check_known(row_of(core, draft, batch_id), batch_id)
     if not is_reapable(row, total_of(core, draft, batch_id), now=core.clock(), **_patience(core)):
         return False
-    _plan_delete(core, batch_id, draft)
+    if core.staging.keeps_batch(batch_id):
+        return False
+    plan_delete(core, batch_id, draft)
     draft.applies.append(partial(_count_reaped, core))
     return True
 

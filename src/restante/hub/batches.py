@@ -81,6 +81,15 @@ def open_batch(
     notify: str | None,
     batch_id: str | None,
 ) -> BatchOpened:
+    row = new_row(core, key=key, unique=unique, counting=counting, webhook=webhook, notify=notify)
+    own = core.new_uuid() if batch_id is None else check_id(batch_id)
+    return core.commit(partial(plan_open, core, own, row))
+
+
+def new_row(
+    core: Core, *, key: str | None, unique: bool, counting: Counting, webhook: Webhook | None, notify: str | None
+) -> BatchRow:
+    """The row of a batch that is to be opened, if it may be."""
     if key is not None and not is_text(key):
         raise InvalidRequest(f"A batch's key must be text, not {key!r}.", parameter="key")
     check_key(key, unique=unique)
@@ -90,7 +99,7 @@ def open_batch(
         core.address(notify)
     url, secret = ("", b"") if webhook is None else check_webhook(webhook)
     made = webhook is not None and not secret
-    row = BatchRow(
+    return BatchRow(
         key,
         counting,
         core.clock(),
@@ -100,11 +109,9 @@ def open_batch(
         secret_made=made,
         notify=notify or "",
     )
-    own = core.new_uuid() if batch_id is None else check_id(batch_id)
-    return core.commit(partial(_plan_open, core, own, row))
 
 
-def _plan_open(core: Core, batch_id: bytes, row: BatchRow, draft: Draft) -> BatchOpened:
+def plan_open(core: Core, batch_id: bytes, row: BatchRow, draft: Draft) -> BatchOpened:
     value = draft.get(home_of(core, batch_id), Space.BATCH, batch_id)
     if value is not None:
         return _opened(batch_id, _check_same(batch_id, decode_batch(value), row))
@@ -205,13 +212,13 @@ def _put_group(draft: Draft, items: HandItems, begin: int) -> None:
 
 
 def seal(core: Core, batch_id: bytes) -> Sealed:
-    row = core.commit(partial(_plan_seal, core, batch_id))
+    row = core.commit(partial(plan_seal, core, batch_id))
     if row.counting is Counting.ESTIMATED and not row.completed_at:
         row = settle_estimated(core, batch_id) or row
     return Sealed(complete=bool(row.completed_at))
 
 
-def _plan_seal(core: Core, batch_id: bytes, draft: Draft) -> BatchRow:
+def plan_seal(core: Core, batch_id: bytes, draft: Draft) -> BatchRow:
     row = check_known(row_of(core, draft, batch_id), batch_id)
     if row.sealed_at:
         return conclude(core, draft, batch_id, row) or row

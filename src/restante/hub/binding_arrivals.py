@@ -67,10 +67,11 @@ def bind_items(core: Core, draft: Draft, publishes: Iterable[Publish]) -> None:
     ]
     found.sort()
     for partition, entries in groupby(found, key=lambda entry: entry[0]):
-        _bind_items(core, draft, partition, [stretch for _, stretch in entries])
+        bind_stretches(core, draft, partition, [stretch for _, stretch in entries])
 
 
-def _bind_items(core: Core, draft: Draft, partition: int, stretches: Sequence[Stretch]) -> None:
+def bind_stretches(core: Core, draft: Draft, partition: int, stretches: Sequence[Stretch]) -> None:
+    """Newly stored messages are items of batches, and counted."""
     known = draft.binding(partition)
     items, added = known.items, dict[bytes, int]()
     for stretch in _joined(stretches):

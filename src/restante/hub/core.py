@@ -18,9 +18,11 @@ from restante.errors import InvalidRequest, Unavailable
 from restante.hub.batch_work import BatchWork
 from restante.hub.bell import Bell
 from restante.hub.committer import Committer, JointPlan, Planned, Request
+from restante.hub.feed_memory import FeedMemory
 from restante.hub.notice_schedule import Schedule
 from restante.hub.partitions import Deed, Partition
 from restante.hub.planning import Draft, Plan
+from restante.hub.staging_room import StagingRoom
 from restante.model.batch import Counts
 from restante.model.changes import BlobKey, EntryKey, Space
 from restante.model.hashing import text_hash
@@ -96,7 +98,7 @@ class Pins:
 
 @dataclass(slots=True)
 class Tally:
-    """What numbered publishes met with, and batches came to, since the hub was opened."""
+    """What numbered publishes met with, and batches and consignments came to, since the hub was opened."""
 
     replays: int = 0
     fenced: int = 0
@@ -105,6 +107,10 @@ class Tally:
     batches_completed: int = 0
     batches_reaped: int = 0
     items_acknowledged: int = 0
+    consignments_committed: int = 0
+    consigned_accepted: int = 0
+    consigned_duplicates: int = 0
+    """Messages of committed consignments."""
     notices_delivered: dict[str, int] = field(default_factory=dict)
     notices_failed: dict[str, int] = field(default_factory=dict)
     """Attempts that failed, whether they are made again or not."""
@@ -124,6 +130,7 @@ class Core:
     random: Callable[[int], bytes] = os.urandom
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
+    feed: FeedMemory = field(default_factory=FeedMemory)
     filing_locks: list[threading.Lock] = field(default_factory=list)
     """Whoever rewrites the runs of a partition holds its lock."""
     overdue: set[int] = field(default_factory=set)
@@ -141,6 +148,8 @@ class Core:
     batches_due: int = 0
     """Before this time no batch has been idle for so long that it may go."""
     batch_work: BatchWork = field(default_factory=BatchWork)
+    staging: StagingRoom = field(default_factory=StagingRoom)
+    """What consignments have staged."""
     tally: Tally = field(default_factory=Tally)
     filing_wanted: threading.Event = field(default_factory=threading.Event)
     outbox_waits: threading.Event = field(default_factory=threading.Event)

@@ -17,6 +17,7 @@ from restante.errors import DataDamaged
 from restante.hub.doctor_batches import examine_batches
 from restante.hub.doctor_bindings import BoundBatches
 from restante.hub.doctor_changes import Changes, examine_notices
+from restante.hub.doctor_consignments import examine_consignments, staged_runs
 from restante.hub.doctor_contents import check_names, examine_contents
 from restante.hub.doctor_findings import Case, Checked, Finding, Findings, Guard, Severity
 from restante.hub.doctor_mailboxes import Mailboxes, read_bundles, read_heads
@@ -53,8 +54,9 @@ def examine(store: Store, *, progress: Progress | None = None) -> Report:
     deed = _examine_deed(store, findings)
     if deed is not None:
         step = _Steps(store, deed.partition_count, findings, progress)
+        staged = staged_runs(store, deed.partition_count)
         for number in range(deed.partition_count):
-            case = Case(store, deed, number, findings)
+            case = Case(store, deed, number, findings, staged=staged)
             with case.guard("partition"):
                 _examine_partition(case, step)
             findings.checked.partitions += 1
@@ -113,6 +115,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_notices(case)
     examine_producers(case)
     examine_batches(case)
+    examine_consignments(case)
     bound = BoundBatches()
     bound.read(case)
     tally = seen.register.tally(case.deed.key)

@@ -10,6 +10,7 @@ import msgspec
 
 from restante.errors import RestanteError
 from restante.hub.partitions import Deed, PartitionRow
+from restante.model.consignment import StagedRun
 from restante.ports.store import Store
 
 FINDINGS_MAX = 1_000
@@ -43,6 +44,7 @@ class Checked(msgspec.Struct, kw_only=True):
     bundles: int = 0
     changes: int = 0
     batches: int = 0
+    consignments: int = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class Case:
     partition: int
     findings: Findings
     counters: PartitionRow = field(default_factory=PartitionRow)
+    staged: frozenset[StagedRun] = frozenset()
+    """The runs that parcels of consignments name, in all partitions."""
 
     @property
     def checked(self) -> Checked:

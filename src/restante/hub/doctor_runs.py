@@ -16,6 +16,7 @@ from restante.hub.doctor_mailboxes import examine_entries
 from restante.hub.doctor_segments import Sound, examine_segment
 from restante.hub.doctor_tally import Tally
 from restante.model.changes import Space
+from restante.model.consignment import StagedRun
 from restante.model.keys import number_key
 from restante.model.run import RunRow, RunState, decode_run
 
@@ -33,14 +34,17 @@ def read_runs(case: Case) -> list[RunRow]:
             case.problem(f"run {row.identity}", f"Its row is kept under another name, {key.hex()}.")
         if not row.segments:
             case.problem(f"run {row.identity}", "It has no segments.")
-        if not 1 <= row.first <= row.last <= case.counters.visible:
+        if row.state is RunState.STAGED:
+            if StagedRun(case.partition, row.identity) not in case.staged:
+                case.problem(f"run {row.identity}", "It is staged, and no parcel of a consignment names it.")
+        elif not 1 <= row.first <= row.last <= case.counters.visible:
             detail = f"Its numbers {row.first} to {row.last} are not within 1 to {case.counters.visible}."
             case.problem(f"run {row.identity}", detail)
         rows.append(row)
 
     case.checked.runs += examine_entries(case, Space.RUN, "run", examine)
     rows.sort(key=lambda row: row.first)
-    for state in RunState:
+    for state in (RunState.VISIBLE, RunState.FEED):
         _check_order(case, [row for row in rows if row.state is state])
     return rows
 

@@ -42,7 +42,7 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
     """What a partition knew when arrivals were judged against it."""
 
     levels: tuple[Known, ...]
@@ -50,8 +50,15 @@ class _Seen:
     erasures: int
 
     @staticmethod
-    def of(partition: Partition) -> _Seen:
-        return _Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.counters.erasures)
+    def of(partition: Partition) -> Seen:
+        return Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.counters.erasures)
+
+    def newer(self, partition: Partition) -> Fingerprints | None:
+        """What the partition has come to know since; None, if it has let something go."""
+        if (self.forgotten, self.erasures) != (partition.counters.forgotten, partition.counters.erasures):
+            return None
+        known = {id(level) for level in self.levels}
+        return Fingerprints(tuple(level for level in partition.fingerprints.levels if id(level) not in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Judged:
     verdict: NDArray[np.int8]
     original: RowNumbers
     """Of each duplicate the number of the stored message that it repeats; if that is an arrival too, -1 - its row."""
-    seen: dict[int, _Seen]
+    seen: dict[int, Seen]
 
 
 def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
@@ -73,7 +80,7 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> 
     """
     verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
     grouped = group(arrivals)
-    seen = {partition: _Seen.of(core.partitions[partition]) for partition in grouped.partitions}
+    seen = {partition: Seen.of(core.partitions[partition]) for partition in grouped.partitions}
     for partition, rows in grouped.parts():
         _judge_stored(core, arrivals, partition, rows, verdict, original)
     _judge_twins(arrivals, grouped, start, accepted, verdict, original)
@@ -83,12 +90,8 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> 
 def holds(core: Core, judged: Judged) -> bool:
     """Whether the verdict is still right: nothing of the same identity came or went since."""
     for partition, rows in judged.grouped.parts():
-        seen, memory = judged.seen[partition], core.partitions[partition]
-        if (seen.forgotten, seen.erasures) != (memory.counters.forgotten, memory.counters.erasures):
-            return False
-        known = {id(level) for level in seen.levels}
-        newer = Fingerprints(tuple(level for level in memory.fingerprints.levels if id(level) not in known))
-        if len(newer.find(judged.arrivals.fingerprint[rows])[0]):
+        newer = judged.seen[partition].newer(core.partitions[partition])
+        if newer is None or len(newer.find(judged.arrivals.fingerprint[rows])[0]):
             return False
     return True
 

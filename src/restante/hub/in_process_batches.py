@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Sequence
 
 from restante.hub.acknowledging import Acknowledge
 from restante.hub.committer import Request
-from restante.hub.hub import Hub
+from restante.hub.in_process_threads import Threads
 from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
     Acknowledged,
@@ -28,23 +27,12 @@ from restante.model.batch_answers import (
 )
 from restante.model.items import Call
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class _Threads(Protocol):
-    """What the calls below need of the link that they are part of."""
-
-    @property
-    def hub(self) -> Hub: ...
-    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
-
 
 class InProcessBatches:
     """The calls about batches; small acknowledgements go to the committer from the event loop itself."""
 
     async def open_batch(
-        self: _Threads,
+        self: Threads,
         *,
         key: str | None = None,
         unique: bool = False,
@@ -63,10 +51,10 @@ class InProcessBatches:
             batch_id=batch_id,
         )
 
-    async def add_items(self: _Threads, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups:
+    async def add_items(self: Threads, batch_id: str, count: int, *, request_id: str | None = None) -> ItemGroups:
         return await self.thread(self.hub.add_items, batch_id, count, request_id=request_id)
 
-    async def seal_batch(self: _Threads, batch_id: str) -> Sealed:
+    async def seal_batch(self: Threads, batch_id: str) -> Sealed:
         return await self.thread(self.hub.seal_batch, batch_id)
 
     async def acknowledge(
@@ -76,7 +64,7 @@ class InProcessBatches:
         return answer
 
     async def acknowledge_each(self, calls: Sequence[Call]) -> tuple[Acknowledged, ...]:
-        link: _Threads = self  # type: ignore[assignment]  # the link that these calls are part of
+        link: Threads = self  # type: ignore[assignment]  # the link that these calls are part of
         if sum(map(_named, calls)) > ACKNOWLEDGED_SMALL_MAX or link.hub.crowded:
             return await link.thread(link.hub.acknowledge_each, calls)
         loop = asyncio.get_running_loop()
@@ -87,11 +75,11 @@ class InProcessBatches:
             return tuple([await link.thread(link.hub.finish, request) for request in requests])
         return tuple([request.answer() for request in requests])
 
-    async def batch_status(self: _Threads, batch_id: str) -> BatchStatus:
+    async def batch_status(self: Threads, batch_id: str) -> BatchStatus:
         return await self.thread(self.hub.batch_status, batch_id)
 
     async def batches(
-        self: _Threads,
+        self: Threads,
         *,
         state: BatchState | None = None,
         key: str | None = None,
@@ -101,16 +89,16 @@ class InProcessBatches:
         return await self.thread(self.hub.batches, state=state, key=key, limit=limit, after=after)
 
     async def pending_items(
-        self: _Threads, batch_id: str, *, limit: int | None = None, after: str | None = None
+        self: Threads, batch_id: str, *, limit: int | None = None, after: str | None = None
     ) -> PendingPage:
         return await self.thread(self.hub.pending_items, batch_id, limit=limit, after=after)
 
     async def batch_progress(
-        self: _Threads, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
+        self: Threads, batch_id: str, *, waiting: bool = False, limit: int | None = None, after: str | None = None
     ) -> ProgressPage:
         return await self.thread(self.hub.batch_progress, batch_id, waiting=waiting, limit=limit, after=after)
 
-    async def wait_batch(self: _Threads, batch_id: str, seconds: float) -> BatchStatus | None:
+    async def wait_batch(self: Threads, batch_id: str, seconds: float) -> BatchStatus | None:
         """Waits in the event loop: whoever waits takes no thread."""
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
         deadline = loop.time() + min(max(seconds, 0), WAIT_SECONDS_MAX)
@@ -132,10 +120,10 @@ class InProcessBatches:
                     continue
                 rung.clear()
 
-    async def delete_batch(self: _Threads, batch_id: str) -> None:
+    async def delete_batch(self: Threads, batch_id: str) -> None:
         await self.thread(self.hub.delete_batch, batch_id)
 
-    async def reap_batches(self: _Threads, *, dry_run: bool = False) -> Reaped:
+    async def reap_batches(self: Threads, *, dry_run: bool = False) -> Reaped:
         return await self.thread(self.hub.reap_batches, dry_run=dry_run)
 
 

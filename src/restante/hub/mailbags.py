@@ -25,14 +25,14 @@ def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: in
     draft.put_run(partition.number, row)
     recipients = segments[0].recipients if len(segments) == 1 else None
     run = Run.of(row, partition.number, [segment.front for segment in segments], recipients)
-    draft.applies.append(partial(_enter, core, partition, run))
+    draft.applies.append(partial(enter_runs, core, partition, (run,)))
 
 
-def _enter(core: Core, partition: Partition, run: Run) -> None:
+def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
     """Into the catalog; and filing is told, when there is enough for it."""
-    partition.runs = (*partition.runs, run)
+    partition.runs = (*partition.runs, *runs)
     core.note_runs(partition)
     # A look at all runs is dear, and one tiny run more changes little.
-    partition.fresh_runs += 1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL
+    partition.fresh_runs += sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs])
     if partition.fresh_runs >= limits.FILING_HANDFUL and not core.filing_wanted.is_set():
         core.filing_wanted.set()

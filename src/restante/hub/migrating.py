@@ -11,8 +11,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from restante.hub.partitions import FORMAT_VERSION, Deed, load_deed, put_deed
-from restante.model.changes import Changes
+from restante.hub.partitions import (
+    FORMAT_VERSION,
+    PARTITION_KEY,
+    Deed,
+    PartitionRow,
+    encode_counters,
+    load_deed,
+    put_deed,
+)
+from restante.model.changes import Changes, Space
 from restante.ports.store import Store
 
 
@@ -61,6 +69,21 @@ def _to_batches(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
-_STEPS: Mapping[int, Step] = {1: _to_batches}
+def _to_consignments(store: Store, deed: Deed, changes: Changes) -> None:
+    """Format 3 has staged runs, which older versions would take for lost ones, and knows how far back the feed reaches.
+
+    What retention took before is not known: the feed begins with what comes now. A snapshot has all that came before.
+    """
+    fence = changes.fences[0]
+    for number in range(deed.partition_count):
+        value = store.get(number, Space.PARTITION, PARTITION_KEY)
+        if value is not None:
+            row = msgspec.msgpack.decode(value, type=PartitionRow)
+            row = msgspec.structs.replace(row, feed_gone=row.visible)
+            changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(row))
+            changes.fences[number] = fence
+
+
+_STEPS: Mapping[int, Step] = {1: _to_batches, 2: _to_consignments}
 
 assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"

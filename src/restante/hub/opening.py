@@ -17,6 +17,7 @@ from restante.model.changes import Changes, Space
 from restante.model.hashing import Hashes, fingerprints
 from restante.model.identity import Fingerprints, expand
 from restante.model.rows import ids_of
+from restante.model.run import decode_run
 from restante.model.segment import Segment
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -62,8 +63,8 @@ def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None
 
 
 def named_blobs(store: Store, partition: Partition) -> list[int]:
-    """All blobs that runs and contents name."""
-    rows = [*(run.row for run in partition.runs), *partition.feed_runs]
+    """All blobs that runs, staged ones included, and contents name."""
+    rows = [decode_run(value) for _, value in store.scan(partition.number, Space.RUN)]
     named = [segment.blob for row in rows for segment in row.segments]
     for _, value in store.scan(partition.number, Space.CONTENT):
         named.extend(msgspec.msgpack.decode(value, type=ContentRow).blobs)

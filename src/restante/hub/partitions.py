@@ -17,12 +17,12 @@ from restante.model.binding import NOTHING_BOUND, load_bindings
 from restante.model.changes import BlobKey, Changes, Space
 from restante.model.erasure import Erased, decode_erased
 from restante.model.hashing import Hashes
-from restante.model.identity import Fingerprints, merge
+from restante.model.identity import Fingerprints, Known, merge
 from restante.model.keys import number_key
 from restante.model.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
@@ -49,6 +49,8 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
     """No message with a higher number is past its retention."""
     erasures: int = 0
     """How many recipients were erased: another one makes what was looked up before worthless."""
+    feed_gone: int = 0
+    """The last number that retention took from the feed: it reaches back to the next."""
 
 
 class Partition:
@@ -128,6 +130,12 @@ class Partition:
         with self._lock:
             self._gather()
             self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
+
+    def remember_sorted(self, level: Known) -> None:
+        """Add the fingerprints of new messages that are sorted already."""
+        with self._lock:
+            self._gather()
+            self._fingerprints = self._fingerprints.with_level(level)
 
     def remember_few(self, fingerprints: Sequence[int], first: int) -> None:
         """Add those of a few new messages that nobody knew, numbered from `first` on."""

@@ -36,6 +36,8 @@ class Plan:
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
         """Hashes of the recipients whose mailboxes it changes."""
+        self.arrived: list[Hashes | Sequence[int]] = []
+        """Fingerprints of the messages that it stores."""
         self._fence = fence
 
     def draft(self) -> Draft:
@@ -49,12 +51,13 @@ class Plan:
         self.bindings.update(draft.bindings)
         self.applies.extend(draft.applies)
         self.concerns.extend(draft.concerns)
+        self.arrived.extend(draft.arrived)
 
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
             next_blob = self.partitions[number].next_blob
-            counted = PartitionRow(counters.visible, counters.waiting, next_blob, counters.forgotten, counters.erasures)
+            counted = msgspec.structs.replace(counters, next_blob=next_blob)
             self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counted))
         changes = self.changes
         touched = [key[0] for key in changes.entries]
@@ -64,13 +67,21 @@ class Plan:
         return changes
 
     def apply(self) -> None:
-        """Bring memory up to what was committed."""
+        """Bring memory up to what was committed.
+
+        Whoever reads takes the counters first, and then the runs: so runs appear before the visible sequence tells of
+        them, and before runs of the feed vanish, the counters tell that they are gone.
+        """
         for number, counters in self.counters.items():
-            self.partitions[number].counters = counters
+            known = self.partitions[number].counters
+            if counters.feed_gone != known.feed_gone:
+                self.partitions[number].counters = msgspec.structs.replace(known, feed_gone=counters.feed_gone)
         for number, bindings in self.bindings.items():
             self.partitions[number].bindings = bindings
         for apply in self.applies:
             apply()
+        for number, counters in self.counters.items():
+            self.partitions[number].counters = counters
 
 
 class Draft:
@@ -85,6 +96,11 @@ class Draft:
         self.bindings: dict[int, Bindings] = {}
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
+        self.arrived: list[Hashes | Sequence[int]] = []
+
+    def arrived_before(self) -> Sequence[Hashes | Sequence[int]]:
+        """Fingerprints of the messages that this commit stores already."""
+        return self._plan.arrived
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         entry = EntryKey(partition, space, key)
@@ -143,13 +159,17 @@ class Draft:
         """Take the numbers of so many new messages, which wait; gives the first."""
         row = self.count(partition)
         self.counters[partition] = PartitionRow(
-            row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures
+            row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures, row.feed_gone
         )
         return row.visible + 1
 
     def add_forgotten(self, partition: int, number: int) -> None:
         row = self.count(partition)
         self.counters[partition] = msgspec.structs.replace(row, forgotten=max(row.forgotten, number))
+
+    def add_feed_gone(self, partition: int, number: int) -> None:
+        row = self.count(partition)
+        self.counters[partition] = msgspec.structs.replace(row, feed_gone=max(row.feed_gone, number))
 
     def add_erasure(self, partition: int) -> None:
         row = self.count(partition)

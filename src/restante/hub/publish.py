@@ -128,7 +128,7 @@ def large_publish(
     request = Publish((), partition=partition, numbers=numbers, batch=batch, size=size)
     if numbers is not None:
         request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
-    arrivals = _arrive(core, columns)
+    arrivals = arrived(core, columns)
     start = np.array([0, len(columns)])
     if partition is not None:
         _check_partition(request, arrivals.partition)
@@ -137,16 +137,8 @@ def large_publish(
         judged = judge(core, arrivals, start, np.ones(len(columns), np.bool_))
     request.unit = Unit([request], start, judged)
     if not judged.verdict.any() and len(columns):
-        request.unit.parcel = _lay_out(core, arrivals, judged.grouped)
+        request.unit.parcel = laid_out(core, arrivals, judged.grouped)
     return request
-
-
-def checked(columns_and_faults: tuple[MessageColumns, list[Fault]]) -> MessageColumns:
-    """The columns, or the error that names every faulty message."""
-    columns, faults = columns_and_faults
-    if faults:
-        raise refusal(faults)
-    return columns
 
 
 def check_partition(core: Core, partition: int | None) -> None:
@@ -216,7 +208,7 @@ def _small_unit(core: Core, small: list[Publish]) -> Unit:
     columns, faults = intake.from_messages(messages, claim_check_origins=core.claim_check_origins())
     start = np.cumsum([0, *(len(request.messages) for request in small)])
     _refuse(small, start, faults)
-    arrivals = _arrive(core, columns)
+    arrivals = arrived(core, columns)
     for index, request in enumerate(small):
         rows = np.arange(start[index], start[index + 1])
         if request.partition is not None and request.error is None:
@@ -237,7 +229,7 @@ def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
     return Unit(requests, start, judge(core, arrivals, start, fine))
 
 
-def _arrive(core: Core, columns: MessageColumns) -> Arrivals:
+def arrived(core: Core, columns: MessageColumns) -> Arrivals:
     made = int(columns.made_id.sum())
     if made:
         random = core.random(made * intake.RANDOM_BYTES_PER_ID)
@@ -245,7 +237,7 @@ def _arrive(core: Core, columns: MessageColumns) -> Arrivals:
     return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
 
 
-def _lay_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
+def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
     place, counts = places(arrivals.partition, core.deed.partition_count)
     segments = mailbags(arrivals, place, published_at=core.clock(), key=core.deed.key)
     return Parcel(arrivals, grouped, place, counts, segments)
@@ -304,9 +296,9 @@ def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArr
 def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
     """The rows that are to be stored."""
     if len(stored) == len(unit.arrivals):
-        return _lay_out(core, unit.arrivals, unit.judged.grouped)
+        return laid_out(core, unit.arrivals, unit.judged.grouped)
     taken = _taken(unit.arrivals, stored)
-    return _lay_out(core, taken, group(taken))
+    return laid_out(core, taken, group(taken))
 
 
 _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
@@ -321,11 +313,16 @@ _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
 def _refuse_verdicts(unit: Unit) -> None:
     _refuse_damaged(unit)
     rows = np.flatnonzero((unit.judged.verdict >= Verdict.CONFLICT) & unit.accepted())
+    _refuse(unit.requests, unit.start, verdict_faults(unit.judged, rows))
+
+
+def verdict_faults(judged: Judged, rows: NDArray[np.int64]) -> list[Fault]:
+    """What is wrong with arrivals that are in conflict, or were erased."""
     faults = []
-    for row, text in zip(rows.tolist(), uuid_texts(unit.arrivals.columns.id[rows]), strict=True):
-        kind, detail = _REFUSALS[int(unit.judged.verdict[row])]
+    for row, text in zip(rows.tolist(), uuid_texts(judged.arrivals.columns.id[rows]), strict=True):
+        kind, detail = _REFUSALS[int(judged.verdict[row])]
         faults.append(Fault(index=row, code=kind.code, field="id", detail=detail, id=text))
-    _refuse(unit.requests, unit.start, faults)
+    return faults
 
 
 def _refuse_damaged(unit: Unit) -> None:
@@ -334,11 +331,18 @@ def _refuse_damaged(unit: Unit) -> None:
     for row, text in zip(rows.tolist(), uuid_texts(unit.arrivals.columns.id[rows]), strict=True):
         index = int(np.searchsorted(unit.start, row, side="right")) - 1
         partition = int(unit.arrivals.partition[row])
-        unit.requests[index].error = unit.requests[index].error or DataDamaged(
-            f"Message number {row - int(unit.start[index])} ({text}) may be stored already, where partition {partition} "
-            "is damaged; so none was stored. Run `restante doctor`, and restore the data folder from a backup.",
-            partition=partition,
+        unit.requests[index].error = unit.requests[index].error or maybe_stored(
+            f"Message number {row - int(unit.start[index])} ({text})", partition
         )
+
+
+def maybe_stored(what: str, partition: int) -> DataDamaged:
+    """The error for a message that may be stored already, where nobody can read it."""
+    return DataDamaged(
+        f"{what} may be stored already, where partition {partition} is damaged; so none was stored. Run `restante "
+        "doctor`, and restore the data folder from a backup.",
+        partition=partition,
+    )
 
 
 def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
@@ -360,6 +364,7 @@ def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
         put_mailbag(core, draft, segments, int(first[partition]), int(parcel.counts[partition]))
     draft.concerns.append(parcel.arrivals.recipient_hash)
     number = first[parcel.arrivals.partition] + parcel.place
+    draft.arrived.append(parcel.arrivals.fingerprint)
     draft.applies.append(lambda: _remember(core, parcel, number))
     return number
 

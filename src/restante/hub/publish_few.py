@@ -155,6 +155,7 @@ def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
     partition, count = encoded.group, encoded.rows
     first = bag.following = draft.add_messages(partition, count)
     put_mailbag(core, draft, [encoded], first, count)
+    draft.arrived.append(bag.fingerprints)
     draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
 
 

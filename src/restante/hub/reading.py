@@ -33,6 +33,9 @@ def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordA
     at = stored.segment.records_at
     start, stop = at + first * RECORD.itemsize, at + last * RECORD.itemsize
     records = np.frombuffer(_read_area(store, stored, Area.LEDGER, start, stop), RECORD)
+    if stored.published_at:
+        records = records.copy()
+        records["published_at"] = stored.published_at
     if len(records):
         check_records(stored, records)
     return records
@@ -61,6 +64,13 @@ def read_data(store: Store, stored: Stored, first: int, records: RecordArray) ->
     """The piece of these records, which begin with row `first`, without their properties."""
     data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
     return Piece(stored, first, records, data)
+
+
+def read_properties(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+    """The piece of these records, which begin with row `first`, without their data."""
+    start, stop = span(records, "properties") if len(records) else (0, 0)
+    at = stored.segment.properties_at
+    return Piece(stored, first, records, properties=_read_area(store, stored, Area.LEDGER, at + start, at + stop))
 
 
 def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) -> Buffer:

@@ -37,6 +37,9 @@ class Space(IntEnum):
     BATCH_KEY = 17
     BATCH_BINDING = 18
     BATCH_NOTICE = 19
+    CONSIGNMENT = 20
+    CONSIGNMENT_KEY = 21
+    CONSIGNMENT_PARCEL = 22
 
 
 class BlobKey(NamedTuple):

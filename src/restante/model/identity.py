@@ -46,19 +46,23 @@ class Fingerprints:
 
     def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
         """These, and those of new messages; short arrays are joined at once."""
-        last, levels = _known(fingerprints, numbers), self.levels
+        last, levels = known(fingerprints, numbers), self.levels
         while levels and len(levels[-1].fingerprint) + len(last.fingerprint) <= _SHORT and _near(levels[-1], last):
             last, levels = merge(levels[-1], last), levels[:-1]
         return Fingerprints((*levels, last))
+
+    def with_level(self, level: Known) -> Fingerprints:
+        """These, and those of new messages that are sorted already."""
+        return Fingerprints((*self.levels, level))
 
     def has_any(self, fingerprints: Sequence[int]) -> bool:
         """Whether there is an entry for any of these few."""
         asked = np.array(fingerprints, np.uint64)
         for level in self.levels:
-            known = level.fingerprint
-            places = known.searchsorted(asked).tolist()
+            stored = level.fingerprint
+            places = stored.searchsorted(asked).tolist()
             for place, fingerprint in zip(places, fingerprints, strict=True):
-                if place < len(known) and known.item(place) == fingerprint:
+                if place < len(stored) and stored.item(place) == fingerprint:
                     return True
         return False
 
@@ -83,10 +87,19 @@ class Fingerprints:
         return np.concatenate(indices), np.concatenate(numbers)
 
 
-def _known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
+def known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
+    """Fingerprints in any order, with the numbers of their messages."""
     order = np.argsort(fingerprints)
     base = int(numbers.min())
     return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
+
+
+def have_common(one: Hashes, other: Hashes) -> bool:
+    """Whether two ascending columns have a fingerprint in common: the shorter is looked for in the longer."""
+    few, many = (one, other) if len(one) <= len(other) else (other, one)
+    place = np.searchsorted(many, few)
+    inside = place < len(many)
+    return bool((many[place[inside]] == few[inside]).any())
 
 
 def _alike(older: Known, younger: Known) -> bool:

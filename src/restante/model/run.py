@@ -26,6 +26,8 @@ class RunState(IntEnum):
     VISIBLE = 1
     FEED = 2
     """Merged into a shelf; kept because the feed reads it in number order."""
+    STAGED = 3
+    """Of an open consignment: it has no numbers yet, and nobody sees it."""
 
 
 class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
@@ -45,6 +47,8 @@ class RunRow(msgspec.Struct, frozen=True, array_like=True):
     state: RunState
     made_at: int
     mailbag: bool
+    published_at: int = 0
+    """When its messages were published, if that is not written with each of them."""
 
     @property
     def rows(self) -> int:
@@ -74,13 +78,20 @@ def decode_run(value: bytes) -> RunRow:
 class Stored:
     """A segment and where it lies."""
 
-    __slots__ = ("_known", "base", "blob")
+    __slots__ = ("_dated", "_known", "base", "blob", "published_at")
 
-    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes) -> None:
+    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes, published_at: int = 0) -> None:
         self.blob = blob
         self.base = base
         """The first sequence number of its run: a row's number is base + place."""
+        self.published_at = published_at
+        """When its messages were published, if that is not written with each of them."""
         self._known = known
+        self._dated = not published_at
+
+    def numbered(self, row: RunRow) -> Stored:
+        """The same segment in a run with this row."""
+        return Stored(self.blob, row.first, self._known, row.published_at)
 
     @property
     def damaged(self) -> bool:
@@ -96,6 +107,9 @@ class Stored:
         known = self._known
         if isinstance(known, bytes):
             known = self._known = decode(known, trusted=True)
+        if not self._dated:
+            known = self._known = known.published(self.published_at)
+            self._dated = True
         return known
 
 
@@ -117,10 +131,15 @@ class Run:
     ) -> Run:
         """Of each segment what is known of it, or the front that this process has just encoded."""
         stored = [
-            Stored(BlobKey(partition, place.blob), row.first, segment)
+            Stored(BlobKey(partition, place.blob), row.first, segment, row.published_at)
             for place, segment in zip(row.segments, segments, strict=True)
         ]
         return Run(row, tuple(stored), recipients)
+
+    def numbered(self, row: RunRow) -> Run:
+        """The same run under another row, that gives its messages their numbers."""
+        stored = [each.numbered(row) for each in self.segments]
+        return Run(row, tuple(stored), self.recipients)
 
     @property
     def first_hash(self) -> Hashes:
@@ -155,6 +174,11 @@ def drawer_of_rows(stored: Stored) -> NDArray[np.int64]:
     of_row = np.full(segment.rows, -1, np.int64)
     of_row[expand(segment.drawers["row"].astype(np.int64), counts)] = drawer
     return of_row
+
+
+def in_order(row: RunRow) -> bool:
+    """Whether a visible run is read in number order: a mailbag, or a shelf that is one segment, at once and sorted."""
+    return row.mailbag or len(row.segments) == 1
 
 
 def tier_of(length: int) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import msgspec
@@ -119,6 +119,12 @@ class Segment:
         row = self.drawers["row"].astype(np.int64)
         touched = np.flatnonzero((row < rows.stop) & (row + self.drawers["count"] > rows.start))
         return tuple("/".join(self.cabinet(int(drawer))) for drawer in touched)
+
+    def published(self, at: int) -> Segment:
+        """The same, if all of it was published at one time, which is not the one that is written in it."""
+        drawers = self.drawers.copy()
+        drawers["earliest_published"] = at
+        return replace(self, drawers=drawers)
 
     def cabinet(self, drawer: int) -> tuple[str, str, str]:
         """Recipient, origin and kind of a drawer."""

@@ -1,0 +1,206 @@
+"""Committing a consignment: what the named attempts staged gets its numbers and becomes visible, all at once.
+
+Whatever takes time is done before the commit, in the caller's thread: the runs are read and their messages judged, each
+partition for itself. The commit then looks whether that still holds, numbers the runs and puts their rows. It moves no
+message. Only a run that has duplicates is written again without them, ahead of the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from restante.hub.batch_counting import home_of, row_of
+from restante.hub.batches import plan_seal
+from restante.hub.binding_arrivals import bind_duplicates, bind_stretches
+from restante.hub.consignments import leave, tidy
+from restante.hub.core import Core, Stale, uuid_text
+from restante.hub.mailbags import enter_runs
+from restante.hub.partitions import load_run
+from restante.hub.planning import Draft
+from restante.hub.staged_mail import PartitionMail, StagedBag, holds, prepare, refreshed
+from restante.hub.staging import open_consignment, stored_row
+from restante.hub.staging_room import NOTHING_STAGED, OpenConsignment, StagedTotal, staged_parcels
+from restante.model.answers import Receipt
+from restante.model.batch import check_open
+from restante.model.binding import Stretch
+from restante.model.changes import BlobKey, Space
+from restante.model.consignment import (
+    Attempt,
+    ConsignmentRow,
+    attempt_prefix,
+    check_complete,
+    check_known,
+    decode_consignment,
+    encode_consignment,
+    receipt_of,
+)
+from restante.model.consignment_answers import ConsignmentState
+from restante.model.hashing import Hashes
+from restante.model.identity import Known, have_common
+from restante.model.keys import number_key
+from restante.model.run import RunRow, RunState, decode_run
+
+
+def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
+    """Make what the announced attempts staged visible. One that was committed before is answered as it was then."""
+    row = _row(core, consignment_id)
+    if row.state is ConsignmentState.COMMITTED:
+        return _answer(row)
+    consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
+    with consignment.committing:
+        row = _row(core, consignment_id)
+        if row.state is ConsignmentState.COMMITTED:
+            return _answer(row)
+        receipt = core.look_and_commit(partial(_look_and_commit, core, consignment_id, announced))
+    tidy(core, consignment_id)
+    return receipt
+
+
+def _row(core: Core, consignment_id: bytes) -> ConsignmentRow:
+    value = stored_row(core, consignment_id)
+    return check_known(None if value is None else decode_consignment(value), uuid_text(consignment_id))
+
+
+def _answer(row: ConsignmentRow) -> Receipt:
+    receipt = receipt_of(row)
+    assert receipt is not None, "who was committed has an answer"
+    return receipt
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """All that the commit needs."""
+
+    consignment_id: bytes
+    consignment: OpenConsignment
+    staged: Mapping[Attempt, StagedTotal]
+    """Of each attempt that counts what was staged when it was looked at."""
+    mail: Sequence[PartitionMail]
+
+    @property
+    def messages(self) -> int:
+        return sum([own.messages for own in self.staged.values()])
+
+
+def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
+    consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
+    staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
+    check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
+    written: list[BlobKey] = []
+    try:
+        bags = _bags(core, consignment_id, announced)
+        mail = [prepare(core, partition, own, written) for partition, own in sorted(bags.items())]
+        if not all(refreshed(core, own) for own in mail):
+            raise Stale
+        ready = _Ready(consignment_id, consignment, staged, mail)
+        return core.commit(partial(_plan, core, ready))
+    except BaseException:
+        core.pins.bury(written)
+        raise
+
+
+def _bags(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[StagedBag]]:
+    """The staged runs of each partition, in the order of the attempts and of their parcels."""
+    home, bags = home_of(core, consignment_id), dict[int, list[StagedBag]]()
+    for attempt in attempts:
+        for parcel, row in staged_parcels(core.store, home, attempt_prefix(consignment_id, attempt)):
+            for partition, identity in row.runs:
+                value = core.store.get(partition, Space.RUN, number_key(identity))
+                if value is None:
+                    raise Stale  # It was discarded meanwhile, or committed.
+                run = load_run(core.store, partition, decode_run(value))
+                bags.setdefault(partition, []).append(StagedBag(parcel, run))
+    return bags
+
+
+def _plan(core: Core, ready: _Ready, draft: Draft) -> Receipt:
+    """In the committer's thread: nothing here takes longer because the messages are many."""
+    home = home_of(core, ready.consignment_id)
+    value = draft.get(home, Space.CONSIGNMENT, ready.consignment_id)
+    open_consignment(core, ready.consignment_id, value)
+    attempts = ready.consignment.attempts
+    if any(attempts.get(attempt, NOTHING_STAGED) != own for attempt, own in ready.staged.items()):
+        raise Stale
+    if not all(holds(core, mail) for mail in ready.mail) or _met(draft, ready.mail):
+        raise Stale
+    now, row = core.clock(), ready.consignment.row
+    if row.batch:
+        check_open(row_of(core, draft, row.batch), row.batch)
+    partitions = [_number(core, draft, mail, row.batch, now) for mail in ready.mail]
+    accepted = sum([mail.messages for mail in ready.mail])
+    committed = msgspec.structs.replace(
+        row,
+        state=ConsignmentState.COMMITTED,
+        closed_at=now,
+        accepted=accepted,
+        duplicates=ready.messages - accepted,
+        partitions=tuple(numbers for numbers in partitions if numbers is not None),
+    )
+    draft.put(home, Space.CONSIGNMENT, ready.consignment_id, encode_consignment(committed))
+    if row.batch:
+        plan_seal(core, row.batch, draft)
+    draft.applies.append(partial(leave, core, ready.consignment_id))
+    draft.applies.append(partial(_count, core, committed))
+    return _answer(committed)
+
+
+def _count(core: Core, committed: ConsignmentRow) -> None:
+    core.tally.consignments_committed += 1
+    core.tally.consigned_accepted += committed.accepted
+    core.tally.consigned_duplicates += committed.duplicates
+
+
+def _met(draft: Draft, mail: Sequence[PartitionMail]) -> bool:
+    """Whether this commit stores something already that may be of the same identity."""
+    for arrived in draft.arrived_before():
+        others: Hashes = np.sort(np.asarray(arrived, np.uint64))
+        if any(have_common(others, own.fingerprint) for own in mail):
+            return True
+    return False
+
+
+def _number(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, now: int) -> tuple[int, int, int] | None:
+    """Give the messages of a partition their numbers; gives the partition, the first and the last of them."""
+    first = draft.count(mail.partition).visible + 1
+    numbers = _number_runs(core, draft, mail, batch, now) if mail.messages else None
+    if batch:
+        _bind_duplicates_of(core, draft, mail, batch, first)
+    return numbers
+
+
+def _number_runs(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, now: int) -> tuple[int, int, int]:
+    partition = core.partitions[mail.partition]
+    first = draft.add_messages(mail.partition, mail.messages)
+    runs, following = [], first
+    for run in mail.runs:
+        last = following + run.row.rows - 1
+        row = _visible(run.row, following, last, now)
+        draft.put_run(mail.partition, row)
+        runs.append(run.numbered(row))
+        following = last + 1
+    if batch:
+        bind_stretches(core, draft, mail.partition, [Stretch(first, following - 1, batch)])
+    draft.concerns.append(mail.recipients)
+    draft.arrived.append(mail.fingerprint)
+    draft.applies.append(partial(enter_runs, core, partition, runs))
+    draft.applies.append(
+        partial(partition.remember_sorted, Known(first, mail.fingerprint, mail.offset.astype(np.uint32)))
+    )
+    return mail.partition, first, following - 1
+
+
+def _visible(row: RunRow, first: int, last: int, now: int) -> RunRow:
+    return RunRow(row.identity, first, last, row.segments, RunState.VISIBLE, now, row.mailbag, now)
+
+
+def _bind_duplicates_of(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, first: int) -> None:
+    """Count what was left out; the messages that it repeats get their numbers in this commit, or have them."""
+    for some in mail.duplicates:
+        if len(some.rows):
+            numbers = np.where(some.numbers < 0, first - 1 - some.numbers, some.numbers)
+            bind_duplicates(core, draft, batch, type(some)(some.arrivals, some.rows, numbers))
