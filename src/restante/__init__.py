@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from restante.client.parcel import Parcel
     from restante.client.producer_sync import ProducerClient
     from restante.model.batch_answers import ItemRange, Webhook
+    from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import OriginGroupSettings, OriginSettings, Settings
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchWish",
     "BufferedProducer",
+    "ConsignmentState",
     "Content",
     "ContentRequest",
     "DequeuedNotice",
@@ -52,6 +55,7 @@ __all__ = [
     "Settings",
     "State",
     "Webhook",
+    "Winner",
     "connect",
     "open",
 ]
@@ -65,6 +69,7 @@ _HOMES = {
     "client.parcel": ("Parcel",),
     "client.producer_sync": ("ProducerClient",),
     "model.batch_answers": ("ItemRange", "Webhook"),
+    "model.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),

@@ -18,6 +18,10 @@ from restante.client import (
     buffered_async,
     buffered_sync,
     connecting,
+    consignments_async,
+    consignments_sync,
+    feed_async,
+    feed_sync,
     link,
     pipeline_async,
     pipeline_sync,
@@ -35,9 +39,20 @@ from restante.hub.in_process import InProcess
 
 LINK_EXTRAS = {"encode", "frames", "with_retrying"}
 """What a link over HTTP has beyond a link: for producers that count their attempts themselves."""
-PLAIN = {"recipient", "pipeline", "send", "get", "acknowledging", "open"}
+PLAIN = {
+    "recipient",
+    "pipeline",
+    "send",
+    "get",
+    "acknowledging",
+    "open",
+    "consignment",
+    "consignments",
+    "feed",
+    "snapshot",
+}
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
-`open` gives is awaited, or entered.)"""
+`open` and `consignment` give is awaited, or entered; the last three are iterated.)"""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
@@ -62,6 +77,9 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (batches_sync.Batches, batches_async.Batches),
         (batches_sync.Batch, batches_async.Batch),
         (acknowledger_sync.Acknowledger, acknowledger_async.Acknowledger),
+        (consignments_sync.Consignment, consignments_async.Consignment),
+        (feed_sync.Feed, feed_async.Feed),
+        (feed_sync.Snapshot, feed_async.Snapshot),
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
@@ -84,6 +102,9 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
         (surface.Batches, batches_sync.Batches),
         (surface.Batch, batches_sync.Batch),
         (surface.Acknowledger, acknowledger_sync.Acknowledger),
+        (surface.Consignment, consignments_sync.Consignment),
+        (surface.Feed, feed_sync.Feed),
+        (surface.Snapshot, feed_sync.Snapshot),
         (link.Link, HttpLink),
         (link.AsyncLink, AsyncHttpLink),
     ],
@@ -111,6 +132,8 @@ def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type
         batches_async.Batches,
         batches_async.Batch,
         acknowledger_async.Acknowledger,
+        consignments_async.Consignment,
+        feed_async.Feed,
     ],
     ids=lambda kind: kind.__name__,
 )

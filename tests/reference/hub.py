@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal, Self
 
@@ -10,6 +11,7 @@ from restante.client import surface
 from restante.client.batch_view import BatchName
 from restante.client.pipeline_sync import CallCarrier, Pipeline
 from restante.errors import Fault
+from restante.model.consignment_answers import BatchWish
 from restante.model.message import Message
 
 from . import intake
@@ -35,6 +37,18 @@ class ReferenceHub:
     @property
     def batches(self) -> surface.Batches:
         raise errors.InvalidOperation("The reference keeps no batches: tests/batches has a model of them.")
+
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> surface.Consignment:
+        raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
+
+    def consignments(self, *, state: object = None, key: str | None = None) -> Iterator[surface.ConsignmentStatus]:
+        raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
+
+    def feed(self, *_: object, **__: object) -> surface.Feed:
+        raise errors.InvalidOperation("The reference has no feed: tests/feed has a model of it.")
+
+    def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
+        raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 
     def send(
         self, messages: surface.Sendable, *, partition: int | None = None, batch: BatchName | None = None

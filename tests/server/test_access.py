@@ -53,6 +53,14 @@ ALLOWED = {
     "GET /v1/batches/{batch}/progress": "pro",
     "GET /v1/batches/{batch}/wait": "pro",
     "POST /v1/acknowledgements": "po",
+    "POST /v1/consignments": "po",
+    "GET /v1/consignments": "pro",
+    "GET /v1/consignments/{consignment}": "pro",
+    "DELETE /v1/consignments/{consignment}": "po",
+    "POST /v1/consignments/{consignment}/parcels": "po",
+    "POST /v1/consignments/{consignment}/commit": "po",
+    "GET /v1/partitions/{partition}/feed": "ro",
+    "GET /v1/partitions/{partition}/snapshot": "ro",
     "POST /v1/maintenance/file": "o",
     "POST /v1/maintenance/expire": "o",
     "POST /v1/maintenance/retain": "o",
@@ -61,7 +69,15 @@ ALLOWED = {
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /openapi.json", "GET /docs"}
 LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
-PLACES = {"{partition}": "0", "{recipient}": "ada", "{bundle_id}": ID, "{id}": ID, "{group}": "7", "{batch}": ID}
+PLACES = {
+    "{partition}": "0",
+    "{recipient}": "ada",
+    "{bundle_id}": ID,
+    "{id}": ID,
+    "{group}": "7",
+    "{batch}": ID,
+    "{consignment}": ID,
+}
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +188,18 @@ def test_a_publisher_of_some_origins_uses_batches_all_the_same(
     assert reader.get(f"/v1/batches/{batch}").json()["items"] == 1
     done = publisher("POST", "/v1/acknowledgements", {"items": [f"{batch}:{group}:0"]})
     assert done.json()["acknowledged"] == 1
+
+
+def test_a_publisher_stages_for_its_origins_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:
+    publisher, reader = call(secrets["p"]), call(secrets["r"])
+    consignment = publisher("POST", "/v1/consignments", {"key": "night"}).json()["id"]
+    for parcel, (origin, status) in enumerate((("other", 403), ("default", 201))):
+        body = {"messages": [{"recipient": "ada", "data": 1, "origin": origin}]}
+        place = f"/v1/consignments/{consignment}/parcels?writer=w&attempt=0&parcel={parcel}"
+        answer = publisher("POST", place, body)
+        assert answer.status == status
+    shown = reader.get(f"/v1/consignments/{consignment}").json()
+    assert shown["attempts"][0]["parcels"] == shown["staged_messages"] == 1
 
 
 def test_a_recipient_collects_its_own_mail_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:

@@ -84,6 +84,7 @@ def _restante(
     restante collect alice
     restante explain alice
     restante batches list           fan-outs: is everyone done?
+    restante feed --follow          read along: everything that happens
     restante backup night.tar       while it runs
     restante doctor ./data          when it does not: is all as it was?
     """
@@ -96,13 +97,14 @@ _COMMANDS = (
     "collect",
     "explain",
     "history",
+    "feed",
     "bench",
     "doctor",
     "backup",
     "restore",
     "migrate",
 )
-_GROUPS = ("batches", "recipients", "partitions", "tokens", "settings")
+_GROUPS = ("batches", "consignments", "recipients", "partitions", "tokens", "settings")
 
 
 def _add_commands() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -184,12 +182,12 @@ def _bundle_writer(*, text: bool, as_json: bool) -> Write:
 
 
 def _printer(write: Write) -> Deliver:
-    from restante.cli.showing import write_output
+    from restante.cli.showing import flush_output_to_disk, write_output
 
     def deliver(bundle: Bundle) -> None:
         for content in write(bundle):
             write_output(content)
-        _flush_to_disk()
+        flush_output_to_disk()
 
     return deliver
 
@@ -253,14 +251,6 @@ def _table(bundle: Bundle) -> Table:
         for message, data in zip(bundle.messages, bundle.table.column("data").to_pylist(), strict=True)
     ]
     return table_of(("number", "published", "id", "data"), rows, right=["number"], whole=["published", "id"])
-
-
-def _flush_to_disk() -> None:
-    """What was printed into a file is on the disk."""
-    with suppress(OSError, ValueError):
-        descriptor = sys.stdout.fileno()
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fsync(descriptor)
 
 
 def _print_summary(recipient: str, bundles: int, messages: int, *, confirm: bool) -> None:

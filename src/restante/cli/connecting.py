@@ -59,10 +59,10 @@ class Door(NamedTuple):
 
         return restante.connect(self.hub, token=self.token)
 
-    def link(self) -> Link:
+    def link(self, *, create: bool = False) -> Link:
         """What the hub's surface is made of, for the few things that it leaves out. Close it."""
         if self.data is not None:
-            return open_hub_of(self.data)
+            return open_hub_of(self.data, create=create)
         from restante.client.connecting import terms_of
         from restante.client.http_sync import HttpLink
 

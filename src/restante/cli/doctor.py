@@ -88,7 +88,7 @@ def print_report(console: Console, folder: Path, report: Report, seconds: float 
     console.print(
         f"Examined {counted(checked.messages, 'message')} in {counted(checked.blobs, 'blob')} ({size(checked.blob_bytes)}), "
         f"{counted(checked.runs, 'run')}, {counted(checked.heads, 'head')}, {counted(checked.bundles, 'bundle')}, "
-        f"{counted(checked.batches, 'batch')} and "
+        f"{counted(checked.batches, 'batch')}, {counted(checked.consignments, 'consignment')} and "
         f"{counted(checked.changes, 'change')} of {counted(checked.partitions, 'partition')}{took}.",
         soft_wrap=True,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,20 @@ import typer
 
 from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.formats import Format
+from restante.cli.send_options import (
+    Attempt,
+    Consignment,
+    FileFormat,
+    Files,
+    ForMessages,
+    Forward,
+    Idempotent,
+    NoCommit,
+    OneText,
+    OneValue,
+    OpenBatch,
+    WithBatch,
+)
 
 if TYPE_CHECKING:
     from restante.cli.pieces import Defaults, Pieces, Reading
@@ -32,31 +46,23 @@ _STANDARD_INPUT = Path("-")
 
 
 def send(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="Files to send; - is standard input.", show_default=False),
-    ] = None,
+    files: Files = None,
     *,
-    file_format: Annotated[
-        Format | None, typer.Option("--format", help="How the files are written; else by their suffix.")
-    ] = None,
-    recipient: Annotated[str | None, typer.Option(help="For messages that name none.")] = None,
-    origin: Annotated[str | None, typer.Option(help="For messages that name none.")] = None,
-    kind: Annotated[str | None, typer.Option(help="For messages that name none.")] = None,
-    media_type: Annotated[str | None, typer.Option(help="For messages that name none.")] = None,
-    text: Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")] = None,
-    value: Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")] = None,
-    forward: Annotated[
-        bool, typer.Option("--forward", help="Leave out what another hub gave the messages; keep their ids.")
-    ] = False,
-    idempotent: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Derive missing ids from KEY and the message's place: safe to send again."),
-    ] = None,
-    batch: Annotated[
-        str | None, typer.Option(metavar="ID", help="Bind the messages to this batch, which is open.")
-    ] = None,
+    file_format: FileFormat = None,
+    recipient: ForMessages = None,
+    origin: ForMessages = None,
+    kind: ForMessages = None,
+    media_type: ForMessages = None,
+    text: OneText = None,
+    value: OneValue = None,
+    forward: Forward = False,
+    idempotent: Idempotent = None,
+    batch: OpenBatch = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, send nothing.")] = False,
+    consignment: Consignment = None,
+    attempt: Attempt = None,
+    with_batch: WithBatch = False,
+    no_commit: NoCommit = False,
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
     data: DataFolder = None,
@@ -67,6 +73,9 @@ def send(
     A file is sent in pieces of about 1.5 MB; each is stored whole or not at all. If one is refused, the error names
     the file and the line or row, and says how much was stored before. --dry-run tells all that is wrong.
 
+    With --consignment nobody sees anything before all files are there: they are staged side by side, and delivered at
+    one moment, once. After an error or a crash, run the same command again: it goes on, and repeats nothing.
+
     \b
     restante send --recipient alice --text hello
     restante send --recipient alice --kind order --value '{"number": 7}'
@@ -74,25 +83,117 @@ def send(
     restante send orders.csv --origin shop --dry-run    is it all right?
     restante send night.jsonl --idempotent night-7      safe to repeat
     restante send night.jsonl --batch $B                each is an item of it
+    restante send part-*.parquet --consignment night-7  all at one moment
     restante send mail/*.jsonl --forward                what collect wrote
     zcat orders.jsonl.gz | restante send -
     """
     from restante.cli.pieces import Defaults, Reading
-    from restante.cli.sending import Findings, Sending
+    from restante.cli.sending import Findings
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
     findings = Findings() if dry_run else None
-    if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
-        raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+    _check_content(files, text, value)
+    _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
         reading = Reading(defaults=defaults, forward=forward)
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
         sources = [_single_source(defaults, text=text, value=value)]
-    with nullcontext() if dry_run else Door(hub, token, data).open(create=True) as opened:
+    door = Door(hub, token, data)
+    if consignment is None or findings is not None:
+        _send(door, sources, findings, idempotent=idempotent, batch=batch, as_json=as_json)
+    else:
+        wish = (consignment, attempt or 0, idempotent)
+        _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
+
+
+def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:
+    if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
+        raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+
+
+def _check_consignment(
+    files: list[Path] | None,
+    key: str | None,
+    *,
+    batch: str | None,
+    attempt: int | None,
+    with_batch: bool,
+    no_commit: bool,
+) -> None:
+    """What does not go together."""
+    if key is None:
+        given = {"--attempt": attempt is not None, "--with-batch": with_batch, "--no-commit": no_commit}
+        for option in (option for option, is_given in given.items() if is_given):
+            raise typer.BadParameter("It is about a consignment: give --consignment too.", param_hint=option)
+        return
+    if not files:
+        raise typer.BadParameter("It is staged from files: name some.", param_hint="--consignment")
+    if batch is not None:
+        raise typer.BadParameter(
+            "A consignment has a batch of its own, or none: use --with-batch instead.", param_hint="--batch"
+        )
+    _check_writers(files)
+
+
+def _check_writers(files: list[Path]) -> None:
+    """Each file is a writer of the consignment, named by its path."""
+    from restante.limits import WRITER_CHARACTERS_MAX
+
+    seen: set[Path] = set()
+    for path in files:
+        if path in seen:
+            raise typer.BadParameter(f"{path} is named twice; a consignment takes each file once.", param_hint="FILE")
+        if len(str(path)) > WRITER_CHARACTERS_MAX:
+            raise typer.BadParameter(
+                f"{path}: in a consignment a path has at most {WRITER_CHARACTERS_MAX} characters.", param_hint="FILE"
+            )
+        seen.add(path)
+
+
+def _send(
+    door: Door,
+    sources: list[Source],
+    findings: Findings | None,
+    *,
+    idempotent: str | None,
+    batch: str | None,
+    as_json: bool,
+) -> None:
+    """One file after another; with `findings` they are only checked."""
+    from restante.cli.sending import Sending
+
+    dry_run = findings is not None
+    with nullcontext() if dry_run else door.open(create=True) as opened:
         sending = Sending(opened, idempotent, findings, batch=batch)
         sending.all(sources)
     _print(sending.sent, len(sources), dry_run=dry_run, as_json=as_json)
+
+
+def _consign(
+    door: Door,
+    sources: list[Source],
+    wish: tuple[str, int, str | None],
+    *,
+    with_batch: bool,
+    commit: bool,
+    as_json: bool,
+) -> None:
+    """All of them side by side, for one moment of delivery."""
+    from restante.cli.consigning import Wish, consign, tell
+    from restante.cli.showing import print_json
+
+    key, attempt, idempotent = wish
+    with closing(door.link(create=True)) as link:
+        done = consign(
+            link,
+            sources,
+            Wish(key=key, attempt=attempt, idempotent=idempotent, with_batch=with_batch, commit=commit),
+        )
+    if as_json:
+        print_json(_answer(done.sent, len(sources), dry_run=False) | done.as_answer())
+    else:
+        print(tell(done, files=len(sources)))
 
 
 def _format_of(path: Path, file_format: Format | None) -> Format:
@@ -170,11 +271,15 @@ def _print(sent: Sent, sources: int, *, dry_run: bool, as_json: bool) -> None:
     from restante.cli.showing import counted, duration, print_json, rate
 
     if as_json:
-        answer = {"messages": sent.messages, "accepted": sent.accepted, "duplicates": sent.duplicates}
-        print_json(answer | {"files": sources, "seconds": round(sent.seconds, 3), "dry_run": dry_run})
+        print_json(_answer(sent, sources, dry_run=dry_run))
     elif dry_run:
         print(f"{counted(sent.messages, 'message')} checked in {duration(sent.seconds)}, all right; nothing was sent.")
     else:
         skipped = f", {counted(sent.duplicates, 'duplicate')} skipped" if sent.duplicates else ""
         took = f"in {duration(sent.seconds)} ({rate(sent.messages, sent.seconds)})"
         print(f"{counted(sent.accepted, 'message')} stored{skipped}, {took}.")
+
+
+def _answer(sent: Sent, sources: int, *, dry_run: bool) -> dict[str, Any]:
+    counts = {"messages": sent.messages, "accepted": sent.accepted, "duplicates": sent.duplicates}
+    return counts | {"files": sources, "seconds": round(sent.seconds, 3), "dry_run": dry_run}

@@ -99,8 +99,8 @@ class Sending:
         except RestanteError as error:
             self._fail(source, error, f"{source.name}, {error.message}")
         except OSError as error:
-            unreadable = InvalidRequest(f"{source.name} cannot be read: {error.strerror}.")
-            self._fail(source, unreadable, unreadable.message)
+            refused = unreadable(source, error)
+            self._fail(source, refused, refused.message)
 
     def _take(self, source: Source, piece: Piece) -> None:
         try:
@@ -111,7 +111,7 @@ class Sending:
                 self.sent.accepted += receipt.accepted
                 self.sent.duplicates += receipt.duplicates
         except RestanteError as error:
-            self._fail(source, error, _located(error, source, piece))
+            self._fail(source, error, located(error, source, piece))
         self.sent.messages += len(piece)
 
     def _check(self, source: Source, piece: Piece, findings: Findings) -> None:
@@ -136,7 +136,11 @@ class Sending:
         return f"Stored before: {before}; nothing of this piece and on."
 
 
-def _located(error: RestanteError, source: Source, piece: Piece) -> str:
+def unreadable(source: Source, error: OSError) -> InvalidRequest:
+    return InvalidRequest(f"{source.name} cannot be read: {error.strerror}.")
+
+
+def located(error: RestanteError, source: Source, piece: Piece) -> str:
     """What is wrong, with the place of the first message concerned."""
     if isinstance(error, FaultyMessages) and error.faults:
         first, *others = _first_faults(error.faults)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -79,6 +81,14 @@ def write_output(content: bytes) -> None:
     while rest:
         rest = rest[sys.stdout.buffer.write(rest) or 0 :]
     sys.stdout.buffer.flush()
+
+
+def flush_output_to_disk() -> None:
+    """What was printed into a file is on the disk."""
+    with suppress(OSError, ValueError):
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fsync(descriptor)
 
 
 def counted(number: int, what: str) -> str:

@@ -22,6 +22,7 @@ from restante.errors import (
     Unavailable,
 )
 from restante.model.answers import BundleAnswer, HistoryPage, PartitionStatus, RecipientPage, RecipientSummary
+from restante.model.feed_answers import FeedAnswer, SnapshotAnswer
 from restante.model.outtake import MESSAGE_SCHEMA, to_messages
 from restante.wire.media import PROBLEM, essence
 from restante.wire.problems import error_of
@@ -151,10 +152,35 @@ def history_of(response: Response, address: Address) -> HistoryPage:
     return HistoryPage(messages=messages, next=None if following is None else int(following))
 
 
+def feed_of(response: Response, address: Address) -> FeedAnswer:
+    """Changes of a partition."""
+    return FeedAnswer(
+        table=table_of(response, address),
+        next=_number(response, "restante-next", address),
+        start=_number(response, "restante-start", address),
+        end=_number(response, "restante-end", address),
+    )
+
+
+def snapshot_of(response: Response, address: Address) -> SnapshotAnswer:
+    return SnapshotAnswer(
+        table=table_of(response, address),
+        next=response.headers.get("restante-next"),
+        position=_number(response, "restante-position", address),
+    )
+
+
 def recipients_of(response: Response, address: Address) -> RecipientPage:
     page = value_of(response, _Recipients, address)
     as_of = datetime.fromisoformat(response.headers["restante-as-of"])
     return RecipientPage(recipients=page.recipients, next=page.next, as_of=as_of)
+
+
+def _number(response: Response, header: str, address: Address) -> int:
+    try:
+        return int(response.headers[header])
+    except (KeyError, ValueError) as error:
+        raise _unreadable(address, f"the header {header} is missing or wrong") from error
 
 
 def _texts(parts: Iterable[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from restante.errors import InvalidRequest
 from restante.model.batch_answers import BatchState, Counting, Webhook
+from restante.model.consignment_answers import ConsignmentState
 from restante.model.message import State
 
 
@@ -44,6 +45,17 @@ def count_of(what: str, given: object) -> int:
     return number
 
 
+def text_of(what: str, given: object) -> str:
+    """A text that must be there, and that an address can spell."""
+    if not isinstance(given, str):
+        raise InvalidRequest(f"{what} must be text, not {given!r}.")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{what} holds characters that cannot be sent: {given!r}.") from error
+    return given
+
+
 def state_of(given: State | str | None) -> State | None:
     """A state, or its name."""
     return None if given is None else _choice("state", State, given)
@@ -51,6 +63,10 @@ def state_of(given: State | str | None) -> State | None:
 
 def batch_state_of(given: BatchState | str | None) -> BatchState | None:
     return None if given is None else _choice("state", BatchState, given)
+
+
+def consignment_state_of(given: ConsignmentState | str | None) -> ConsignmentState | None:
+    return None if given is None else _choice("state", ConsignmentState, given)
 
 
 def counting_of(given: Counting | str) -> Counting:

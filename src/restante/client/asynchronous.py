@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -10,10 +10,14 @@ from typing import Self
 from restante.client.asking import names, seconds, state_of, whole
 from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.batches_async import Batches
+from restante.client.consignments_async import Consignment, list_consignments, opening
+from restante.client.feed_async import Feed, Snapshot
+from restante.client.feed_pages import reading_of, wish_of
 from restante.client.link import AsyncLink, Order
+from restante.client.opening import Opening
 from restante.client.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.sync import BundleView
-from restante.limits import WAIT_SECONDS_MAX
+from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
@@ -23,6 +27,7 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.message import Message, State
 
 
@@ -199,6 +204,62 @@ class Hub:
 
     async def partition_of(self, recipient: str) -> int:
         return await self._link.partition_of(recipient)
+
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Opening[Consignment]:
+        """Open a consignment, or the one that has this key. Its messages are delivered at one moment, the commit.
+
+        With `batch` they become items of a batch, which the commit seals.
+        """
+        return opening(self._link, key, batch=batch)
+
+    def consignments(
+        self, *, state: ConsignmentState | str | None = None, key: str | None = None
+    ) -> AsyncIterator[ConsignmentStatus]:
+        """The consignments, the newest first, page by page as you go on."""
+        return list_consignments(self._link, state, key)
+
+    def feed(  # noqa: PLR0913 - all that a reader may say
+        self,
+        partitions: int | Collection[int] | None = None,
+        after: Mapping[int, int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        follow: bool = False,
+        limit: int | None = None,
+        reader: str | None = None,
+        linger_seconds: float = FEED_LINGER_SECONDS,
+    ) -> Feed:
+        """Every change of these partitions, or of all, from the start or after these positions, page by page.
+
+        It ends where each partition ended when reading began; with `follow` never, and waits for what comes.
+        """
+        reading = reading_of(
+            partitions,
+            after=after,
+            wish=wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns),
+            limit=limit,
+            follow=follow,
+            reader=reader,
+            linger_seconds=linger_seconds,
+        )
+        return Feed(self._link, reading)
+
+    def snapshot(
+        self,
+        partitions: int | Collection[int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        limit: int | None = None,
+    ) -> Snapshot:
+        """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there."""
+        wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
+        return Snapshot(self._link, reading_of(partitions, wish=wish, limit=limit))
 
     async def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged."""

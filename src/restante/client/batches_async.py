@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from restante.client.acknowledger_async import Acknowledger
 from restante.client.asking import batch_state_of, count_of, counting_of, seconds, webhook_of
@@ -17,6 +17,7 @@ from restante.client.batch_items import Items
 from restante.client.batch_view import BatchView
 from restante.client.gathering import NOTHING, Acknowledgeable, Each, Sum, calls_of, plain_call
 from restante.client.link import AsyncLink
+from restante.client.opening import Opening
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batch_answers import (
     Acknowledged,
@@ -116,27 +117,6 @@ class Batch(BatchView):
             await self.seal()
 
 
-class Opening:
-    """A batch to be opened: `await` it, or use it in an `async with` statement."""
-
-    def __init__(self, opening: Callable[[], Awaitable[Batch]]) -> None:
-        self._open = opening
-        self._batch: Batch | None = None
-
-    def __await__(self) -> Generator[Any, None, Batch]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> Batch:
-        self._batch = await self._open()
-        return self._batch
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._batch is not None, "it was entered"
-        await self._batch.__aexit__(kind, error, trace)
-
-
 class Batches:
     """The batches of a hub."""
 
@@ -151,7 +131,7 @@ class Batches:
         counting: Counting | str = Counting.EXACT,
         webhook: Webhook | str | None = None,
         notify: str | None = None,
-    ) -> Opening:
+    ) -> Opening[Batch]:
         """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
 
         On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.

@@ -18,6 +18,8 @@ from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
 from restante.client.frame_link_async import AsyncFrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
 from restante.client.http_batches_async import AsyncBatchCalls
+from restante.client.http_consignments_async import AsyncConsignmentCalls
+from restante.client.http_feed_async import AsyncFeedCalls
 from restante.client.link import Order
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
@@ -38,7 +40,7 @@ from restante.wire.publish import Encoded, encode_publish
 T = TypeVar("T")
 
 
-class AsyncHttpLink(AsyncBatchCalls):
+class AsyncHttpLink(AsyncBatchCalls, AsyncConsignmentCalls, AsyncFeedCalls):
     """For the tasks of one event loop; each call takes a connection of the pool for itself."""
 
     def __init__(self, terms: Terms) -> None:

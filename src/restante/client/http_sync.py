@@ -18,6 +18,8 @@ from restante.client.exchange import Dialogue, Pause, Reply, Request, Work
 from restante.client.frame_link_sync import FrameLink
 from restante.client.http import closed, configured, failure_of, filled, response_of
 from restante.client.http_batches_sync import BatchCalls
+from restante.client.http_consignments_sync import ConsignmentCalls
+from restante.client.http_feed_sync import FeedCalls
 from restante.client.joint_sync import JointCalls
 from restante.client.link import Order
 from restante.client.options import Retrying, Terms
@@ -39,7 +41,7 @@ from restante.wire.publish import Encoded, encode_publish
 T = TypeVar("T")
 
 
-class HttpLink(BatchCalls):
+class HttpLink(BatchCalls, ConsignmentCalls, FeedCalls):
     """Calls may come from any thread; each takes a connection of the pool for itself."""
 
     def __init__(self, terms: Terms) -> None:

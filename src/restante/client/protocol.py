@@ -26,7 +26,17 @@ from restante.client.answering import (
 from restante.client.asking import check_batch_id
 from restante.client.exchange import Dialogue, Pairs, Request, Work
 from restante.client.options import Terms
-from restante.client.requesting import FOR_ARROW, FOR_JSON, WITH_JSON, done, given, long, read
+from restante.client.requesting import (
+    FOR_ARROW,
+    FOR_JSON,
+    WITH_JSON,
+    done,
+    given,
+    long,
+    partition_path,
+    read,
+    whole_number,
+)
 from restante.client.retrying import Answered, answered
 from restante.errors import BundleUnknown, InvalidRequest
 from restante.model.answers import (
@@ -61,7 +71,7 @@ def publish(
     else:
         encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
         content_type, body = encode() if is_few(sent) else (yield Work(encode))
-    path = "/v1/messages" if partition is None else f"{_partition(partition)}/parcels"
+    path = "/v1/messages" if partition is None else f"{partition_path(partition)}/parcels"
     headers = (*FOR_JSON, ("Content-Type", content_type), *_numbers(producer), *_batch(batch))
     request = Request("POST", path, terms.timeout, headers=headers, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
@@ -82,13 +92,13 @@ def open_link(
         "last_published_sequence_number": last_published_sequence_number,
     }
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
-    request = Request("POST", f"{_partition(partition)}/links", terms.timeout, headers=WITH_JSON, body=body)
+    request = Request("POST", f"{partition_path(partition)}/links", terms.timeout, headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 201, ProducerState)
 
 
 def producer_state(terms: Terms, partition: int, producer_group: int) -> Dialogue[ProducerState]:
-    path = f"{_partition(partition)}/producers/{_whole('A producer group', producer_group)}"
+    path = f"{partition_path(partition)}/producers/{whole_number('A producer group', producer_group)}"
     return (yield from read(terms, path, ProducerState))
 
 
@@ -96,7 +106,7 @@ def producer_states(
     terms: Terms, partition: int, *, limit: int | None = None, after: str | None = None
 ) -> Dialogue[ProducerPage]:
     query = given(limit=limit, after=after)
-    return (yield from read(terms, f"{_partition(partition)}/producers", ProducerPage, query))
+    return (yield from read(terms, f"{partition_path(partition)}/producers", ProducerPage, query))
 
 
 def peek(  # noqa: PLR0913 - all that a peek may say
@@ -251,16 +261,6 @@ def _mailbox(recipient: str) -> str:
 
 def _message(recipient: str, message_id: str) -> str:
     return f"{_mailbox(recipient)}/messages/{segment(message_id, 'message id')}"
-
-
-def _partition(partition: object) -> str:
-    return f"/v1/partitions/{_whole('A partition', partition)}"
-
-
-def _whole(what: str, number: object) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise InvalidRequest(f"{what} is a number, not {number!r}.")
-    return number
 
 
 def _numbers(producer: ProducerNumbers | None) -> Pairs:

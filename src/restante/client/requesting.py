@@ -9,6 +9,7 @@ from restante.client.answering import expect, value_of
 from restante.client.exchange import Dialogue, Pairs, Request, Response
 from restante.client.options import Terms
 from restante.client.retrying import answered
+from restante.errors import InvalidRequest
 from restante.wire.media import ARROW, JSON
 
 T = TypeVar("T")
@@ -32,6 +33,16 @@ def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[
 def given(**values: object) -> Pairs:
     """A query of what is not None."""
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def partition_path(partition: object) -> str:
+    return f"/v1/partitions/{whole_number('A partition', partition)}"
+
+
+def whole_number(what: str, number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidRequest(f"{what} is a number, not {number!r}.")
+    return number
 
 
 def long(terms: Terms) -> float:

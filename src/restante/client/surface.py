@@ -6,7 +6,7 @@ names, arguments and answers, with `await`, `async with` and `async for` where t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -17,6 +17,10 @@ import pyarrow as pa
 from restante.client.batch_items import Items
 from restante.client.batch_surface import Acknowledger, Batch, Batches
 from restante.client.batch_view import BatchName
+from restante.client.consignment_surface import Consignment
+from restante.client.feed_pages import FeedPage, SnapshotPage
+from restante.client.feed_surface import Feed, Snapshot
+from restante.limits import FEED_LINGER_SECONDS
 from restante.model.answers import (
     Dequeued,
     Explanation,
@@ -43,6 +47,14 @@ from restante.model.batch_answers import (
     RecipientProgress,
     Webhook,
 )
+from restante.model.consignment_answers import (
+    BatchWish,
+    ConsignmentDetails,
+    ConsignmentState,
+    ConsignmentStatus,
+    StagedAttempt,
+    Winner,
+)
 from restante.model.message import Message, State
 
 __all__ = [
@@ -51,13 +63,20 @@ __all__ = [
     "Batch",
     "BatchState",
     "BatchStatus",
+    "BatchWish",
     "Batches",
     "Bundle",
     "CompleteBatch",
+    "Consignment",
+    "ConsignmentDetails",
+    "ConsignmentState",
+    "ConsignmentStatus",
     "Counting",
     "Delivery",
     "Dequeued",
     "Explanation",
+    "Feed",
+    "FeedPage",
     "HistoryPage",
     "Hub",
     "ItemGroup",
@@ -77,9 +96,13 @@ __all__ = [
     "RecipientProgress",
     "RecipientSummary",
     "Sendable",
+    "Snapshot",
+    "SnapshotPage",
+    "StagedAttempt",
     "State",
     "Waiting",
     "Webhook",
+    "Winner",
 ]
 
 Sendable = object
@@ -220,6 +243,43 @@ class Hub(Protocol):
     ) -> RecipientPage: ...
     def partitions(self) -> tuple[PartitionStatus, ...]: ...
     def partition_of(self, recipient: str) -> int: ...
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Consignment:
+        """A new one, or the one that has this key."""
+        ...
+
+    def consignments(
+        self, *, state: ConsignmentState | str | None = None, key: str | None = None
+    ) -> Iterator[ConsignmentStatus]: ...
+    def feed(  # noqa: PLR0913 - all that a reader may say
+        self,
+        partitions: int | Collection[int] | None = None,
+        after: Mapping[int, int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        follow: bool = False,
+        limit: int | None = None,
+        reader: str | None = None,
+        linger_seconds: float = FEED_LINGER_SECONDS,
+    ) -> Feed:
+        """Every change, page by page; with `follow` also those to come."""
+        ...
+
+    def snapshot(
+        self,
+        partitions: int | Collection[int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        limit: int | None = None,
+    ) -> Snapshot:
+        """Every message that is stored, page by page, and the positions from which the feed goes on."""
+        ...
+
     def file(self) -> int:
         """File everything that waits to be filed, now; gives the number of runs merged away."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -13,9 +13,12 @@ import pyarrow as pa
 from restante.client.asking import names, seconds, state_of, whole
 from restante.client.batch_view import BatchName, batch_id_of
 from restante.client.batches_sync import Batches
+from restante.client.consignments_sync import Consignment, list_consignments, open_consignment
+from restante.client.feed_pages import reading_of, wish_of
+from restante.client.feed_sync import Feed, Snapshot
 from restante.client.link import Link, Order
 from restante.client.pipeline_sync import CallCarrier, Carrier, Pipeline
-from restante.limits import WAIT_SECONDS_MAX
+from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
@@ -25,6 +28,7 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.message import Message, State
 from restante.model.outtake import to_messages
 
@@ -227,6 +231,62 @@ class Hub:
 
     def partition_of(self, recipient: str) -> int:
         return self._link.partition_of(recipient)
+
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Consignment:
+        """Open a consignment, or the one that has this key. Its messages are delivered at one moment, the commit.
+
+        With `batch` they become items of a batch, which the commit seals.
+        """
+        return open_consignment(self._link, key, batch=batch)
+
+    def consignments(
+        self, *, state: ConsignmentState | str | None = None, key: str | None = None
+    ) -> Iterator[ConsignmentStatus]:
+        """The consignments, the newest first, page by page as you go on."""
+        return list_consignments(self._link, state, key)
+
+    def feed(  # noqa: PLR0913 - all that a reader may say
+        self,
+        partitions: int | Collection[int] | None = None,
+        after: Mapping[int, int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        follow: bool = False,
+        limit: int | None = None,
+        reader: str | None = None,
+        linger_seconds: float = FEED_LINGER_SECONDS,
+    ) -> Feed:
+        """Every change of these partitions, or of all, from the start or after these positions, page by page.
+
+        It ends where each partition ended when reading began; with `follow` never, and waits for what comes.
+        """
+        reading = reading_of(
+            partitions,
+            after=after,
+            wish=wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns),
+            limit=limit,
+            follow=follow,
+            reader=reader,
+            linger_seconds=linger_seconds,
+        )
+        return Feed(self._link, reading)
+
+    def snapshot(
+        self,
+        partitions: int | Collection[int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        limit: int | None = None,
+    ) -> Snapshot:
+        """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there."""
+        wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
+        return Snapshot(self._link, reading_of(partitions, wish=wish, limit=limit))
 
     def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged."""

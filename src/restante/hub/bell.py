@@ -1,4 +1,7 @@
-"""The bell: whoever waits for mail of a recipient hears when a commit brought some, or freed some."""
+"""The bell: whoever waits for mail of a recipient hears when a commit brought some, or freed some.
+
+Those who read along wait for a partition, and hear of each commit that counts something in it.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,41 @@ class Bell:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[int, list[Ring]] = {}
+        self._readers: dict[int, list[Ring]] = {}
+        """By partition, those who read along and have come to its end."""
 
     @contextmanager
     def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
         """While inside, `ring` is called after each commit that concerns the recipient."""
+        with self._listed(self._waiters, recipient_hash, ring):
+            yield
+
+    @contextmanager
+    def listening_to_partition(self, partition: int, ring: Ring) -> Iterator[None]:
+        """While inside, `ring` is called after each commit that counts something in the partition."""
+        with self._listed(self._readers, partition, ring):
+            yield
+
+    @contextmanager
+    def _listed(self, waiters: dict[int, list[Ring]], key: int, ring: Ring) -> Iterator[None]:
         with self._lock:
-            self._waiters.setdefault(recipient_hash, []).append(ring)
+            waiters.setdefault(key, []).append(ring)
         try:
             yield
         finally:
             with self._lock:
-                rings = self._waiters[recipient_hash]
+                rings = waiters[key]
                 rings.remove(ring)
                 if not rings:
-                    del self._waiters[recipient_hash]
+                    del waiters[key]
 
     def ring(self, plan: Plan) -> None:
         """Called by the committer after each commit."""
+        if self._readers:
+            with self._lock:
+                rings = [ring for partition in plan.counters for ring in self._readers.get(partition, ())]
+            for ring in rings:
+                _ring(ring)
         if not self._waiters:
             return
         with self._lock:
@@ -53,7 +74,8 @@ class Bell:
     def ring_all(self) -> None:
         """The hub closes: nobody waits any longer."""
         with self._lock:
-            rings = [ring for group in self._waiters.values() for ring in group]
+            groups = (*self._waiters.values(), *self._readers.values())
+            rings = [ring for group in groups for ring in group]
         for ring in rings:
             _ring(ring)
 

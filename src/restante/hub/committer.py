@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class Request(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
-    __slots__ = ("error", "line", "put_off", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "line", "put_off", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: tuple[int, int] | None = None) -> None:
         self.result: T | None = None
@@ -35,6 +35,8 @@ class Request(Generic[T]):
         """How much of a commit's bytes it takes."""
         self.line = line
         """Those of one line are judged by what became of the ones before them: they keep their order."""
+        self.alone = False
+        """Nobody else is in its commit."""
         self.put_off = False
         """It cannot be judged in this commit: the next one takes it."""
         self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
@@ -54,9 +56,10 @@ class Planned(Request[T]):
 
     __slots__ = ("_plan",)
 
-    def __init__(self, plan: Callable[[Draft], T]) -> None:
+    def __init__(self, plan: Callable[[Draft], T], *, alone: bool = False) -> None:
         super().__init__()
         self._plan = plan
+        self.alone = alone
 
     def plan(self, draft: Draft) -> T:
         return self._plan(draft)
@@ -202,7 +205,7 @@ def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
     taken: set[tuple[int, int]] = set()
     room = limits.COMMIT_BYTES_MAX
     while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
-        if batch and queue[0].size > room:
+        if batch and (queue[0].size > room or queue[0].alone or batch[-1].alone):
             break
         request = queue.popleft()
         if request.line is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from restante.hub.batch_counting import home_of, row_of
 from restante.hub.batches import plan_seal
 from restante.hub.binding_arrivals import bind_duplicates, bind_stretches
+from restante.hub.committer import Planned
 from restante.hub.consignments import leave, tidy
 from restante.hub.core import Core, Stale, uuid_text
 from restante.hub.mailbags import enter_runs
@@ -45,6 +46,8 @@ from restante.model.identity import Known, have_common
 from restante.model.keys import number_key
 from restante.model.run import RunRow, RunState, decode_run
 
+_TRIES = 3
+
 
 def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
     """Make what the announced attempts staged visible. One that was committed before is answered as it was then."""
@@ -56,7 +59,7 @@ def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) 
         row = _row(core, consignment_id)
         if row.state is ConsignmentState.COMMITTED:
             return _answer(row)
-        receipt = core.look_and_commit(partial(_look_and_commit, core, consignment_id, announced))
+        receipt = _look_and_commit(core, consignment_id, announced)
     tidy(core, consignment_id)
     return receipt
 
@@ -88,20 +91,42 @@ class _Ready:
 
 
 def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
-    consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
-    staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
-    check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
+    """Look, and commit if that still holds. Where the same messages keep coming, look while nobody else commits."""
+    for _ in range(_TRIES):
+        written: list[BlobKey] = []
+        try:
+            with core.pins.reading():
+                ready = _look(core, consignment_id, announced, written)
+                if all(refreshed(core, mail) for mail in ready.mail):
+                    return core.commit(partial(_plan, core, ready))
+        except Stale:
+            core.pins.bury(written)
+        except BaseException:
+            core.pins.bury(written)
+            raise
+        else:
+            core.pins.bury(written)
+    return core.submit(Planned(partial(_look_and_plan, core, consignment_id, announced), alone=True))
+
+
+def _look_and_plan(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], draft: Draft) -> Receipt:
     written: list[BlobKey] = []
     try:
-        bags = _bags(core, consignment_id, announced)
-        mail = [prepare(core, partition, own, written) for partition, own in sorted(bags.items())]
-        if not all(refreshed(core, own) for own in mail):
-            raise Stale
-        ready = _Ready(consignment_id, consignment, staged, mail)
-        return core.commit(partial(_plan, core, ready))
+        with core.pins.reading():
+            return _plan(core, _look(core, consignment_id, announced, written), draft)
     except BaseException:
         core.pins.bury(written)
         raise
+
+
+def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], written: list[BlobKey]) -> _Ready:
+    """All that the commit needs. Whatever happens, `written` tells the blobs that there are."""
+    consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
+    staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
+    check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
+    bags = _bags(core, consignment_id, announced)
+    mail = [prepare(core, partition, own, written) for partition, own in sorted(bags.items())]
+    return _Ready(consignment_id, consignment, staged, mail)
 
 
 def _bags(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[StagedBag]]:

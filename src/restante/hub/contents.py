@@ -24,7 +24,7 @@ from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
 from restante.model.texts import Texts
 
 STATES = tuple(State)
-_STATE_TEXTS = pa.array([state.value for state in STATES], pa.string())
+STATE_TEXTS = pa.array([state.value for state in STATES], pa.string())
 WAITING = STATES.index(State.WAITING)
 _ROWS_JOINED = 4_096
 
@@ -66,7 +66,7 @@ def _table(cabinet: Cabinet, pieces: Sequence[Piece], fates: Fates) -> pa.Table:
         sequence_number=_joined([piece.numbers for piece in pieces]),
         published_at=_joined([piece.records["published_at"] for piece in pieces]).astype(np.int64),
         collected_at=fates.collected_at,
-        state=Texts(fates.state, _STATE_TEXTS),
+        state=Texts(fates.state, STATE_TEXTS),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,11 +25,11 @@ from restante.hub.planning import Draft
 from restante.hub.reading import read_piece
 from restante.model.changes import BlobKey, Space
 from restante.model.handful import Handful, NameTable
-from restante.model.head import Head, decode_head, stored_mask
+from restante.model.head import Apart, Head, apart_of, decode_head, stored_mask
 from restante.model.keys import Cabinet, key_cabinet, number_key
 from restante.model.merge import Keep, Stretch, merged, slices
 from restante.model.piece import Piece
-from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge
+from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge, in_order
 from restante.model.segment import Encoded, Segment, decode
 
 
@@ -97,8 +98,8 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> Encoded |
     rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
     if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
         return None
-    if runs[0].row.first <= partition.counters.forgotten:
-        # Some of it may be past its retention.
+    if runs[0].row.first <= partition.counters.forgotten or any(run.row.published_at for run in runs):
+        # Some of it may be past its retention, or has its time of publishing elsewhere.
         return None
     names = NameTable(core.deed.key)
     handful = Handful(names)
@@ -210,7 +211,8 @@ def _kept_rows(piece: Piece, drawer: NDArray[np.int64], heads: dict[Cabinet, Hea
         head = heads.get(Cabinet(*piece.stored.segment.cabinet(index)))
         if head is not None:
             own = drawer == index
-            kept[own] = stored_mask(head, numbers[own])
+            # The feed still tells that a message was published which was released to the end since.
+            kept[own] = stored_mask(head, numbers[own]) | (apart_of(head, numbers[own]) == Apart.MOVED)
     return kept
 
 
@@ -219,10 +221,13 @@ def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], s
     merged_away = {run.row.identity for run in runs}
     if not merged_away <= {run.row.identity for run in partition.runs}:
         raise Stale
-    kept = [run.row for run in runs if _serves_feed(core, partition, run.row, shelf)]
+    lost = _feed_loses(core, partition, runs, shelf)
+    kept = [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row, shelf)]
+    if lost:
+        draft.add_feed_gone(partition.number, lost)
     for run in runs:
         draft.delete(partition.number, Space.RUN, run_key(run.row))
-    feed = [RunRow(r.identity, r.first, r.last, r.segments, RunState.FEED, r.made_at, r.mailbag) for r in kept]
+    feed = [msgspec.structs.replace(row, state=RunState.FEED) for row in kept]
     for row in feed:
         draft.put_run(partition.number, row)
     if shelf is not None:
@@ -238,11 +243,41 @@ def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | Non
 
     One whose own parts stay already does not: no message is kept for the feed twice.
     """
-    if any(kept.first <= row.last and kept.last >= row.first for kept in partition.feed_runs):
+    if _kept_parts(partition, row):
         return False
     too_large = shelf is not None and len(shelf.segments) > 1
-    young = core.clock() - row.made_at < core.settings.feed_reach_seconds * 1_000_000
-    return too_large and young and (row.mailbag or len(row.segments) == 1)
+    return too_large and _within_reach(core, row) and in_order(row)
+
+
+def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
+    """The runs kept for the feed that have some of a run's numbers."""
+    return [kept for kept in partition.feed_runs if kept.first <= row.last and kept.last >= row.first]
+
+
+def _within_reach(core: Core, row: RunRow) -> bool:
+    return core.clock() - row.made_at < core.settings.feed_reach_seconds * 1_000_000
+
+
+def _feed_loses(core: Core, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> int:
+    """The last number that the feed can no longer tell when these runs have become a shelf; 0: it loses nothing.
+
+    A shelf of one segment serves it as its parts did. In a larger one, what came from runs that could be read in number
+    order is lost, unless they stay, or parts of theirs stay since an earlier merge. Those parts go in number order, so
+    what is lost of them is what lies before the first that is left.
+    """
+    if shelf is None or len(shelf.segments) == 1:
+        return 0
+    gone = 0
+    for run in runs:
+        parts = _kept_parts(partition, run.row)
+        if not in_order(run.row):
+            continue
+        begin = min((kept.first for kept in parts), default=run.row.first)
+        if begin > run.row.first:
+            gone = max(gone, begin - 1)
+        elif not parts and not _within_reach(core, run.row):
+            gone = max(gone, run.row.last)
+    return gone
 
 
 def _apply_swap(
@@ -257,9 +292,10 @@ def _apply_swap(
     if shelf is not None:
         left.append(shelf)
         left.sort(key=lambda run: run.row.first)
+    # First what stays for the feed: who reads it must find each message in one of the two.
+    partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
     partition.runs = tuple(left)
     core.note_runs(partition)
-    partition.feed_runs = (*partition.feed_runs, *feed)
     for blob in gone:
         partition.expiries.pop(blob.number, None)
     core.pins.bury(gone)
@@ -269,4 +305,8 @@ def drop_unreachable(core: Core) -> None:
     """Drop the blobs that no run names and no reader can reach any more."""
     blobs = core.pins.unreachable()
     if blobs:
-        core.commit(lambda draft: draft.dropped.extend(blobs))
+        try:
+            core.commit(lambda draft: draft.dropped.extend(blobs))
+        except BaseException:
+            core.pins.bury(blobs)
+            raise

@@ -29,7 +29,7 @@ from restante.model.outtake import MESSAGE_SCHEMA, to_messages
 from restante.model.paging import page_size
 from restante.model.uuids import uuid_bytes
 
-_STATE_OF = {
+STATE_OF = {
     ChangeKind.COLLECTED: STATES.index(State.COLLECTED),
     ChangeKind.EXPIRED: STATES.index(State.EXPIRED),
     ChangeKind.WITHDRAWN: STATES.index(State.WITHDRAWN),
@@ -67,7 +67,7 @@ def fates_of(
     fates.state[numbers <= head.head] = _COLLECTED
     for _, record in records:
         inside = in_ranges(record.ranges, numbers) & ~in_ranges(record.left_out, numbers)
-        fates.state[inside] = _STATE_OF.get(record.kind, WAITING)
+        fates.state[inside] = STATE_OF.get(record.kind, WAITING)
         fates.collected_at[inside] = record.at if record.kind is ChangeKind.COLLECTED else NEVER
         if record.moved:
             shown &= ~inside

@@ -12,19 +12,35 @@ import pyarrow as pa
 
 from restante import limits
 from restante.errors import InvalidRequest, Unavailable
-from restante.hub import backup, dequeue, erase, expiry, explain, filing, history, peek, producers, removal, retention
+from restante.hub import (
+    backup,
+    consignments,
+    dequeue,
+    erase,
+    expiry,
+    explain,
+    filing,
+    history,
+    peek,
+    producers,
+    removal,
+    retention,
+)
 from restante.hub.acknowledging import plan_acknowledgements
 from restante.hub.background import Background
 from restante.hub.backup import BackupStream
 from restante.hub.batch_calls import BatchCalls
 from restante.hub.committer import Request
+from restante.hub.consignment_calls import ConsignmentCalls
 from restante.hub.content import content_of
 from restante.hub.core import Core, parse_uuid, uuid_text
+from restante.hub.feed_calls import FeedCalls
 from restante.hub.listing import Listings, Order
 from restante.hub.opening import open_partitions
 from restante.hub.planning import Plan
-from restante.hub.publish import Publish, check_partition, checked, large_publish, plan_publishes
-from restante.model import intake
+from restante.hub.publish import Publish, check_partition, large_publish, plan_publishes
+from restante.hub.sent import check_messages, sent_columns
+from restante.hub.staging_room import load_room
 from restante.model.answers import (
     BundleAnswer,
     Dequeued,
@@ -46,7 +62,7 @@ from restante.ports.webhook import PostWebhook
 from restante.settings import Settings
 
 
-class Hub(BatchCalls):
+class Hub(BatchCalls, ConsignmentCalls, FeedCalls):
     """An open hub. Every method may be called from any thread."""
 
     def __init__(
@@ -63,7 +79,9 @@ class Hub(BatchCalls):
         deed, fence, partitions = open_partitions(store, settings, random)
         self._core = Core(store, settings, origins, clock, deed, fence, partitions, random)
         self._core.counters, self._core.post_webhook = counters, post_webhook
+        self._core.staging = load_room(store, deed.partition_count)
         self._core.start(partial(_plan_jointly, self._core))
+        consignments.tidy_leftovers(self._core)
         self._listings = Listings(self._core)
         self._background = Background(self._core)
 
@@ -101,14 +119,9 @@ class Hub(BatchCalls):
         if isinstance(sent, Message):
             return Publish((sent,), partition=partition, numbers=producer, batch=bound)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
-            _check_messages(sent)
+            check_messages(sent)
             return Publish(tuple(sent), partition=partition, numbers=producer, batch=bound)
-        allowed = core.claim_check_origins()
-        if isinstance(sent, Sequence):
-            _check_messages(sent)
-            columns = checked(intake.from_messages(sent, claim_check_origins=allowed))
-        else:
-            columns = checked(intake.from_arrow(sent, claim_check_origins=allowed))
+        columns = sent_columns(core, sent)
         return large_publish(core, columns, partition, producer, bound)
 
     def publish(
@@ -319,6 +332,8 @@ class Hub(BatchCalls):
     def retain(self) -> int:
         # Who asks for it gets all of it, whatever was to be looked at later.
         self._core.producers_due.clear()
+        self._core.staging.due = 0
+        consignments.keep(self._core)
         return retention.retain(self._core)
 
     def backup(self) -> BackupStream:
@@ -337,8 +352,3 @@ def _check_numbered(producer: ProducerNumbers, partition: int | None) -> None:
     check_numbers(producer)
     if partition is None:
         raise InvalidRequest("Numbers count in one partition: name it.")
-
-
-def _check_messages(sent: Sequence[object]) -> None:
-    if isinstance(sent, str | bytes) or not all(type(message) is Message for message in sent):
-        raise InvalidRequest("Send a Message, a sequence of them, or an Arrow table (or a frame that can give one).")

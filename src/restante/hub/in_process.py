@@ -12,6 +12,8 @@ from typing import ParamSpec, TypeVar
 from restante.hub.committer import Request
 from restante.hub.hub import Hub
 from restante.hub.in_process_batches import InProcessBatches
+from restante.hub.in_process_consignments import InProcessConsignments
+from restante.hub.in_process_feed import InProcessFeed
 from restante.hub.listing import Order
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
@@ -35,7 +37,7 @@ T = TypeVar("T")
 _THREADS_MAX = 32
 
 
-class InProcess(InProcessBatches):
+class InProcess(InProcessBatches, InProcessConsignments, InProcessFeed):
     """The asynchronous link to a hub in this process.
 
     A small publish is queued from the event loop itself and answered by the committer; everything that reads runs in

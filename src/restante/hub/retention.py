@@ -8,6 +8,7 @@ or rewritten because most of them is past its time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 import numpy as np
@@ -26,7 +27,7 @@ from restante.model.erasure import Erased, decode_erased
 from restante.model.hashing import text_hash
 from restante.model.head import Apart, Head, with_apart
 from restante.model.keys import Cabinet, bundle_key, key_number, number_key, settlement_key
-from restante.model.run import Run, RunRow
+from restante.model.run import Run, RunRow, in_order
 
 _RECORDS_AT_ONCE = 500
 _HEADS_AT_ONCE = 1_000
@@ -65,11 +66,13 @@ def _forget_page(core: Core, draft: Draft, partition: Partition, due: Sequence[t
         recipient_hash = text_hash(record.recipient, core.deed.key)
         draft.delete(partition.number, Space.CHANGE, number_key(number))
         draft.delete(partition.number, Space.SETTLEMENT, settlement_key(recipient_hash, cabinet, number))
-        if record.kind in _FORGETTING:
+        # What the record speaks of has lower numbers, so the feed begins behind all of it.
+        draft.add_feed_gone(partition.number, number)
+        if record.kind in _FORGETTING or record.moved:
             head = draft.head(partition.number, recipient_hash, cabinet)
             draft.put_head(partition.number, recipient_hash, cabinet, forgotten_head(head, record))
             draft.add_forgotten(partition.number, record.ranges[-1].last)
-            forgotten += record.count
+            forgotten += 0 if record.moved else record.count
         if record.bundle_id:
             drop_bundle(core, draft, partition.number, bundle_key(recipient_hash, record.recipient, record.bundle_id))
     draft.applies.append(lambda: _count_forgotten(partition, forgotten))
@@ -127,7 +130,8 @@ def _drop_old_erasures(core: Core, partition: Partition) -> None:
 
 def sweep(core: Core, partition: Partition) -> None:
     """Free what forgotten messages take: runs mostly past retention, heads of empty cabinets, old runs of the feed."""
-    _drop_feed_runs(core, partition)
+    with core.filing_locks[partition.number]:
+        _drop_feed_runs(core, partition)
     if not partition.counters.forgotten or not partition.forgotten_rows:
         return
     with core.filing_locks[partition.number]:
@@ -176,18 +180,33 @@ def _delete_unchanged(draft: Draft, partition: int, entries: Sequence[tuple[byte
 
 
 def _drop_feed_runs(core: Core, partition: Partition) -> None:
-    """Runs kept for the feed go when the feed no longer reaches back to them."""
+    """Runs kept for the feed go when the feed no longer reaches back to them; in number order, so that it has a start.
+
+    Under the filing lock: what the visible runs can tell must not change meanwhile.
+    """
     before = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000)
-    old = [row for row in partition.feed_runs if row.made_at <= before]
+    old = list(takewhile(lambda row: row.made_at <= before, partition.feed_runs))
     if not old:
         return
 
     def plan(draft: Draft) -> None:
         for row in old:
             draft.delete(partition.number, Space.RUN, run_key(row))
+            if not _still_in_order(partition, row):
+                draft.add_feed_gone(partition.number, row.last)
         draft.applies.append(lambda: _apply_feed_drop(core, partition, old))
 
     core.commit(plan)
+
+
+def _still_in_order(partition: Partition, row: RunRow) -> bool:
+    """Whether the feed finds the messages of a run that was kept for it in the visible runs as well.
+
+    A run that is read in number order has all messages of its numbers that are stored. Those that are forgotten lie
+    before the start of the feed.
+    """
+    holding = [run.row for run in partition.runs if run.row.first <= row.last and run.row.last >= row.first]
+    return all(in_order(own) for own in holding)
 
 
 def _apply_feed_drop(core: Core, partition: Partition, old: Sequence[RunRow]) -> None:

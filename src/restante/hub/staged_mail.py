@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import Fault
+from restante.errors import Fault, FaultyMessages
 from restante.hub.binding_arrivals import Duplicates
 from restante.hub.core import Core
 from restante.hub.identities import Judged, Seen, Verdict, judge
@@ -165,8 +165,17 @@ def _judge(core: Core, partition: int, bags: Sequence[StagedBag], start: Offsets
     bad = np.flatnonzero(judged.verdict >= Verdict.CONFLICT)[: limits.FAULTS_SHOWN_MAX]
     faults = [_located(fault, bags, start, suspects) for fault in verdict_faults(judged, bad)]
     if faults:
-        raise refusal(faults)
+        raise _refused(faults)
     return judged
+
+
+def _refused(faults: Sequence[Fault]) -> FaultyMessages:
+    first, kind = faults[0], type(refusal(faults))
+    return kind(
+        f"At least {len(faults)} of the messages cannot be stored, so nothing was committed; the consignment stays open. "
+        f"The first is {first.id}, {first.detail}.",
+        faults,
+    )
 
 
 def _located(fault: Fault, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets) -> Fault:
@@ -176,7 +185,7 @@ def _located(fault: Fault, bags: Sequence[StagedBag], start: Offsets, suspects: 
 
 def _source(bags: Sequence[StagedBag], start: Offsets, offset: int) -> str:
     (writer, attempt), parcel = bags[int(np.searchsorted(start, offset, side="right")) - 1].parcel
-    return f"a message of writer {writer!r}, attempt {attempt}, parcel {parcel}"
+    return f"message of writer {writer!r}, attempt {attempt}, parcel {parcel}"
 
 
 def _slim(judged: Judged, suspects: Offsets) -> Duplicates:

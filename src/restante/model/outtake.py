@@ -19,7 +19,7 @@ from restante.model.properties import MAP_TYPE, decode_properties
 from restante.model.texts import Texts
 from restante.model.uuids import Words, uuid_texts
 
-__all__ = ["MESSAGE_SCHEMA", "decode_properties", "to_messages", "to_table"]
+__all__ = ["MESSAGE_SCHEMA", "decode_properties", "id_column", "time_column", "to_messages", "to_table"]
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _ID = pa.binary(16)
@@ -60,7 +60,7 @@ def to_table(
     """The messages and what has become of them, by `MESSAGE_SCHEMA`. Times in microseconds, `NEVER` for none."""
     arrays = [
         column_of(sequence_number),
-        _id_column(columns.id),
+        id_column(columns.id),
         columns.recipient.to_dictionary(),
         columns.origin.to_dictionary(),
         columns.kind.to_dictionary(),
@@ -70,9 +70,9 @@ def to_table(
         _data_column(columns),
         columns.media_type.to_dictionary(),
         decode_properties(columns.properties),
-        _time_column(columns.expires_at),
-        _time_column(published_at),
-        _time_column(collected_at),
+        time_column(columns.expires_at),
+        time_column(published_at),
+        time_column(collected_at),
         state.to_dictionary(),
     ]
     return pa.Table.from_arrays(arrays, schema=MESSAGE_SCHEMA)
@@ -193,7 +193,7 @@ def _times(table: pa.Table, name: str) -> list[datetime | None]:
     return [values[code] for code in codes.tolist()]
 
 
-def _id_column(words: Words) -> Column:
+def id_column(words: Words) -> Column:
     content: Column = pa.py_buffer(np.ascontiguousarray(words).data)
     return pa.Array.from_buffers(_ID, len(words), [None, content])
 
@@ -204,7 +204,7 @@ def _data_column(columns: MessageColumns) -> Column:
     return pc.if_else(column_of(columns.inline), columns.data, pa.scalar(None, pa.large_binary()))
 
 
-def _time_column(times: NDArray[np.int64]) -> Column:
+def time_column(times: NDArray[np.int64]) -> Column:
     never = times == NEVER
     if never.all():
         return pa.nulls(len(times), _TIME)

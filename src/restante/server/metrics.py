@@ -22,7 +22,9 @@ from prometheus_client.utils import floatToGoString
 from restante.server.room import Wait
 
 if TYPE_CHECKING:
+    from restante.hub.consignment_calls import ConsignmentTotals
     from restante.hub.core import Tally as HubTally
+    from restante.model.feed_answers import ReaderStatus
     from restante.server.desk import Desk
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -70,6 +72,7 @@ class Metrics:
         self.tallies: list[Tally] = []
         self.accepted = self._tally("restante_messages_accepted", "Messages stored.")
         self.duplicates = self._tally("restante_messages_duplicate", "Messages sent again and skipped.")
+        self.staged = self._tally("restante_messages_staged", "Messages staged, parcels sent again included.")
         self.collected = self._tally("restante_messages_collected", "Messages dequeued.")
         self.bundles = self._tally("restante_bundles_answered", "Bundles answered to a peek.")
         self.received = self._tally("restante_received_bytes", "Bytes of request bodies, as they came.")
@@ -115,8 +118,10 @@ class _HubState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _requests(self._desk.metrics)
-        for tally in self._desk.metrics.tallies:
-            yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
+        metrics, hub = self._desk.metrics, self._desk.hub.core.tally
+        consigned = {metrics.accepted: hub.consigned_accepted, metrics.duplicates: hub.consigned_duplicates}
+        for tally in metrics.tallies:
+            yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
 
 
@@ -148,6 +153,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
         "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits[Wait.PEEK]),
         "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
+        "restante_feeds_waiting": ("Readers of the feed that wait for changes.", desk.room.waits[Wait.FEED]),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
@@ -162,6 +168,8 @@ def _state(desk: Desk) -> Iterator[Metric]:
     for name, (text, value) in counters.items():
         yield CounterMetricFamily(name, text, value=value)
     yield from _batches(tally)
+    yield from _consignments(desk.hub.consignment_totals(), tally)
+    yield from _readers(desk.hub.feed_readers())
 
 
 def _batches(tally: HubTally) -> Iterator[Metric]:
@@ -180,3 +188,26 @@ def _batches(tally: HubTally) -> Iterator[Metric]:
         for to, count in tuple(counted.items()):
             notices.add_metric((to, result), count)
     yield notices
+
+
+def _consignments(totals: ConsignmentTotals, tally: HubTally) -> Iterator[Metric]:
+    gauges = {
+        "restante_consignments_open": ("Consignments that are open.", totals.open),
+        "restante_staged_messages": ("Messages that open consignments have staged.", totals.staged_messages),
+        "restante_staged_bytes": ("Bytes that open consignments have staged.", totals.staged_bytes),
+    }
+    for name, (text, value) in gauges.items():
+        yield GaugeMetricFamily(name, text, value=value)
+    yield CounterMetricFamily(
+        "restante_consignments_committed", "Consignments committed.", value=tally.consignments_committed
+    )
+
+
+def _readers(readers: Iterable[ReaderStatus]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily("restante_feed_lag", "Numbers that a reader has not read yet.", labels=("reader",))
+    changes = CounterMetricFamily("restante_feed_changes", "Rows of changes given to a reader.", labels=("reader",))
+    for status in readers:
+        lag.add_metric((status.reader,), status.lag)
+        changes.add_metric((status.reader,), status.changes)
+    yield lag
+    yield changes

@@ -27,7 +27,8 @@ from restante.server.frame_order import FrameOrder
 from restante.server.gate import check_role
 from restante.server.label import Label, label_of
 from restante.server.origin_access import check_origins
-from restante.server.routes.publishing import SMALL_BODY_BYTES, count
+from restante.server.routes.publishing import count
+from restante.server.taking import SMALL_BODY_BYTES
 from restante.wire import media
 from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
 from restante.wire.problems import problem_of, status_of

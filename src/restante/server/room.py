@@ -19,6 +19,7 @@ class Wait(Enum):
 
     PEEK = "mail"
     BATCH = "the completion of a batch"
+    FEED = "changes"
 
 
 class Room:

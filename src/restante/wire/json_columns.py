@@ -48,16 +48,16 @@ def column(table: pa.Table, name: str) -> Column:
 def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
     """The rows as JSON objects with commas between them, some thousand at a time."""
     first = True
-    for rows in _slices(column(table, "data")):
+    for rows in _slices(table):
         content = bytes_of(_lines(rows, writers))
         yield content[1:].tobytes() if first else content.tobytes()
         first = False
 
 
-def _slices(data: Column) -> Iterator[slice]:
+def _slices(table: pa.Table) -> Iterator[slice]:
     """Rows that are made at a time: not too many, nor too much data."""
-    ends = offsets_of(data)
-    start, n = 0, len(data)
+    start, n = 0, table.num_rows
+    ends = offsets_of(column(table, "data")) if "data" in table.column_names else np.zeros(n + 1, np.int64)
     while start < n:
         reach = int(np.searchsorted(ends, ends[start] + ANSWER_BYTES_TARGET, side="right")) - 1
         stop = min(n, start + ANSWER_ROWS_MAX, max(reach, start + 1))
@@ -81,10 +81,46 @@ def same(text: str) -> Writer:
     return lambda _rows: (text,)
 
 
+def sparse(writer: Writer, present: NDArray[np.bool_]) -> Writer:
+    """A field that only some rows have, from the writer for just these rows."""
+    if present.all():
+        return writer
+    before = np.concatenate(([0], np.cumsum(present)))
+
+    def write(rows: slice) -> Sequence[Text]:
+        first, last = int(before[rows.start]), int(before[rows.stop])
+        texts = writer(slice(first, last)) if last > first else ()
+        return _spread(texts, present[rows]) if texts else ()
+
+    return write
+
+
+def _spread(texts: Sequence[Text], present: NDArray[np.bool_]) -> Sequence[Text]:
+    """The texts of the rows that have any, and nothing for the others."""
+    if present.all():
+        return texts
+    if all(isinstance(text, str) for text in texts):
+        same_for_all = pa.scalar("".join(text for text in texts if isinstance(text, str)))
+        return (pc.if_else(column_of(present), same_for_all, pa.scalar("")),)
+    lines = pa.concat_arrays([joined(*texts, ""), pa.array([""], pa.string())])
+    return (lines.take(column_of(np.where(present, np.cumsum(present) - 1, len(lines) - 1))),)
+
+
 def id_writer(table: pa.Table) -> Writer:
     """The first field of each message."""
     words = words_of(column(table, "id"))
     return lambda rows: ('"id":"', uuid_column(words[rows]), '"')
+
+
+def uuid_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+    words = words_of(column(table, name))
+    return lambda rows: (f',"{key}":"', uuid_column(words[rows]), '"')
+
+
+def first_number_writer(table: pa.Table, name: str, *, key: str) -> Writer:
+    """A number as the first field."""
+    values = column(table, name)
+    return lambda rows: (f'"{key}":', values[rows].cast(pa.string()))
 
 
 def text_writer(table: pa.Table, name: str, *, key: str) -> Writer:

@@ -7,19 +7,23 @@ wherever it is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import UNSET, Raw, UnsetType
+from numpy.typing import NDArray
 from pyarrow import ipc
 
 from restante.errors import InvalidRequest
 from restante.limits import KIB, SMALL_SEND_MESSAGES_MAX
 from restante.model import intake
+from restante.model.arrow import Column, column_of
 from restante.model.message import NEVER, Message, MessageColumns, State
 from restante.model.outtake import to_table
 from restante.model.refusals import refusal
@@ -38,6 +42,13 @@ _OPTIONAL_TEXT = (str, type(None))
 _OPTIONAL_INTEGER = (int, type(None))
 
 
+class _Making(NamedTuple):
+    """What it takes to make ids for those that have none."""
+
+    random: Random
+    now_ms: int
+
+
 class Encoded(NamedTuple):
     """Messages as a body. A publish takes it in place of the messages, so that a repetition need not encode again."""
 
@@ -47,22 +58,35 @@ class Encoded(NamedTuple):
 
 def encode_publish(sent: object, *, random: Random, now_ms: int) -> Encoded:
     """The content type and the body for a message, a sequence of messages, or anything with Arrow columns."""
+    return _encode(sent, _Making(random, now_ms))
+
+
+def encode_stage(sent: object) -> Encoded:
+    """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
+    return _encode(sent, None)
+
+
+def _encode(sent: object, making: _Making | None) -> Encoded:
     if isinstance(sent, Encoded):
         return sent
     if isinstance(sent, Message):
         sent = (sent,)
     if isinstance(sent, Sequence) and len(sent) <= SMALL_SEND_MESSAGES_MAX:
-        body = _json_body(sent, random, now_ms)
+        body = _json_body(sent, making)
         if body is not None:
             return Encoded(JSON, body)
-    return Encoded(ARROW, encode_columns(sent, random=random, now_ms=now_ms))
+    return Encoded(ARROW, _columns_stream(sent, making))
 
 
 def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:
     """A sequence of messages, or anything with Arrow columns, as an Arrow stream of what the rules made of it."""
+    return _columns_stream(sent, _Making(random, now_ms))
+
+
+def _columns_stream(sent: object, making: _Making | None) -> bytes:
     if isinstance(sent, Sequence):
-        return _stream(_checked(intake.from_messages(sent, claim_check_origins=None)), random, now_ms)
-    return _stream(_checked(intake.from_arrow(sent, claim_check_origins=None)), random, now_ms)
+        return _stream(_checked(intake.from_messages(sent, claim_check_origins=None)), making)
+    return _stream(_checked(intake.from_arrow(sent, claim_check_origins=None)), making)
 
 
 def made_ids(count: int, random: Random, now_ms: int) -> list[str]:
@@ -74,7 +98,7 @@ def made_ids(count: int, random: Random, now_ms: int) -> list[str]:
 
 class _Out(msgspec.Struct, omit_defaults=True, gc=False):
     recipient: str
-    id: str
+    id: str | UnsetType = UNSET
     data: Raw | UnsetType = UNSET
     data_base64: bytes | UnsetType = UNSET
     origin: str = "default"
@@ -90,12 +114,14 @@ class _Out(msgspec.Struct, omit_defaults=True, gc=False):
 _encoder = msgspec.json.Encoder()
 
 
-def _json_body(messages: Sequence[Any], random: Random, now_ms: int) -> bytes | None:
+def _json_body(messages: Sequence[Any], making: _Making | None) -> bytes | None:
     """The messages in JSON; None if it cannot say them just as they are, or should not."""
     if not all(isinstance(message, Message) and _is_plain(message) for message in messages):
         return None
     missing = sum(message.id is None for message in messages)
-    made = iter(made_ids(missing, random, now_ms))
+    made: Iterator[Any] = repeat(UNSET)
+    if making is not None:
+        made = iter(made_ids(missing, making.random, making.now_ms))
     try:
         sent = [_out(message, next(made) if message.id is None else message.id) for message in messages]
         if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX:
@@ -105,7 +131,7 @@ def _json_body(messages: Sequence[Any], random: Random, now_ms: int) -> bytes | 
         return None
 
 
-def _out(message: Message, message_id: str) -> _Out:
+def _out(message: Message, message_id: str | UnsetType) -> _Out:
     data = message.data
     is_bytes = type(data) is bytes
     return _Out(
@@ -169,14 +195,24 @@ def _checked(taken: tuple[MessageColumns, list[Any]]) -> MessageColumns:
     return columns
 
 
-def _stream(columns: MessageColumns, random: Random, now_ms: int) -> bytes:
+def _stream(columns: MessageColumns, making: _Making | None) -> bytes:
     """The columns as an Arrow stream; the hub takes them as they are."""
     n, missing = len(columns), int(columns.made_id.sum())
-    filled = intake.fill_made_ids(columns, now_ms=now_ms, random=random(missing * RANDOM_BYTES_PER_ID))
+    if making is not None:
+        random = making.random(missing * RANDOM_BYTES_PER_ID)
+        columns = intake.fill_made_ids(columns, now_ms=making.now_ms, random=random)
     never = np.full(n, NEVER, np.int64)
     state = Texts.constant(State.WAITING.value, n)
-    table = to_table(filled, sequence_number=never, published_at=never, collected_at=never, state=state)
-    return stream_bytes(table.select(list(FIELDS)))
+    table = to_table(columns, sequence_number=never, published_at=never, collected_at=never, state=state)
+    table = table.select(list(FIELDS))
+    return stream_bytes(_without_ids(table, columns.made_id) if making is None and missing else table)
+
+
+def _without_ids(table: pa.Table, absent: NDArray[np.bool_]) -> pa.Table:
+    """Null where the sender gave none."""
+    place = table.schema.get_field_index("id")
+    ids: Column = table.column(place)
+    return table.set_column(place, "id", pc.if_else(column_of(~absent), ids, pa.scalar(None, ids.type)))
 
 
 def stream_bytes(table: pa.Table) -> bytes:

@@ -13,6 +13,8 @@ from restante.model.access import Role
 from restante.server.openapi import (
     batches,
     collecting,
+    consignments,
+    feed,
     headers,
     health,
     messages,
@@ -32,10 +34,12 @@ from restante.wire import media
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
     producers.SUBJECT,
+    consignments.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
     batches.SUBJECT,
     partitions.SUBJECT,
+    feed.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,
@@ -138,7 +142,7 @@ def _parameter(parameter: Parameter) -> dict[str, object]:
     return {
         "name": parameter.name,
         "in": parameter.where,
-        "required": parameter.where == "path",
+        "required": parameter.required or parameter.where == "path",
         "description": parameter.text,
         "schema": parameter.schema,
         "example": parameter.example,

@@ -28,6 +28,15 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
         {"enum": [reason.value for reason in Reason]},
         Reason.NOTHING_WAITING.value,
     ),
+    "Restante-Next.feed": ("The `after` of the next call.", {"type": "integer", "minimum": 0}, 40),
+    "Restante-Next.token": ("The `after` of the next page; not there on the last.", TEXT, "40-2"),
+    "Restante-Start": (
+        "One more than the last number that retention has removed.",
+        {"type": "integer", "minimum": 1},
+        1,
+    ),
+    "Restante-End": ("The last number that there is.", {"type": "integer", "minimum": 0}, 40),
+    "Restante-Position": ("The `after` from which the feed goes on.", {"type": "integer", "minimum": 0}, 40),
     "Restante-Next": ("The `after` (or `before`) of the next page, if there is one.", {"type": "integer"}, 40),
     "Restante-As-Of": (
         "The moment that the list shows, at most 5 s ago.",
@@ -50,6 +59,7 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
     "Content-Encoding": ("Set if the body is packed, as `Accept-Encoding` asked.", {"enum": ["gzip", "zstd"]}, "zstd"),
     "Vary": ("Set together with `Content-Encoding`.", TEXT, "accept-encoding"),
 }
+"""By name. What a header means here and elsewhere is told apart by a word after a full stop."""
 PACKED = ("Content-Encoding?", "Vary?")
 """On answers that are packed if the client asks for it."""
 
@@ -74,7 +84,8 @@ def references(names: tuple[str, ...]) -> dict[str, object]:
     """These headers of an answer, and the one that every answer has."""
     every = ("Restante-Correlation-Id", *names)
     return {
-        name.removesuffix("?"): {"$ref": f"#/components/headers/{name.replace('?', '.optional')}"} for name in every
+        name.removesuffix("?").partition(".")[0]: {"$ref": f"#/components/headers/{name.replace('?', '.optional')}"}
+        for name in every
     }
 
 

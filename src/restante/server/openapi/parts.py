@@ -11,13 +11,14 @@ Schema = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What stands in the path, the query or a header. What stands in a path is always required."""
+    """What stands in the path, the query or a header. What stands in a path is required, whatever is said here."""
 
     name: str
     text: str
     schema: Schema
     example: object
     where: Literal["path", "query", "header"] = "query"
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,8 @@ class Example:
     """A request as it is sent to a hub on which the examples named in `after` were done before, and its answer.
 
     A test does all of them, on a hub whose clock stands still at `CLOCK`. `answer` is the body of the answer, to the
-    letter, less what a hub cannot know before (its address and how long things take). A problem has `code` instead.
+    letter, less what a hub cannot know before (its address and how long things take). A problem has `code` instead. The
+    hub makes the ids of consignments, so the one that stands in examples is replaced by the one that it made.
     """
 
     name: str

@@ -18,6 +18,7 @@ SECOND_ID = "0198c5a2-0000-7000-8000-000000000002"
 BUNDLE_ID = "0198c5a2-0000-7000-8000-00000000b001"
 BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c1"
 SECOND_BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c2"
+CONSIGNMENT_ID = "0198c5a2-0000-7000-8000-0000000c0115"
 OTHER_ID = "0198c5a2-0000-7000-8000-00000000ffff"
 NUMBER_MAX = 2**63 - 1
 
@@ -31,6 +32,9 @@ RECIPIENT = Parameter(
 MESSAGE = Parameter(name="id", where="path", text="The id of a message.", schema=UUID, example=MESSAGE_ID)
 BUNDLE = Parameter(name="bundle_id", where="path", text="The id of a bundle.", schema=UUID, example=BUNDLE_ID)
 BATCH = Parameter(name="batch", where="path", text="The id of a batch.", schema=UUID, example=BATCH_ID)
+CONSIGNMENT = Parameter(
+    name="consignment", where="path", text="The id of a consignment.", schema=UUID, example=CONSIGNMENT_ID
+)
 PARTITION = Parameter(
     name="partition",
     where="path",

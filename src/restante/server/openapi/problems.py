@@ -98,9 +98,10 @@ ADVICE: dict[str, Advice] = {
     ),
     "bundle_id_used": Advice("The recipient had a bundle of this id before.", "Propose another id, or none."),
     "invalid_client_state": Advice(
-        "The numbers do not follow the last ones of the producer group, or were used for other messages. Nothing was "
-        "stored; `expected` is the number that would be next.",
-        "Do not repeat it. Ask `GET /v1/partitions/{partition}/producers/{group}` for the last number, and go on from there.",
+        "The numbers do not follow the last ones of the producer group, or were used for other messages; `expected` is "
+        "the number that would be next. Or a parcel was staged before with other messages. Nothing was stored.",
+        "Do not repeat it. Ask `GET /v1/partitions/{partition}/producers/{group}` for the last number, and go on from there. "
+        "A consignment: stage what another run makes as another attempt.",
         ("expected",),
     ),
     "producer_disconnected": Advice(
@@ -132,6 +133,26 @@ ADVICE: dict[str, Advice] = {
         "Go on with that batch, seal or delete it, or use another key.",
         ("batch", "key"),
     ),
+    "consignment_unknown": Advice(
+        "There is no such consignment: it never was, or it was closed so long ago that it was removed.",
+        "Open it by its key: `POST /v1/consignments`.",
+        ("consignment",),
+    ),
+    "consignment_closed": Advice(
+        "The consignment was committed or discarded; `state` says which.",
+        "Committed: nothing, all of it is delivered. Discarded: open a new one with the same key, and stage again.",
+        ("consignment", "state"),
+    ),
+    "consignment_incomplete": Advice(
+        "What was announced is not what is staged; `writers` lists where. Nothing is visible, and it is still open.",
+        "Stage what is missing, or name other attempts, and commit again.",
+        ("consignment", "writers"),
+    ),
+    "position_gone": Advice(
+        "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
+        "Read a snapshot, and go on from its position. What was removed cannot be read any more.",
+        ("first",),
+    ),
     "body_too_large": Advice(
         "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
     ),
@@ -154,7 +175,12 @@ ADVICE: dict[str, Advice] = {
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
-    "storage_full": Advice("The disk is full. Nothing was changed.", f"{_AGAIN} The operator has to make room."),
+    "storage_full": Advice(
+        "The disk is full, or consignments have staged as much as the settings allow; then `setting` names which. "
+        "Nothing was changed.",
+        f"{_AGAIN} The operator has to make room. Staged messages: commit or discard what is open.",
+        ("setting", "limit", "staged"),
+    ),
     "origin_did_not_deliver": Advice(
         "Claim-check content did not come in time. A peek answers `204` with this reason instead.", "Peek again."
     ),
@@ -187,7 +213,13 @@ _MEMBERS: dict[str, object] = {
     "item": {"description": "What is no item: a text, or a range."},
     "index": {"type": "integer", "description": "Its place in the call, from 0."},
     "allow": TEXT,
-    "limit": {"type": "integer", "description": "The largest body, in bytes."},
+    "limit": {"type": "integer", "description": "What it is bounded to, in bytes."},
+    "setting": {**TEXT, "description": "The setting that bounds it."},
+    "staged": {"type": "integer", "description": "How many bytes would be staged."},
+    "consignment": {**UUID, "description": "The consignment that it is about."},
+    "state": {"enum": ["open", "committed", "discarded"], "description": "What the consignment is."},
+    "writers": {"type": "array", "items": of_schema("Discrepancy")},
+    "first": {"type": "integer", "description": "The first number that there is."},
     "retry_after": {"type": "integer", "description": "In seconds."},
     "partition": {"type": "integer"},
 }
@@ -200,6 +232,17 @@ _FAULT = record(
         "id": UUID,
     },
     optional=("field", "id"),
+)
+
+
+_DISCREPANCY = record(
+    {
+        "writer": TEXT,
+        "attempt": {"type": "integer", "minimum": 0},
+        "announced": {"type": "integer", "minimum": 0, "description": "How many messages the commit names."},
+        "staged": {"type": "integer", "minimum": 0, "description": "How many there are."},
+    },
+    description="An attempt of which not as much is staged as was announced.",
 )
 
 
@@ -223,7 +266,7 @@ def components() -> dict[str, object]:
         },
         "required": ["type", "title", "status", "detail", "code", "retriable", "correlation_id"],
     }
-    return {"Problem": problem, "Fault": _FAULT}
+    return {"Problem": problem, "Fault": _FAULT, "Discrepancy": _DISCREPANCY}
 
 
 def answers(codes: Iterable[str]) -> dict[str, object]:
@@ -264,6 +307,12 @@ _VALUES: dict[str, object] = {
     "messages": 2,
     "allow": "GET",
     "limit": 67_108_864,
+    "setting": "consignment_bytes_max",
+    "staged": 67_108_000,
+    "consignment": "0198c5a2-0000-7000-8000-0000000c0115",
+    "state": "committed",
+    "writers": [{"writer": "task-1", "attempt": 0, "announced": 3, "staged": 2}],
+    "first": 41,
     "retry_after": 1,
     "expected": 2,
     "received": 0,

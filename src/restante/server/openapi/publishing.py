@@ -13,7 +13,7 @@ from restante.server.openapi.schemas import ARROW, TEXT, UUID
 from restante.wire import media
 
 _JSON = {"Content-Type": media.JSON}
-_INVOICE = {
+INVOICE = {
     "id": MESSAGE_ID,
     "recipient": "alice",
     "origin": "billing",
@@ -21,7 +21,7 @@ _INVOICE = {
     "data": {"number": 1001, "amount": "12.50"},
     "properties": {"night": "7"},
 }
-_SECOND = {
+SECOND = {
     "id": SECOND_ID,
     "recipient": "alice",
     "origin": "billing",
@@ -69,14 +69,14 @@ def _binary_header(name: str, text: str, example: str) -> Parameter:
     return Parameter(name=name, where="header", text=f"CloudEvents, binary mode: {text}", schema=TEXT, example=example)
 
 
-_HEADERS = (
-    Parameter(
-        name=BATCH_HEADER,
-        where="header",
-        text="The id of an open batch: the messages become its items, less those that were stored before.",
-        schema=UUID,
-        example=BATCH_ID,
-    ),
+_BATCH = Parameter(
+    name=BATCH_HEADER,
+    where="header",
+    text="The id of an open batch: the messages become its items, less those that were stored before.",
+    schema=UUID,
+    example=BATCH_ID,
+)
+BODY_HEADERS = (
     Parameter(
         name="Content-Encoding",
         where="header",
@@ -90,7 +90,7 @@ _HEADERS = (
     _binary_header("ce-type", "the kind.", "invoice"),
     _binary_header("ce-recipient", "who gets it. Other attributes go as `ce-…` likewise, percent-encoded.", "alice"),
 )
-_BODIES = (
+BODIES = (
     Content(media_type=media.JSON, schema=of_schema("Messages")),
     Content(media_type=media.CLOUDEVENT, schema=of_schema("CloudEvent")),
     Content(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
@@ -114,7 +114,7 @@ _PROBLEMS = (
     "unsupported_media_type",
     *WRITING,
 )
-_BODY_TEXT = """
+BODY_TEXT = """
 
 A body is checked whole before anything is stored: one bad message stores nothing, and the problem names each by its
 index. A message whose recipient and id were stored before, with equal origin, kind, bundleable, weight and data, is a
@@ -136,9 +136,9 @@ PUBLISH = Operation(
     path="/v1/messages",
     name="publish",
     summary="Publish messages",
-    text="Leaves messages in the mailboxes of their recipients." + _BODY_TEXT,
-    parameters=_HEADERS,
-    bodies=_BODIES,
+    text="Leaves messages in the mailboxes of their recipients." + BODY_TEXT,
+    parameters=(_BATCH, *BODY_HEADERS),
+    bodies=BODIES,
     answers=(_STORED,),
     problems=_PROBLEMS,
     examples=(
@@ -147,7 +147,7 @@ PUBLISH = Operation(
             text="Two messages, one with JSON and one with bytes.",
             target="/v1/messages",
             headers=_JSON,
-            body={"messages": [_INVOICE, _SECOND]},
+            body={"messages": [INVOICE, SECOND]},
             status=201,
             answer=_receipt(2),
         ),
@@ -156,7 +156,7 @@ PUBLISH = Operation(
             text="The same again: skipped.",
             target="/v1/messages",
             headers=_JSON,
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=201,
             answer=_receipt(0, 1),
             after=("publish",),
@@ -209,7 +209,7 @@ PUBLISH = Operation(
             text="Bound to a batch: its status tells how many have been collected.",
             target="/v1/messages",
             headers={**_JSON, BATCH_HEADER: BATCH_ID},
-            body={"messages": [_INVOICE, _SECOND]},
+            body={"messages": [INVOICE, SECOND]},
             status=201,
             answer=_receipt(2),
             after=("batch-open",),
@@ -219,7 +219,7 @@ PUBLISH = Operation(
             text="There is no such batch: nothing is stored.",
             target="/v1/messages",
             headers={**_JSON, BATCH_HEADER: OTHER_ID},
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=404,
             code="batch_unknown",
         ),
@@ -237,7 +237,7 @@ PUBLISH = Operation(
             text="Other data under an id that was stored before.",
             target="/v1/messages",
             headers=_JSON,
-            body={"messages": [{**_INVOICE, "data": {"number": 9}}]},
+            body={"messages": [{**INVOICE, "data": {"number": 9}}]},
             status=409,
             code="message_conflict",
             after=("publish",),
@@ -247,7 +247,7 @@ PUBLISH = Operation(
             text="A message that was erased for good does not come back.",
             target="/v1/messages",
             headers=_JSON,
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=410,
             code="message_erased",
             after=("publish", "erase"),
@@ -288,10 +288,10 @@ PARCEL = Operation(
     summary="Publish messages to one partition",
     text=(
         "The same as `POST /v1/messages`, for senders that sort by partition. Every recipient must belong to it: "
-        "`GET /v1/recipients/{recipient}/partition` says where." + _BODY_TEXT + _NUMBERED_TEXT
+        "`GET /v1/recipients/{recipient}/partition` says where." + BODY_TEXT + _NUMBERED_TEXT
     ),
-    parameters=(PARTITION, *NUMBERING, *_HEADERS),
-    bodies=_BODIES,
+    parameters=(PARTITION, *NUMBERING, _BATCH, *BODY_HEADERS),
+    bodies=BODIES,
     answers=(_STORED,),
     problems=("partition_mismatch", "partition_unknown", *NUMBERED_PROBLEMS, *_PROBLEMS),
     examples=(
@@ -300,7 +300,7 @@ PARCEL = Operation(
             text="One message for the partition of its recipient.",
             target="/v1/partitions/7/parcels",
             headers=_JSON,
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=201,
             answer=_receipt(1),
         ),
@@ -309,7 +309,7 @@ PARCEL = Operation(
             text="The recipient belongs to another partition.",
             target="/v1/partitions/4/parcels",
             headers=_JSON,
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=400,
             code="partition_mismatch",
         ),
@@ -318,7 +318,7 @@ PARCEL = Operation(
             text="There is no such partition.",
             target="/v1/partitions/99/parcels",
             headers=_JSON,
-            body={"messages": [_INVOICE]},
+            body={"messages": [INVOICE]},
             status=404,
             code="partition_unknown",
         ),

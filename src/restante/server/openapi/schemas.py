@@ -26,11 +26,14 @@ from restante.model.batch_answers import (
     Reaped,
     Sealed,
 )
+from restante.model.consignment_answers import ConsignmentDetails, ConsignmentOpened, ConsignmentPage, Staged
+from restante.model.feed import CHANGES
 from restante.model.message import State
-from restante.server.openapi import batch_schemas
+from restante.server.openapi import batch_schemas, consignment_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
+from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
 from restante.server.routes.messages import PurgeBody
 from restante.server.routes.producers import LinkBody
 
@@ -133,6 +136,26 @@ SHOWN = record(
     optional=("data", "data_base64", "expires_at", "collected_at"),
     description="A message as the hub shows it: `data` if its media type is JSON, else `data_base64`.",
 )
+_CHANGED: dict[str, Schema] = {
+    "sequence_number": {"type": "integer", "minimum": 1, "description": "The number of the change."},
+    "change": {"enum": list(CHANGES), "description": "What happened."},
+    "at": time("When it happened."),
+    "message_sequence_number": {"type": "integer", "minimum": 1, "description": "The number of the message."},
+    **_FIELDS,
+    "bundle_id": {**UUID, "description": "The bundle that it was collected with."},
+    "batch": {**UUID, "description": "The batch that is complete."},
+    "key": {**TEXT, "description": "The key of that batch."},
+}
+CHANGE = record(
+    _CHANGED,
+    optional=tuple(name for name in _CHANGED if name not in {"sequence_number", "change"}),
+    description="A change, without the fields that it has not.",
+)
+SNAPSHOT_MESSAGE = record(
+    _SHOWN,
+    optional=tuple(name for name in _SHOWN if name != "sequence_number"),
+    description="A message as the hub shows it, with the fields that were asked for.",
+)
 BUNDLE = record(
     {
         "bundle_id": UUID,
@@ -210,6 +233,12 @@ _VALUES = (
     PendingPage,
     ProgressPage,
     Reaped,
+    OpenConsignmentBody,
+    ConsignmentOpened,
+    Staged,
+    CommitBody,
+    ConsignmentDetails,
+    ConsignmentPage,
 )
 """What the hub answers or is asked as it is in the code."""
 
@@ -218,6 +247,7 @@ def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     batch_schemas.complete(made, uuid=UUID)
+    consignment_schemas.complete(made, uuid=UUID)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = ADDRESS
     owned["required"] = [*owned["required"], "owner"]
@@ -231,6 +261,10 @@ def components() -> dict[str, Any]:
         "CloudEvent": EVENT,
         "CloudEvents": {"type": "array", "items": of_schema("CloudEvent"), "maxItems": limits.SEND_MESSAGES_MAX},
         "Bundle": BUNDLE,
+        "Change": CHANGE,
+        "ChangePage": record({"changes": {"type": "array", "items": of_schema("Change")}}),
+        "SnapshotMessage": SNAPSHOT_MESSAGE,
+        "SnapshotPage": page("messages", of_schema("SnapshotMessage"), {"type": ["string", "null"]}),
         "HistoryPage": page("messages", of_schema("ShownMessage"), {"type": ["integer", "null"]}),
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),

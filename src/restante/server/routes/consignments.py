@@ -1,0 +1,135 @@
+"""Consignments: opened, staged into by many writers, committed at one moment, discarded, looked at."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from restante.errors import InvalidRequest
+from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX
+from restante.model.access import Role
+from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
+from restante.server.bodies import decoded, read_body, read_request
+from restante.server.desk import Desk
+from restante.server.exchange import Exchange
+from restante.server.routing import Route
+from restante.server.taking import SMALL_BODY_BYTES, take
+
+_NO_STORE = ((b"cache-control", b"no-store"),)
+
+
+class OpenConsignmentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The key is the caller's own name for the consignment: whoever opens with the same key gets the same one."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
+    batch: bool | BatchWish = False
+    """Whether its messages become the items of a batch, which the commit seals; and whom to tell when all of them are
+    done."""
+
+
+class CommitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The attempts that count, and how many messages each has staged, in the order in which they are to be numbered."""
+
+    writers: Annotated[list[Winner], Meta(max_length=CONSIGNMENT_ATTEMPTS_MAX)]
+
+
+_commit_decoder = msgspec.json.Decoder(CommitBody)
+
+
+async def open_consignment(desk: Desk, exchange: Exchange) -> None:
+    asked = await read_request(desk, exchange, OpenConsignmentBody)
+    with desk.room.read():
+        opened = await desk.link.open_consignment(asked.key, batch=asked.batch)
+    # The status says whether it is new; what is as usual is not written. The answer may tell a secret.
+    shown = msgspec.structs.replace(opened, created=True)
+    await exchange.json(201 if opened.created else 200, shown, headers=_NO_STORE)
+
+
+class _Place(NamedTuple):
+    """Where in a consignment a parcel belongs."""
+
+    writer: str
+    attempt: int
+    parcel: int
+
+
+def _place_of(exchange: Exchange) -> _Place:
+    for name in _Place._fields:
+        if exchange.text(name) is None:
+            raise InvalidRequest(
+                f"{name} is missing: a parcel is staged with ?writer=…&attempt=…&parcel=….", parameter=name
+            )
+    return _Place(exchange.text("writer") or "", exchange.integer("attempt") or 0, exchange.integer("parcel") or 0)
+
+
+async def stage(desk: Desk, exchange: Exchange) -> None:
+    consignment, place = exchange.place["consignment"], _place_of(exchange)._asdict()
+    staged = await take(
+        desk,
+        exchange,
+        few=partial(desk.link.stage, consignment, **place),
+        many=partial(desk.hub.stage, consignment, **place),
+    )
+    desk.metrics.staged.add(staged.staged)
+    await exchange.json(201, staged)
+
+
+async def commit(desk: Desk, exchange: Exchange) -> None:
+    with desk.room.publish() as parcel:
+        body = await read_body(desk, exchange, parcel)
+        if len(body) <= SMALL_BODY_BYTES:
+            asked = _commit_asked(body)
+        else:
+            asked = await desk.link.thread(_commit_asked, body)
+        receipt = await desk.link.commit_consignment(exchange.place["consignment"], asked.writers)
+    await exchange.json(200, receipt)
+
+
+def _commit_asked(body: bytes | bytearray | memoryview) -> CommitBody:
+    return decoded(body or b"{}", _commit_decoder, CommitBody)
+
+
+async def discard(desk: Desk, exchange: Exchange) -> None:
+    with desk.room.read():
+        await desk.link.discard_consignment(exchange.place["consignment"])
+    await exchange.answer(204)
+
+
+async def show(desk: Desk, exchange: Exchange) -> None:
+    with desk.room.read():
+        found = await desk.link.consignment(exchange.place["consignment"])
+    await exchange.json(200, found, headers=_NO_STORE)
+
+
+async def consignments(desk: Desk, exchange: Exchange) -> None:
+    state, key = _state(exchange.text("state")), exchange.text("key")
+    limit, after = exchange.integer("limit"), exchange.text("after")
+    with desk.room.read():
+        page = await desk.link.consignments(state=state, key=key, limit=limit, after=after)
+    await exchange.json(200, page)
+
+
+def _state(text: str | None) -> ConsignmentState | None:
+    try:
+        return None if text is None else ConsignmentState(text)
+    except ValueError as error:
+        known = ", ".join(state.value for state in ConsignmentState)
+        raise InvalidRequest(f"state must be one of {known}, not {text!r}.", parameter="state") from error
+
+
+_USING = frozenset({Role.PUBLISHER})
+_LOOKING = frozenset({Role.PUBLISHER, Role.READER})
+_CONSIGNMENTS = "/v1/consignments"
+_CONSIGNMENT = "/v1/consignments/{consignment}"
+
+ROUTES = (
+    Route("POST", _CONSIGNMENTS, open_consignment, _USING),
+    Route("GET", _CONSIGNMENTS, consignments, _LOOKING, frozenset({"state", "key", "limit", "after"})),
+    Route("GET", _CONSIGNMENT, show, _LOOKING),
+    Route("DELETE", _CONSIGNMENT, discard, _USING),
+    Route("POST", _CONSIGNMENT + "/parcels", stage, _USING, frozenset(_Place._fields)),
+    Route("POST", _CONSIGNMENT + "/commit", commit, _USING),
+)
