@@ -125,6 +125,17 @@ def test_writers_of_their_own_hand_over_what_they_have_staged(either: sync.Hub) 
     assert collected(either) == [[2, 0], [2, 1], [1, 0], [1, 1], [0, 0], [0, 1]]
 
 
+def test_leaving_does_not_drop_what_others_have_staged(either: sync.Hub) -> None:
+    task = either.consignment("night")
+    task.stage("task", 0, [Message(recipient="ann", data=1)])
+    with pytest.raises(errors.InvalidOperation, match="'task'"), either.consignment("night"):
+        pass
+    with pytest.raises(errors.InvalidOperation, match="'task'"), either.consignment("night") as driver:
+        driver.stage("driver", 0, [Message(recipient="ann", data=2)])
+    assert driver.status().state is ConsignmentState.OPEN
+    assert driver.commit([*task.winners, *driver.winners]).accepted == 2
+
+
 def test_a_count_that_differs_leaves_it_open(either: sync.Hub) -> None:
     consignment = either.consignment("night")
     consignment.stage("w", 0, message(1))

@@ -375,6 +375,20 @@ def test_who_is_abandoned_is_discarded_after_a_day_without_activity(hub: Hub, cl
     assert len({part for partition in range(4) for part in hub.core.store.blobs(partition)}) == 2
 
 
+def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: Hub, clock: FakeClock) -> None:
+    consignment = staged(hub, a=letters([1]))
+    for use in (
+        lambda: hub.open_consignment("night"),
+        lambda: hub.stage(consignment, letters([1]), writer="a", attempt=0, parcel=0),
+    ):
+        clock.advance(_DAY - 1)
+        use()
+        hub.retain()
+    clock.advance(_DAY - 1)
+    hub.retain()
+    assert hub.commit_consignment(consignment, winners(("a", 1))).accepted == 1
+
+
 def test_blobs_are_written_once_and_none_is_left_behind(hub: Hub) -> None:
     consignment = hub.open_consignment("night").id
     hub.stage(consignment, letters([1]), writer="a", attempt=0, parcel=0)

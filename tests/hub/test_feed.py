@@ -11,11 +11,16 @@ from uuid import UUID
 import msgspec
 import pytest
 
+import restante
 from restante.client.surface import Hub
-from restante.errors import InvalidRequest, PartitionUnknown, PositionGone, RestanteError
+from restante.errors import DataDamaged, InvalidRequest, PartitionUnknown, PositionGone, RestanteError
+from restante.hub.doctor import examine
 from restante.limits import MIB, READERS_REMEMBERED_MAX
 from restante.model.feed import FEED_SCHEMA
 from restante.model.feed_answers import FeedWish
+from restante.model.segment import Area
+from restante.stores.memory import MemoryStore
+from tests.cli.patients import Patient, fill
 from tests.crash.seen import inside
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import Engine, FakeClock, MemoryEngine, SqliteEngine
@@ -443,6 +448,42 @@ def test_a_position_beyond_the_end_is_fine(hub: Hub) -> None:
     hub.producer.send(letter(1))
     answer = inside(hub).feed(0, after=50)
     assert (answer.table.num_rows, answer.next, answer.end) == (0, 50, 1)
+
+
+# --- Damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("area", "at_byte"), [(Area.LEDGER, 5), (Area.LEDGER, -1), (Area.DATA, 0)])
+def test_what_cannot_be_read_is_said_and_never_left_out(area: Area, at_byte: int) -> None:
+    store = MemoryStore()
+    fill(store)
+    Patient(store).flip(area, at_byte)
+    hub = restante.open(None, store=store, settings=msgspec.structs.replace(ONE, origins={}), clock=FakeClock())
+    with pytest.raises(DataDamaged):
+        changes(hub)
+    with pytest.raises(DataDamaged):
+        snapshot(hub)
+    if area is Area.DATA:
+        wish = FeedWish(columns=("id",))
+        assert len(changes(hub, wish=wish)) > 0, "what is not asked for is not read"
+    hub.close()
+
+
+def test_the_doctor_finds_nothing_wrong_after_what_was_moved_is_forgotten(clock: FakeClock) -> None:
+    store = MemoryStore()
+    hub = restante.open(None, store=store, settings=ONE, clock=clock)
+    hub.producer.send(letters([1, 2, 3]))
+    hub.recipient("ada").set_aside(id_of(1))
+    taken(hub, max_messages=1)
+    hub.recipient("ada").release(id_of(1))
+    clock.advance(RETENTION_SECONDS + 1)
+    assert hub.retain() == 1
+    hub.producer.send(letters([4, 5]))
+    hub.file()
+    assert [letter_.number for letter_ in kept(hub, "ada")] == [3, 6, 7, 8]
+    hub.close()
+    report = examine(store.survivor())
+    assert report.findings == ()
 
 
 # --- It is what history says ------------------------------------------------------------------------------------------

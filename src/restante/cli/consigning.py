@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from restante.cli.pieces import Ids, Piece
 from restante.cli.sending import Sent, Source, located, unreadable
 from restante.cli.showing import counted, duration, progress_bar, rate
+from restante.client.staging import check_nobody_else
 from restante.errors import (
     ConsignmentClosed,
     ConsignmentIncomplete,
     InvalidClientState,
+    InvalidOperation,
     MessageConflict,
     RestanteError,
 )
@@ -69,6 +71,7 @@ def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
     try:
         winners = _Staging(link, opened.id, wish, done.sent).all(sources)
         if wish.commit:
+            check_nobody_else(link.consignment(opened.id), winners)
             _note(done.sent, link.commit_consignment(opened.id, winners))
             done.state = ConsignmentState.COMMITTED
         done.sent.seconds = time.monotonic() - started
@@ -83,6 +86,8 @@ def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
 
 def going_on(opened: ConsignmentOpened, error: BaseException, attempt: int) -> str:
     """What can be done now, for people."""
+    if isinstance(error, InvalidOperation):
+        return f"To deliver all that is staged: restante consignments commit {opened.id}"
     if isinstance(error, ConsignmentClosed):
         return f"Look at it: restante consignments show {opened.id}"
     again = "Run the same command again to go on"

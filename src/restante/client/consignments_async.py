@@ -13,8 +13,8 @@ from restante.client.asking import consignment_state_of
 from restante.client.cutting import Piece
 from restante.client.link import AsyncLink
 from restante.client.opening import Opening
-from restante.client.staging import ConsignmentView, StageCall
-from restante.errors import RestanteError
+from restante.client.staging import ConsignmentView, StageCall, check_nobody_else
+from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.answers import Receipt
 from restante.model.consignment_answers import (
@@ -61,10 +61,14 @@ class Consignment(ConsignmentView):
     async def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
 
-        Attempts that are not named are dropped. Again, it answers the same.
+        Attempts that are not named are dropped; so if others have staged too, they must be named. Again, it answers
+        the same.
         """
         if self.receipt is None:
-            self.receipt = await self._link.commit_consignment(self.id, self._announced(winners))
+            announced = self._announced(winners)
+            if winners is None:
+                check_nobody_else(await self.status(), announced)
+            self.receipt = await self._link.commit_consignment(self.id, announced)
             self.state = ConsignmentState.COMMITTED
         return self.receipt
 
@@ -87,6 +91,10 @@ class Consignment(ConsignmentView):
             return
         if error is None:
             await self.commit()
+            return
+        if isinstance(error, Unavailable):
+            # It may have been committed, or can still be: whoever opens its key again goes on.
+            error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
             return
         try:
             await self.discard()

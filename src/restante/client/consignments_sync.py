@@ -12,8 +12,8 @@ from typing import Self
 from restante.client.asking import consignment_state_of
 from restante.client.cutting import Piece
 from restante.client.link import Link
-from restante.client.staging import ConsignmentView, StageCall
-from restante.errors import RestanteError
+from restante.client.staging import ConsignmentView, StageCall, check_nobody_else
+from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.answers import Receipt
 from restante.model.consignment_answers import (
@@ -60,10 +60,14 @@ class Consignment(ConsignmentView):
     def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
 
-        Attempts that are not named are dropped. Again, it answers the same.
+        Attempts that are not named are dropped; so if others have staged too, they must be named. Again, it answers
+        the same.
         """
         if self.receipt is None:
-            self.receipt = self._link.commit_consignment(self.id, self._announced(winners))
+            announced = self._announced(winners)
+            if winners is None:
+                check_nobody_else(self.status(), announced)
+            self.receipt = self._link.commit_consignment(self.id, announced)
             self.state = ConsignmentState.COMMITTED
         return self.receipt
 
@@ -86,6 +90,10 @@ class Consignment(ConsignmentView):
             return
         if error is None:
             self.commit()
+            return
+        if isinstance(error, Unavailable):
+            # It may have been committed, or can still be: whoever opens its key again goes on.
+            error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
             return
         try:
             self.discard()

@@ -16,7 +16,10 @@ from typing import Self
 from restante.client.asking import count_of, text_of
 from restante.client.cutting import Piece, piece_of, pieces_of
 from restante.errors import InvalidOperation, InvalidRequest, OutcomeUnknown, RestanteError
-from restante.model.consignment_answers import ConsignmentOpened, ConsignmentState, Winner
+from restante.limits import FAULTS_SHOWN_MAX
+from restante.model.consignment_answers import ConsignmentDetails, ConsignmentOpened, ConsignmentState, Winner
+
+_LISTED = 5
 
 
 @dataclass(eq=False)
@@ -118,6 +121,19 @@ class StageCall:
         if error is not None and self._numbers:
             refused = len(self._numbers) == 1 and _is_refusal(error)
             self._staging.give_back(self.writer, self.attempt, self._numbers, refused=refused)
+
+
+def check_nobody_else(details: ConsignmentDetails, winners: Iterable[Winner]) -> None:
+    """`InvalidOperation`, if others have staged too: whose attempts are not named would be dropped without a word."""
+    named = {winner.writer for winner in winners}
+    others = list(dict.fromkeys(own.writer for own in details.attempts if own.writer not in named))
+    if others:
+        listed = ", ".join(map(repr, others[:_LISTED])) + (", …" if len(others) > _LISTED else "")
+        raise InvalidOperation(
+            f"Others have staged into consignment {details.id} too: {listed}. Nothing was committed. Say which attempts "
+            "count, theirs included: commit(winners).",
+            writers=others[:FAULTS_SHOWN_MAX],
+        )
 
 
 class ConsignmentView:

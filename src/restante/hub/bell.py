@@ -6,7 +6,9 @@ Those who read along wait for a partition, and hear of each commit that counts s
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,6 +29,8 @@ class Bell:
         self._waiters: dict[int, list[Ring]] = {}
         self._readers: dict[int, list[Ring]] = {}
         """By partition, those who read along and have come to its end."""
+        self.rung_at = -math.inf
+        """When the last commit was, by the clock that only goes forward."""
 
     @contextmanager
     def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
@@ -55,6 +59,7 @@ class Bell:
 
     def ring(self, plan: Plan) -> None:
         """Called by the committer after each commit."""
+        self.rung_at = time.monotonic()
         if self._readers:
             with self._lock:
                 rings = [ring for partition in plan.counters for ring in self._readers.get(partition, ())]

@@ -7,23 +7,24 @@ message. Only a run that has duplicates is written again without them, ahead of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 import numpy as np
 
+from restante.errors import DataDamaged
 from restante.hub.batch_counting import home_of, row_of
 from restante.hub.batches import plan_seal
 from restante.hub.binding_arrivals import bind_duplicates, bind_stretches
 from restante.hub.committer import Planned
-from restante.hub.consignments import leave, tidy
+from restante.hub.consignments import known_row, leave, tidy, touch
 from restante.hub.core import Core, Stale, uuid_text
 from restante.hub.mailbags import enter_runs
-from restante.hub.partitions import load_run
 from restante.hub.planning import Draft
-from restante.hub.staged_mail import PartitionMail, StagedBag, holds, prepare, refreshed
+from restante.hub.staged_mail import NamedRun, PartitionMail, holds, load_bags, prepare, refreshed
 from restante.hub.staging import open_consignment, stored_row
 from restante.hub.staging_room import NOTHING_STAGED, OpenConsignment, StagedTotal, staged_parcels
 from restante.model.answers import Receipt
@@ -35,38 +36,33 @@ from restante.model.consignment import (
     ConsignmentRow,
     attempt_prefix,
     check_complete,
-    check_known,
-    decode_consignment,
+    closed,
     encode_consignment,
     receipt_of,
 )
 from restante.model.consignment_answers import ConsignmentState
-from restante.model.hashing import Hashes
-from restante.model.identity import Known, have_common
-from restante.model.keys import number_key
-from restante.model.run import RunRow, RunState, decode_run
+from restante.model.identity import Known, have_common, known
+from restante.model.run import RunRow, RunState
 
 _TRIES = 3
 
 
 def commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
     """Make what the announced attempts staged visible. One that was committed before is answered as it was then."""
-    row = _row(core, consignment_id)
-    if row.state is ConsignmentState.COMMITTED:
-        return _answer(row)
-    consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
+    consignment = core.staging.open.get(consignment_id)
+    if consignment is None:  # It is closed, or there is none.
+        row = known_row(core, consignment_id)
+        if row.state is ConsignmentState.COMMITTED:
+            return _answer(row)
+        raise closed(row, uuid_text(consignment_id))
     with consignment.committing:
-        row = _row(core, consignment_id)
+        touch(core, consignment_id)
+        row = known_row(core, consignment_id)
         if row.state is ConsignmentState.COMMITTED:
             return _answer(row)
         receipt = _look_and_commit(core, consignment_id, announced)
     tidy(core, consignment_id)
     return receipt
-
-
-def _row(core: Core, consignment_id: bytes) -> ConsignmentRow:
-    value = stored_row(core, consignment_id)
-    return check_known(None if value is None else decode_consignment(value), uuid_text(consignment_id))
 
 
 def _answer(row: ConsignmentRow) -> Receipt:
@@ -93,29 +89,30 @@ class _Ready:
 def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
     """Look, and commit if that still holds. Where the same messages keep coming, look while nobody else commits."""
     for _ in range(_TRIES):
-        written: list[BlobKey] = []
-        try:
-            with core.pins.reading():
-                ready = _look(core, consignment_id, announced, written)
-                if all(refreshed(core, mail) for mail in ready.mail):
-                    return core.commit(partial(_plan, core, ready))
-        except Stale:
-            core.pins.bury(written)
-        except BaseException:
-            core.pins.bury(written)
-            raise
-        else:
-            core.pins.bury(written)
-    return core.submit(Planned(partial(_look_and_plan, core, consignment_id, announced), alone=True))
+        with core.pins.reading(), suppress(Stale), _ahead(core) as written:
+            ready = _look(core, consignment_id, announced, written)
+            if not all(refreshed(core, mail) for mail in ready.mail):
+                raise Stale
+            return core.commit(partial(_plan, core, ready))
+    with _ahead(core) as written:
+        return core.submit(Planned(partial(_look_and_plan, core, consignment_id, announced, written), alone=True))
 
 
-def _look_and_plan(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], draft: Draft) -> Receipt:
+def _look_and_plan(
+    core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], written: list[BlobKey], draft: Draft
+) -> Receipt:
+    with core.pins.reading():
+        return _number_all(core, _look(core, consignment_id, announced, written), draft)
+
+
+@contextmanager
+def _ahead(core: Core) -> Iterator[list[BlobKey]]:
+    """Blobs that are written ahead of the commit that will name them."""
     written: list[BlobKey] = []
     try:
-        with core.pins.reading():
-            return _plan(core, _look(core, consignment_id, announced, written), draft)
-    except BaseException:
-        core.pins.bury(written)
+        yield written
+    except BaseException as error:
+        core.pins.bury_unless_named(written, error)
         raise
 
 
@@ -124,35 +121,43 @@ def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], w
     consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id))
     staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
     check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
-    bags = _bags(core, consignment_id, announced)
-    mail = [prepare(core, partition, own, written) for partition, own in sorted(bags.items())]
+    mail = []
+    for partition, runs in sorted(_staged_runs(core, consignment_id, announced).items()):
+        bags = load_bags(core, partition, runs)
+        if bags is None:
+            # It was discarded meanwhile, or this raises nothing, and what is stored is damaged.
+            open_consignment(core, consignment_id, stored_row(core, consignment_id))
+            raise DataDamaged(f"A run of consignment {uuid_text(consignment_id)} is missing. Run `restante doctor`.")
+        mail.append(prepare(core, partition, bags, written))
     return _Ready(consignment_id, consignment, staged, mail)
 
 
-def _bags(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[StagedBag]]:
-    """The staged runs of each partition, in the order of the attempts and of their parcels."""
-    home, bags = home_of(core, consignment_id), dict[int, list[StagedBag]]()
+def _staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[NamedRun]]:
+    """The runs of each partition, in the order of the attempts and of their parcels."""
+    home, runs = home_of(core, consignment_id), dict[int, list[NamedRun]]()
     for attempt in attempts:
         for parcel, row in staged_parcels(core.store, home, attempt_prefix(consignment_id, attempt)):
             for partition, identity in row.runs:
-                value = core.store.get(partition, Space.RUN, number_key(identity))
-                if value is None:
-                    raise Stale  # It was discarded meanwhile, or committed.
-                run = load_run(core.store, partition, decode_run(value))
-                bags.setdefault(partition, []).append(StagedBag(parcel, run))
-    return bags
+                runs.setdefault(partition, []).append((parcel, identity))
+    return runs
 
 
 def _plan(core: Core, ready: _Ready, draft: Draft) -> Receipt:
-    """In the committer's thread: nothing here takes longer because the messages are many."""
-    home = home_of(core, ready.consignment_id)
-    value = draft.get(home, Space.CONSIGNMENT, ready.consignment_id)
+    """In the committer's thread: is everything still as it was looked at?"""
+    value = draft.get(home_of(core, ready.consignment_id), Space.CONSIGNMENT, ready.consignment_id)
     open_consignment(core, ready.consignment_id, value)
     attempts = ready.consignment.attempts
-    if any(attempts.get(attempt, NOTHING_STAGED) != own for attempt, own in ready.staged.items()):
+    if draft.is_staged_before(ready.consignment_id) or any(
+        attempts.get(attempt, NOTHING_STAGED) != own for attempt, own in ready.staged.items()
+    ):
         raise Stale
-    if not all(holds(core, mail) for mail in ready.mail) or _met(draft, ready.mail):
+    if not all(holds(core, mail, draft.count(mail.partition)) for mail in ready.mail) or _met(draft, ready.mail):
         raise Stale
+    return _number_all(core, ready, draft)
+
+
+def _number_all(core: Core, ready: _Ready, draft: Draft) -> Receipt:
+    """What is done for each run and each partition; only duplicates under a batch are bound one by one."""
     now, row = core.clock(), ready.consignment.row
     if row.batch:
         check_open(row_of(core, draft, row.batch), row.batch)
@@ -166,6 +171,7 @@ def _plan(core: Core, ready: _Ready, draft: Draft) -> Receipt:
         duplicates=ready.messages - accepted,
         partitions=tuple(numbers for numbers in partitions if numbers is not None),
     )
+    home = home_of(core, ready.consignment_id)
     draft.put(home, Space.CONSIGNMENT, ready.consignment_id, encode_consignment(committed))
     if row.batch:
         plan_seal(core, row.batch, draft)
@@ -183,8 +189,9 @@ def _count(core: Core, committed: ConsignmentRow) -> None:
 def _met(draft: Draft, mail: Sequence[PartitionMail]) -> bool:
     """Whether this commit stores something already that may be of the same identity."""
     for arrived in draft.arrived_before():
-        others: Hashes = np.sort(np.asarray(arrived, np.uint64))
-        if any(have_common(others, own.fingerprint) for own in mail):
+        numbers = np.arange(1, len(arrived) + 1)
+        others = known(np.asarray(arrived, np.uint64), numbers)
+        if any(have_common(others, own.judged, beyond=0) for own in mail):
             return True
     return False
 

@@ -76,6 +76,7 @@ def _plan_open(core: Core, key: str, batch_row: BatchRow | None, draft: Draft) -
         value = draft.get(home_of(core, before), Space.CONSIGNMENT, before)
         row = None if value is None else decode_consignment(value)
         if row is not None and row.state is not ConsignmentState.DISCARDED:
+            draft.applies.append(partial(touch, core, before))
             return _opened(before, row, created=False)
     own, secret, batch_id = core.new_uuid(), None, b""
     if batch_row is not None:
@@ -91,6 +92,13 @@ def _plan_open(core: Core, key: str, batch_row: BatchRow | None, draft: Draft) -
 def _enter(core: Core, consignment_id: bytes, row: ConsignmentRow) -> None:
     core.staging.open[consignment_id] = OpenConsignment(row, row.opened_at)
     core.staging.due = min(core.staging.due, row.opened_at + _idle(core))
+
+
+def touch(core: Core, consignment_id: bytes) -> None:
+    """Somebody uses it: it is not idle."""
+    consignment = core.staging.open.get(consignment_id)
+    if consignment is not None:
+        consignment.active_at = max(consignment.active_at, core.clock())
 
 
 def _key_place(core: Core, key: str) -> tuple[int, Space, bytes]:
@@ -111,7 +119,7 @@ def _opened(
 
 
 def details(core: Core, consignment_id: bytes) -> ConsignmentDetails:
-    row = _known(core, consignment_id)
+    row = known_row(core, consignment_id)
     staged = core.staging.open.get(consignment_id)
     attempts = () if staged is None else sorted(dict(staged.attempts).items())
     shown = [
@@ -127,7 +135,7 @@ def details(core: Core, consignment_id: bytes) -> ConsignmentDetails:
     return ConsignmentDetails(**msgspec.structs.asdict(_status(core, consignment_id, row)), attempts=tuple(shown))
 
 
-def _known(core: Core, consignment_id: bytes) -> ConsignmentRow:
+def known_row(core: Core, consignment_id: bytes) -> ConsignmentRow:
     value = stored_row(core, consignment_id)
     return check_known(None if value is None else decode_consignment(value), uuid_text(consignment_id))
 
@@ -195,7 +203,9 @@ def _plan_discard(core: Core, consignment_id: bytes, idle_before: int | None, dr
     if row.state is ConsignmentState.COMMITTED:
         raise closed(row, text)
     consignment = core.staging.open.get(consignment_id)
-    if idle_before is not None and (consignment is None or consignment.active_at > idle_before):
+    if idle_before is not None and (
+        consignment is None or consignment.active_at > idle_before or consignment.committing.locked()
+    ):
         return False
     gone = msgspec.structs.replace(row, state=ConsignmentState.DISCARDED, closed_at=core.clock())
     draft.put(home, Space.CONSIGNMENT, consignment_id, encode_consignment(gone))
@@ -254,7 +264,7 @@ def keep(core: Core) -> int:
     now = core.clock()
     if now < core.staging.due:
         return 0
-    due, gone = now + min(_idle(core), _retention(core)), 0
+    core.staging.due, gone = now + min(_idle(core), _retention(core)), 0
     for consignment_id, row in _stored(core):
         if core.closing.is_set():
             return gone
@@ -266,9 +276,7 @@ def keep(core: Core) -> int:
             gone += 1
         else:
             tidy(core, consignment_id)
-        ends = _ends(core, consignment_id, row)
-        due = min(due, ends) if ends > now else due
-    core.staging.due = due
+        core.staging.due = min(core.staging.due, max(_ends(core, consignment_id, row), now + 1))
     return gone
 
 
@@ -282,7 +290,7 @@ def _ends(core: Core, consignment_id: bytes, row: ConsignmentRow) -> int:
 
 def _discard_idle(core: Core, consignment_id: bytes, before: int) -> bool:
     consignment = core.staging.open.get(consignment_id)
-    if consignment is None or consignment.active_at > before:
+    if consignment is None or consignment.active_at > before or consignment.committing.locked():
         return False
     discarded = core.commit(partial(_plan_discard, core, consignment_id, before))
     if discarded:

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from restante import limits
-from restante.errors import InvalidRequest, Unavailable
+from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.batch_work import BatchWork
 from restante.hub.bell import Bell
 from restante.hub.committer import Committer, JointPlan, Planned, Request
@@ -86,6 +86,15 @@ class Pins:
         with self._lock:
             self._buried.append((self._epoch, blobs))
             self._epoch += 1
+
+    def bury_unless_named(self, blobs: Sequence[BlobKey], error: BaseException) -> None:
+        """Blobs that were written ahead of a commit, which failed: they go, if it is sure that it will never name them.
+
+        Whoever was interrupted while it waited, or does not know what became of the commit, leaves them where they are.
+        What nobody names then is dropped when the store is opened.
+        """
+        if isinstance(error, Exception) and not isinstance(error, OutcomeUnknown):
+            self.bury(blobs)
 
     def unreachable(self) -> list[BlobKey]:
         """Take the buried blobs that no reader can reach."""

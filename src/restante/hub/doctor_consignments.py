@@ -26,7 +26,7 @@ def staged_runs(store: Store, partition_count: int) -> frozenset[StagedRun]:
         for _, value in store.scan(partition, Space.CONSIGNMENT_PARCEL):
             try:
                 named += decode_parcel(value).runs
-            except Exception:  # noqa: BLE001, S112  # whatever the bytes are: `examine_consignments` tells it
+            except Exception:  # noqa: BLE001  # whatever the bytes are: `examine_consignments` tells it
                 continue
     return frozenset(named)
 

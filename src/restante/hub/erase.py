@@ -104,8 +104,9 @@ def _erase(core: Core, address: Address) -> int:
 
     try:
         return core.commit(plan)
-    except BaseException:
-        core.pins.bury([blob for rewritten in (*visible, *feed) for blob in rewritten.added()])
+    except BaseException as error:
+        blobs = [blob for rewritten in (*visible, *feed) for blob in rewritten.added()]
+        core.pins.bury_unless_named(blobs, error)
         raise
 
 

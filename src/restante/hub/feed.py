@@ -16,7 +16,7 @@ from restante import limits
 from restante.errors import PositionGone
 from restante.hub.core import Core
 from restante.hub.feed_memory import Loaded, RunKey
-from restante.hub.feed_rows import Choice, Group, Span, in_number_order, load, spans_of
+from restante.hub.feed_rows import Choice, Group, Span, in_number_order, load, spans_of, whole_span
 from restante.hub.feed_settled import settled
 from restante.hub.feed_sources import View, feed_gone, loaded, sources, view
 from restante.hub.partitions import Partition
@@ -184,6 +184,8 @@ class _Taking:
 
     def _spans(self, run: Run, low: int, high: int) -> list[Span]:
         store, choice = self.core.store, self.wanted.choice
+        if low <= run.row.first and run.row.last <= high and choice.everything():
+            return [whole_span(store, stored) for stored in run.segments]
         return [
             span for stored in run.segments for span in spans_of(store, stored, choice.of(stored), low=low, high=high)
         ]

@@ -13,7 +13,7 @@ from restante.hub.core import Core, is_text
 from restante.hub.feed import read_feed
 from restante.hub.publish import check_partition
 from restante.hub.snapshot import read_snapshot
-from restante.model.feed import FEED_SCHEMA
+from restante.model.feed import FEED_SCHEMA, feed_columns, schema_of
 from restante.model.feed_answers import EVERYTHING, FeedAnswer, FeedWish, ReaderStatus, SnapshotAnswer
 from restante.model.outtake import MESSAGE_SCHEMA
 
@@ -35,28 +35,68 @@ class FeedCalls:
     ) -> FeedAnswer:
         """The changes of a partition beyond `after`; if there are none, `wait` seconds for one."""
         check_reader(reader)
-        found = self.look_feed(partition, after=after, wish=wish, limit=limit)
-        if wait > 0 and nothing_new(found):
-            found = self._wait(partition, found, wish, limit, min(wait, limits.WAIT_SECONDS_MAX))
+        self.check_feed(partition, after=after, wish=wish, limit=limit)
+        if wait > 0:
+            found = self._follow(partition, after, wish, limit, min(wait, limits.WAIT_SECONDS_MAX))
+        else:
+            self._core.closing.wait(self.feed_pause(partition, after, limit))
+            found = self.look_feed(partition, after=after, wish=wish, limit=limit)
         self.note_reader(reader, partition, found)
         return found
 
-    def _wait(self, partition: int, found: FeedAnswer, wish: FeedWish, limit: int | None, seconds: float) -> FeedAnswer:
-        deadline, rung = time.monotonic() + seconds, threading.Event()
+    def _follow(
+        self, partition: int, after: int | None, wish: FeedWish, limit: int | None, seconds: float
+    ) -> FeedAnswer:
+        deadline, rung, closing = time.monotonic() + seconds, threading.Event(), self._core.closing
         with self.listening_to_partition(partition, rung.set):
             while True:
-                found = self.look_feed(partition, after=found.next, wish=wish, limit=limit)
-                left = deadline - time.monotonic()
-                if not nothing_new(found) or left <= 0 or self._core.closing.is_set():
-                    return found
-                rung.wait(left)
                 rung.clear()
+                nothing = self.nothing_beyond(partition, after, wish)
+                if nothing is not None and not rung.wait(max(0, deadline - time.monotonic())):
+                    return nothing
+                if nothing is None or not closing.is_set():
+                    pause = self.feed_pause(partition, after, limit, following=True)
+                    closing.wait(min(pause, max(0, deadline - time.monotonic())))
+                    nothing = self.look_feed(partition, after=after, wish=wish, limit=limit, following=True)
+                after = nothing.next
+                if not nothing_new(nothing) or time.monotonic() >= deadline or closing.is_set():
+                    return nothing
 
-    def look_feed(self, partition: int, *, after: int | None, wish: FeedWish, limit: int | None) -> FeedAnswer:
-        """The changes that there are now."""
+    def nothing_beyond(self, partition: int, after: int | None, wish: FeedWish) -> FeedAnswer | None:
+        """The answer to who is at the end of the log; None to who is not, or does not know. Nothing is read for it."""
+        counters = self._core.partitions[partition].counters
+        end = counters.visible
+        if after is None or after < end:
+            return None
+        empty = schema_of(feed_columns(wish.columns)).empty_table()
+        return FeedAnswer(table=empty, next=after, start=counters.feed_gone + 1, end=end)
+
+    def feed_pause(self, partition: int, after: int | None, limit: int | None, *, following: bool = False) -> float:
+        """How many seconds to let pass before looking, so that reading along costs the publishers little.
+
+        Who follows gathers what comes meanwhile, unless there is a full page for him. Who catches up pauses only while
+        others commit.
+        """
+        paces, visible = self._core.feed.paces, self._core.partitions[partition].counters.visible
+        if following and after is not None and visible - after < _page(limit):
+            return paces.following.pause()
+        if time.monotonic() - self._core.bell.rung_at > limits.FEED_BUSY_SECONDS:
+            return 0.0
+        return paces.catching_up.pause()
+
+    def check_feed(self, partition: int, *, after: int | None, wish: FeedWish, limit: int | None) -> None:
         _check(self._core, partition, after, limit)
         _check_wish(wish, FEED_SCHEMA.names)
-        return read_feed(self._core, partition, after, wish, _page(limit))
+
+    def look_feed(
+        self, partition: int, *, after: int | None, wish: FeedWish, limit: int | None, following: bool = False
+    ) -> FeedAnswer:
+        """The changes that there are now. What was asked for has been checked."""
+        paces, before = self._core.feed.paces, time.thread_time()
+        found = read_feed(self._core, partition, after, wish, _page(limit))
+        pace = paces.following if following else paces.catching_up
+        pace.note(time.thread_time() - before)
+        return found
 
     def note_reader(self, reader: str | None, partition: int, found: FeedAnswer) -> None:
         """Somebody got an answer."""

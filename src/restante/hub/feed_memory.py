@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from restante import limits
+from restante.hub.feed_pace import Paces
 from restante.hub.feed_rows import Group
 from restante.model.feed_answers import ReaderStatus
 from restante.model.gathered import Gathered
@@ -126,6 +128,7 @@ class FeedMemory:
         )
         """Large runs of which somebody takes page after page."""
         self.readers = Readers()
+        self.paces = Paces(time.monotonic)
 
 
 def _front_bytes(run: Run) -> int:

@@ -60,8 +60,7 @@ class Choice:
         """The chosen drawers of a segment."""
         segment = stored.segment
         if segment.damaged is not None:
-            first = int(np.argmax(segment.damaged))
-            raise damaged_directory(stored, first, first + 1)
+            raise damaged_directory(stored, *_first_damaged(segment.damaged))
         chosen = np.ones(len(segment.drawers), np.bool_)
         if self.origins:
             chosen &= _named(segment.drawers["origin"], segment.names.origins, self.origins)
@@ -116,6 +115,19 @@ def spans_of(store: Store, stored: Stored, chosen: Mask, *, low: int, high: int)
         wanted = np.repeat(inside[stretch.first : stretch.last], counts)
         place = records["place"].astype(np.int64) + stored.base
         yield Span(stretch, row, records, wanted & (place >= low) & (place <= high))
+
+
+def whole_span(store: Store, stored: Stored) -> Span:
+    """All rows of a segment."""
+    segment = stored.segment
+    if segment.damaged is not None:
+        raise damaged_directory(stored, *_first_damaged(segment.damaged))
+    return Span(Stretch(stored, 0, len(segment.drawers)), 0, read_records(store, stored, 0, segment.rows), None)
+
+
+def _first_damaged(damaged: Mask) -> tuple[int, int]:
+    first = int(np.argmax(damaged))
+    return first, first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +252,13 @@ def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Piece]
     if not len(rows):
         return
     records = span.records
+    read = read_data if field == "data" else read_properties
+    if len(rows) == len(records):
+        yield read(store, span.stretch.stored, span.row, records)
+        return
     start = records[f"{field}_start"][rows].astype(np.int64)
     end = start + records[f"{field}_length"][rows]
     borders = np.flatnonzero(start[1:] - end[:-1] > _BYTES_READ_ALONG) + 1
-    read = read_data if field == "data" else read_properties
     for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(rows)], strict=True):
         first, last = int(rows[a]), int(rows[b - 1]) + 1
         yield read(store, span.stretch.stored, span.row + first, records[first:last])

@@ -83,7 +83,8 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
         shelf = _shelf(core, partition, runs, written)
         core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
     except BaseException as error:
-        core.pins.bury([BlobKey(partition.number, place.blob) for place, _ in written])
+        blobs = [BlobKey(partition.number, place.blob) for place, _ in written]
+        core.pins.bury_unless_named(blobs, error)
         if not isinstance(error, _MetDamage):
             raise
         _leave_alone(partition, runs, error)

@@ -52,6 +52,7 @@ from restante.model.answers import (
     Receipt,
     RecipientPage,
 )
+from restante.model.consignment_answers import Winner
 from restante.model.message import Message, State
 from restante.model.producer import ProducerNumbers, check_numbers
 from restante.ports.clock import Clock
@@ -136,6 +137,10 @@ class Hub(BatchCalls, ConsignmentCalls, FeedCalls):
         request = self.request(sent, partition=partition, producer=producer, batch=batch)
         self._background.relieve()
         return self._core.submit(request)
+
+    def commit_consignment(self, consignment_id: str, writers: Sequence[Winner]) -> Receipt:
+        self._background.relieve()
+        return super().commit_consignment(consignment_id, writers)
 
     def publish_soon(
         self,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from restante.hub.core import Core
 from restante.hub.damage import sound_data
 from restante.hub.locating import Found, Lost, Questions, locate
-from restante.hub.partitions import Partition
+from restante.hub.partitions import Partition, PartitionRow
 from restante.model.arrival import Arrivals, Grouped, group
 from restante.model.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.changes import Space
@@ -45,17 +45,19 @@ class Verdict(IntEnum):
 class Seen:
     """What a partition knew when arrivals were judged against it."""
 
+    counters: PartitionRow
     levels: tuple[Known, ...]
-    forgotten: int
-    erasures: int
 
     @staticmethod
     def of(partition: Partition) -> Seen:
-        return Seen(partition.fingerprints.levels, partition.counters.forgotten, partition.counters.erasures)
+        """The counters first: what has a higher number than they tell, has come since."""
+        counters = partition.counters
+        return Seen(counters, partition.fingerprints.levels)
 
-    def newer(self, partition: Partition) -> Fingerprints | None:
+    def newer(self, partition: Partition, counters: PartitionRow | None = None) -> Fingerprints | None:
         """What the partition has come to know since; None, if it has let something go."""
-        if (self.forgotten, self.erasures) != (partition.counters.forgotten, partition.counters.erasures):
+        counters = counters or partition.counters
+        if (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures):
             return None
         known = {id(level) for level in self.levels}
         return Fingerprints(tuple(level for level in partition.fingerprints.levels if id(level) not in known))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar
 
 from restante.hub.feed_calls import check_reader, nothing_new
@@ -38,10 +38,12 @@ class InProcessFeed:
         reader: str | None = None,
     ) -> FeedAnswer:
         check_reader(reader)
-        look = functools.partial(self.hub.look_feed, partition, wish=wish, limit=limit)
-        found = await self.thread(look, after=after)
-        if wait > 0 and nothing_new(found):
-            found = await _waited(self.hub, partition, lambda after: self.thread(look, after=after), found.next, wait)
+        self.hub.check_feed(partition, after=after, wish=wish, limit=limit)
+        if wait > 0:
+            found = await _Follower(self, partition, wish, limit).follow(after, min(wait, WAIT_SECONDS_MAX))
+        else:
+            await asyncio.sleep(self.hub.feed_pause(partition, after, limit))
+            found = await self.thread(self.hub.look_feed, partition, after=after, wish=wish, limit=limit)
         self.hub.note_reader(reader, partition, found)
         return found
 
@@ -56,25 +58,46 @@ class InProcessFeed:
         return await self.thread(self.hub.snapshot, partition, after=after, wish=wish, limit=limit)
 
 
-async def _waited(
-    hub: Hub, partition: int, look: Callable[[int], Awaitable[FeedAnswer]], after: int, seconds: float
-) -> FeedAnswer:
-    """The answer when there is something new beyond `after`, or the time is up."""
-    loop, rung = asyncio.get_running_loop(), asyncio.Event()
-    deadline = loop.time() + min(seconds, WAIT_SECONDS_MAX)
+class _Follower:
+    """Somebody who waits at a partition."""
 
-    def ring() -> None:
-        loop.call_soon_threadsafe(rung.set)
+    def __init__(self, link: _Threads, partition: int, wish: FeedWish, limit: int | None) -> None:
+        self._link = link
+        self._partition = partition
+        self._wish = wish
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
 
-    with hub.listening_to_partition(partition, ring):
-        while True:
-            found = await look(after)
-            if not nothing_new(found) or loop.time() >= deadline or hub.closing:
-                return found
-            after = found.next
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await rung.wait()
-            except TimeoutError:
-                return found
-            rung.clear()
+    async def follow(self, after: int | None, seconds: float) -> FeedAnswer:
+        """The answer when there is something new beyond `after`, or the time is up."""
+        hub, deadline = self._link.hub, self._loop.time() + seconds
+        with hub.listening_to_partition(self._partition, self._ring):
+            while True:
+                self._rung.clear()
+                found = hub.nothing_beyond(self._partition, after, self._wish)
+                if found is not None and not await self._heard(deadline):
+                    return found
+                if found is None or not hub.core.closing.is_set():
+                    found = await self._look(after, deadline)
+                after = found.next
+                if not nothing_new(found) or self._loop.time() >= deadline or hub.core.closing.is_set():
+                    return found
+
+    def _ring(self) -> None:
+        if not self._rung.is_set():
+            self._loop.call_soon_threadsafe(self._rung.set)
+
+    async def _heard(self, deadline: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._rung.wait()
+        return self._rung.is_set()
+
+    async def _look(self, after: int | None, deadline: float) -> FeedAnswer:
+        hub = self._link.hub
+        pause = hub.feed_pause(self._partition, after, self._limit, following=True)
+        await asyncio.sleep(min(pause, max(0, deadline - self._loop.time())))
+        return await self._link.thread(
+            hub.look_feed, self._partition, after=after, wish=self._wish, limit=self._limit, following=True
+        )

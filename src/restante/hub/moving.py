@@ -24,6 +24,7 @@ def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> i
     segments = mailbags(arrivals, np.zeros(1, np.int64), published_at=published_at, key=core.deed.key)
     put_mailbag(core, draft, segments, number, 1)
     fingerprint, numbers = arrivals.fingerprint, np.array([number], np.int64)
+    draft.arrived.append(fingerprint)
     draft.applies.append(lambda: core.partitions[address.partition].remember(fingerprint, numbers))
     bind_moved(core, draft, address.partition, found.number, number)
     return number

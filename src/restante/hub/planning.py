@@ -38,6 +38,8 @@ class Plan:
         """Hashes of the recipients whose mailboxes it changes."""
         self.arrived: list[Hashes | Sequence[int]] = []
         """Fingerprints of the messages that it stores."""
+        self.staged: set[bytes] = set()
+        """Consignments that it stages something for."""
         self._fence = fence
 
     def draft(self) -> Draft:
@@ -52,6 +54,7 @@ class Plan:
         self.applies.extend(draft.applies)
         self.concerns.extend(draft.concerns)
         self.arrived.extend(draft.arrived)
+        self.staged.update(draft.staged)
 
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
@@ -97,6 +100,11 @@ class Draft:
         self.applies: list[Apply] = []
         self.concerns: list[Hashes] = []
         self.arrived: list[Hashes | Sequence[int]] = []
+        self.staged: set[bytes] = set()
+
+    def is_staged_before(self, consignment_id: bytes) -> bool:
+        """Whether this commit has staged something already, of which memory does not know yet."""
+        return consignment_id in self._plan.staged
 
     def arrived_before(self) -> Sequence[Hashes | Sequence[int]]:
         """Fingerprints of the messages that this commit stores already."""

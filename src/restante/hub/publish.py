@@ -304,7 +304,7 @@ def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
 _REFUSALS: dict[int, tuple[type[FaultyMessages], str]] = {
     Verdict.CONFLICT: (
         MessageConflict,
-        "a message with this id was stored for this recipient before, with other content",
+        "a message with this id came for this recipient before, with other content",
     ),
     Verdict.ERASED: (MessageErased, "the message with this id was erased for good"),
 }

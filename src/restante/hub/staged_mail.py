@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
@@ -17,7 +18,7 @@ from restante.errors import Fault, FaultyMessages
 from restante.hub.binding_arrivals import Duplicates
 from restante.hub.core import Core
 from restante.hub.identities import Judged, Seen, Verdict, judge
-from restante.hub.partitions import Partition
+from restante.hub.partitions import Partition, PartitionRow, load_run
 from restante.hub.publish import maybe_stored, verdict_faults
 from restante.hub.reading import read_piece, read_records
 from restante.hub.staging import staged_row
@@ -25,21 +26,23 @@ from restante.model import intake
 from restante.model.arrival import arrive
 from restante.model.arrow import Column, column_of, string_array
 from restante.model.catalog import damaged_directory
-from restante.model.changes import BlobKey
+from restante.model.changes import BlobKey, Space
 from restante.model.consignment import Parcel
 from restante.model.hashing import Hashes, fingerprints
 from restante.model.identity import have_common
+from restante.model.keys import number_key
 from restante.model.merge import Stretch, merged
 from restante.model.message import MessageColumns
 from restante.model.piece import Piece
 from restante.model.properties import no_properties
 from restante.model.refusals import refusal
 from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
-from restante.model.run import Run, SegmentRow, Stored, drawer_of_rows
+from restante.model.run import Run, SegmentRow, Stored, decode_run, drawer_of_rows
 from restante.model.segment import decode
 from restante.model.texts import Texts
 
 _JUDGED_AT_ONCE = 100_000
+_JUDGED_BYTES_AT_ONCE = 16 * limits.MIB
 Offsets = NDArray[np.int64]
 """Places of messages among all those of a consignment in one partition, in the order in which they are numbered."""
 _Part = tuple[Run, NDArray[np.bool_]]
@@ -54,6 +57,10 @@ class StagedBag:
     run: Run
 
 
+NamedRun = tuple[Parcel, int]
+"""A parcel, and the name of its run in a partition."""
+
+
 @dataclass(slots=True)
 class PartitionMail:
     """What a partition gets."""
@@ -61,8 +68,10 @@ class PartitionMail:
     partition: int
     runs: list[Run]
     """In the order in which they are numbered; their rows are still those of staged ones."""
+    judged: Hashes
+    """The fingerprints of all, duplicates included, ascending."""
     fingerprint: Hashes
-    """Ascending."""
+    """Those of the messages that count, ascending."""
     offset: Offsets
     """Of each fingerprint's message."""
     recipients: Hashes
@@ -75,6 +84,17 @@ class PartitionMail:
         return len(self.fingerprint)
 
 
+def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[StagedBag] | None:
+    """The runs with their directories; None, if one is not there."""
+    bags = []
+    for parcel, identity in runs:
+        value = core.store.get(partition, Space.RUN, number_key(identity))
+        if value is None:
+            return None
+        bags.append(StagedBag(parcel, load_run(core.store, partition, decode_run(value))))
+    return bags
+
+
 def refreshed(core: Core, mail: PartitionMail) -> bool:
     """Whether what was found still holds; if so, it need not be looked at again."""
     memory = core.partitions[mail.partition]
@@ -85,25 +105,25 @@ def refreshed(core: Core, mail: PartitionMail) -> bool:
     return True
 
 
-def holds(core: Core, mail: PartitionMail) -> bool:
-    """Whether nothing that may be of the same identity came or went since it was judged."""
-    newer = mail.seen.newer(core.partitions[mail.partition])
-    return newer is not None and not any(have_common(level.fingerprint, mail.fingerprint) for level in newer.levels)
+def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None) -> bool:
+    """Whether nothing that may be of the same identity came or went since it was judged; in a commit, by its counters."""
+    newer, visible = mail.seen.newer(core.partitions[mail.partition], counters), mail.seen.counters.visible
+    return newer is not None and not any(have_common(level, mail.judged, beyond=visible) for level in newer.levels)
 
 
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:
     """Read and judge; inside `core.pins.reading()`. Whatever happens, `written` tells the blobs that there are."""
     memory = core.partitions[partition]
     seen = Seen.of(memory)
-    parts = [_fingerprints(core, bag.run) for bag in bags]
-    start = np.cumsum([0, *map(len, parts)])
-    fingerprint = np.concatenate(parts)
+    read = [_fingerprints(core, bag.run) for bag in bags]
+    start = np.cumsum([0, *(len(own) for own, _ in read)])
+    fingerprint, length = np.concatenate([own for own, _ in read]), np.concatenate([own for _, own in read])
     order = np.argsort(fingerprint)
     fingerprint = fingerprint[order]
     recipients = np.unique(np.concatenate([stored.segment.recipient_hash for b in bags for stored in b.run.segments]))
-    mail = PartitionMail(partition, [bag.run for bag in bags], fingerprint, order, recipients, seen, [])
+    mail = PartitionMail(partition, [bag.run for bag in bags], fingerprint, fingerprint, order, recipients, seen, [])
     counts = np.ones(len(order), np.bool_)
-    for some in _together(order[_suspicious(memory, fingerprint)], fingerprint, order):
+    for some in _together(order[_suspicious(memory, fingerprint)], fingerprint, order, length):
         judged = _judge(core, partition, bags, start, some)
         counts[some[judged.verdict == Verdict.DUPLICATE]] = False
         mail.duplicates.append(_slim(judged, some))
@@ -112,9 +132,9 @@ def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list
     return mail
 
 
-def _fingerprints(core: Core, run: Run) -> Hashes:
-    """Those of all messages of a run, in the order of their places."""
-    found = np.empty(run.row.rows, np.uint64)
+def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
+    """Those of all messages of a run, in the order of their places, and how long the data of each is."""
+    found, lengths = np.empty(run.row.rows, np.uint64), np.empty(run.row.rows, np.uint32)
     for stored in run.segments:
         segment = stored.segment
         if segment.damaged is not None:
@@ -123,7 +143,8 @@ def _fingerprints(core: Core, run: Run) -> Hashes:
         records = read_records(core.store, stored, 0, segment.rows)
         hashes = np.repeat(segment.recipient_hash, segment.drawers["count"].astype(np.int64))
         found[records["place"]] = fingerprints(hashes, ids_of(records))
-    return found
+        lengths[records["place"]] = records["data_length"]
+    return found, lengths
 
 
 def _suspicious(memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
@@ -138,16 +159,18 @@ def _suspicious(memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
     return found
 
 
-def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets) -> Iterator[Offsets]:
+def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: NDArray[np.uint32]) -> Iterator[Offsets]:
     """Suspects to be judged at a time, in the order of their numbers; those of one fingerprint are not parted."""
-    if len(suspects) <= _JUDGED_AT_ONCE:
-        if len(suspects):
-            yield np.sort(suspects)
+    if not len(suspects):
         return
     own = np.empty(len(order), np.uint64)
     own[order] = fingerprint
     prints = own[suspects]
-    borders = np.arange(_JUDGED_AT_ONCE, len(suspects), _JUDGED_AT_ONCE)
+    share = np.maximum(
+        np.arange(len(suspects)) // _JUDGED_AT_ONCE,
+        np.cumsum(length[suspects], dtype=np.int64) // _JUDGED_BYTES_AT_ONCE,
+    )
+    borders = np.flatnonzero(np.diff(share)) + 1
     borders = np.unique(np.searchsorted(prints, prints[borders], side="left"))
     for part in np.split(suspects, borders):
         if len(part):
@@ -195,10 +218,8 @@ def _slim(judged: Judged, suspects: Offsets) -> Duplicates:
     twins = original < 0
     original[twins] = -1 - suspects[-1 - original[twins]]
     columns = judged.arrivals.columns
-    count = len(columns)
-    nothing = columns.data.slice(0, 0)
+    nothing = pa.array([], pa.large_binary())  # a slice would hold what it was cut from
     slim = replace(columns, data=nothing, properties=no_properties(0))
-    assert len(slim) == count
     return Duplicates(replace(judged.arrivals, columns=slim), rows, original)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NoReturn
 
 import msgspec
 import numpy as np
 
 from restante import limits
-from restante.errors import ConsignmentUnknown, InvalidClientState, InvalidRequest
+from restante.errors import InvalidClientState, InvalidRequest
 from restante.hub.batch_counting import home_of
 from restante.hub.committer import Request
 from restante.hub.core import Core, uuid_text
@@ -47,6 +48,7 @@ def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: Pa
     digest = digests_of_columns(columns, core.deed.key).whole
     before = core.store.get(home_of(core, consignment_id), Space.CONSIGNMENT_PARCEL, parcel_key(consignment_id, parcel))
     if before is not None:
+        consignment.active_at = max(consignment.active_at, core.clock())
         return _repeated(before, digest, parcel)
     segments = _laid_out(core, columns) if len(columns) else []
     length = sum([segment.length for segment in segments])
@@ -100,6 +102,7 @@ class _Stage(Request[Staged]):
         runs = tuple(_put_run(core, draft, own) for own in _by_partition(self._segments))
         row = msgspec.structs.replace(self._row, runs=runs)
         draft.put(home, Space.CONSIGNMENT_PARCEL, key, encode_parcel(row))
+        draft.staged.add(self._id)
         draft.applies.append(partial(core.staging.add, consignment, parcel, row, self._reservation))
         return Staged(staged=row.messages)
 
@@ -115,9 +118,13 @@ def open_consignment(core: Core, consignment_id: bytes, value: bytes | None) -> 
     if row.state is not ConsignmentState.OPEN:
         raise closed(row, text)
     consignment = core.staging.open.get(consignment_id)
-    if consignment is None:
-        raise ConsignmentUnknown(f"Consignment {text} is only just being opened.", consignment=text)
-    return consignment
+    return _closed_meanwhile(core, consignment_id) if consignment is None else consignment
+
+
+def _closed_meanwhile(core: Core, consignment_id: bytes) -> NoReturn:
+    text, value = uuid_text(consignment_id), stored_row(core, consignment_id)
+    row = check_known(None if value is None else decode_consignment(value), text)
+    raise closed(row, text)
 
 
 def _repeated(value: bytes, digest: bytes, parcel: Parcel) -> Staged:

@@ -102,6 +102,7 @@ class StagingRoom:
         finally:
             with self._lock:
                 consignment.reserved -= reservation.length
+                reservation.length = 0  # Who was interrupted may be stored all the same.
 
     def add(self, consignment: OpenConsignment, parcel: Parcel, row: ParcelRow, reservation: Reservation) -> None:
         """A parcel was stored, where there was room reserved for it."""

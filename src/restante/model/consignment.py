@@ -175,11 +175,15 @@ def check_complete(announced: Mapping[Attempt, int], staged: Mapping[Attempt, in
     if differing:
         first = differing[0]
         raise ConsignmentIncomplete(
-            f"Of {len(differing)} writers other numbers of messages are staged than were announced; of "
-            f"{first['writer']!r}, attempt {first['attempt']}: {first['staged']} and not {first['announced']}. Nothing "
-            "was committed. Stage what is missing, or name another attempt.",
+            f"Writer {first['writer']!r} has staged {first['staged']} messages in attempt {first['attempt']}, and "
+            f"{first['announced']} were announced{_and_others(len(differing) - 1)}. Nothing was committed. Stage what is "
+            "missing, or name another attempt.",
             writers=differing[: limits.FAULTS_SHOWN_MAX],
         )
+
+
+def _and_others(count: int) -> str:
+    return f"; {count} more writers differ" if count > 1 else "; one more writer differs" if count else ""
 
 
 def check_known(row: ConsignmentRow | None, consignment: str) -> ConsignmentRow:
@@ -192,8 +196,9 @@ def check_known(row: ConsignmentRow | None, consignment: str) -> ConsignmentRow:
 def closed(row: ConsignmentRow, consignment: str) -> ConsignmentClosed:
     """The error for whoever would add to one that is committed or discarded."""
     state = row.state.value
+    advice = "Open its key again for a new one" if row.state is ConsignmentState.DISCARDED else "Open another key"
     return ConsignmentClosed(
-        f"Consignment {consignment} ({row.key}) was {state}: nothing can be added or changed. Open another key.",
+        f"Consignment {consignment} ({row.key}) was {state}: nothing can be added or changed. {advice}.",
         consignment=consignment,
         state=state,
     )

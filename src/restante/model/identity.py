@@ -94,12 +94,17 @@ def known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
     return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
 
 
-def have_common(one: Hashes, other: Hashes) -> bool:
-    """Whether two ascending columns have a fingerprint in common: the shorter is looked for in the longer."""
-    few, many = (one, other) if len(one) <= len(other) else (other, one)
-    place = np.searchsorted(many, few)
-    inside = place < len(many)
-    return bool((many[place[inside]] == few[inside]).any())
+def have_common(level: Known, fingerprints: Hashes, *, beyond: int) -> bool:
+    """Whether a message with a number beyond has one of these fingerprints, which ascend.
+
+    The shorter of the two is looked for in the longer.
+    """
+    if len(fingerprints) < len(level.fingerprint):
+        return bool((_find(level, fingerprints)[1] > beyond).any())
+    place = np.searchsorted(fingerprints, level.fingerprint)
+    inside = np.flatnonzero(place < len(fingerprints))
+    hit = inside[fingerprints[place[inside]] == level.fingerprint[inside]]
+    return bool((level.offset[hit].astype(np.int64) + level.base > beyond).any())
 
 
 def _alike(older: Known, younger: Known) -> bool:

@@ -1,0 +1,28 @@
+"""Consignments beside all else that happens to mail, held against the plain model."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.consignments.consigning import Consigned
+from tests.producers.machines import drive
+
+CAMPAIGNS = {"memory": 2, "sqlite": 1}
+EXAMPLES = 6
+CAMPAIGNS_LONG = 150 if os.environ.get("RESTANTE_LONG") else 2
+SHRINKING_SECONDS = 900
+
+
+@pytest.mark.timeout(SHRINKING_SECONDS)
+@pytest.mark.parametrize("engine", list(CAMPAIGNS))
+def test_staged_mail_is_seen_by_nobody_and_committed_mail_by_all_at_once(engine: str) -> None:
+    drive(Consigned, campaigns=CAMPAIGNS[engine], examples=EXAMPLES, engine_name=engine)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("engine", list(CAMPAIGNS))
+def test_consignments_keep_to_their_rules_for_long(engine: str) -> None:
+    drive(Consigned, campaigns=CAMPAIGNS_LONG, examples=EXAMPLES, engine_name=engine)
