@@ -144,7 +144,7 @@ class Bulk:
         return time.perf_counter() - start
 
 
-class _Child:
+class Child:
     """A process with a pipe; what fails there is raised here."""
 
     def __init__(self, target: Callable[..., None], *arguments: object) -> None:
@@ -182,7 +182,7 @@ class _Child:
             self._process.join()
 
 
-class DriverProcess(_Child):
+class DriverProcess(Child):
     """Something that prepares what it is given, and runs, in a process of its own: several can be told to run together."""
 
     def __init__(self, way: Callable[[], Any]) -> None:
@@ -203,7 +203,7 @@ class LoadProcess(DriverProcess):
         return found
 
 
-class BulkProcess(_Child):
+class BulkProcess(Child):
     """Bulk publishes in a process of its own, from `start` to `stop`."""
 
     def __init__(self, bulk: Bulk) -> None:

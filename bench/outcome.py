@@ -106,6 +106,12 @@ def by_turns(what: str, ours: Figure, reference: Figure, *, at_most: float | Non
     return Line(what, ours, reference, ratios(ours, reference).value, goal)
 
 
+def faster_by_turns(what: str, ours: Figure, reference: Figure, *, at_least: float | None = None) -> Line:
+    """As `by_turns`, the other way round: how many times as fast as the reference we are."""
+    goal = None if at_least is None else Goal(f"≥ {at_least:g} × {reference.name}", at_least=at_least)
+    return Line(what, ours, reference, ratios(reference, ours).value, goal)
+
+
 def ratios(ours: Figure, reference: Figure) -> Figure:
     """Round by round, how many times as long as the reference we took."""
     slower, quicker = (ours, reference) if ours.unit is not Unit.RATE else (reference, ours)
@@ -123,6 +129,8 @@ def faster(what: str, ours: Figure, reference: Figure, *, at_least: float | None
 def seconds_text(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.2f} s"
+    if seconds < 1e-5:
+        return f"{seconds * 1e6:.2f} µs"
     milliseconds = seconds * 1e3
     return f"{milliseconds:.1f} ms" if milliseconds >= 10 else f"{milliseconds:.2f} ms"
 

@@ -50,6 +50,14 @@ WIRE_BATCHES = (
     ("wire_batches", "W7 100,000 items, calls of 1,000, one at a time", "calls of 1,000,\none at a time"),
     ("wire_batches", "W7 100,000 items, calls of 1,000, 8 under way", "calls of 1,000,\n8 under way"),
 )
+WIRE_FEED = (
+    ("wire_feed", "W9 10⁶ read from the start, in process", "in process"),
+    ("wire_feed", "W9 10⁶ read from the start, over the wire", "over the wire"),
+)
+CONSIGNMENT_SERIES = (
+    ("commit a message", "commit, µs a message", 1e6),
+    ("longest meanwhile", "longest call meanwhile, ms", 1e3),
+)
 BATCH_SERIES = (
     ("batch rate", "items acknowledged a second", 1.0),
     ("batch stored", "MB stored", 1e-6),
@@ -70,10 +78,14 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         ("bench-peers-bulk.png", WIRE_TIMES, "milliseconds, durable", 1e3),
         ("bench-peers-small.png", WIRE_RATES, "durable publishes a second", 1.0),
         ("bench-peers-batches.png", WIRE_BATCHES, "items acknowledged a second, durable", 1.0),
+        ("bench-peers-feed.png", WIRE_FEED, "messages read a second", 1.0),
     ):
         if groups := _wire_groups(workloads, chosen, unit):
-            # Those of a batch are near one another: the length of a bar is to be what it says.
-            drawn.append(_grouped_bars(groups, label, folder / name, linear=chosen is WIRE_BATCHES))
+            # Some are near one another: the length of a bar is to be what it says.
+            linear = chosen in {WIRE_BATCHES, WIRE_FEED}
+            drawn.append(_grouped_bars(groups, label, folder / name, linear=linear))
+    if series := workloads.get("consignments", {}).get("series"):
+        drawn.append(_consignments(series, folder / "bench-consignments.png"))
     if series := workloads.get("batches_alone", {}).get("series"):
         drawn.append(_batch(series, folder / "bench-batches.png"))
     return drawn
@@ -92,6 +104,22 @@ def _batch(series: dict[str, Any], path: Path) -> Path:
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_formatter(FuncFormatter(_short))
         axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    return _save(figure, panels, path)
+
+
+def _consignments(series: dict[str, Any], path: Path) -> Path:
+    """What a commit costs by its size, and how long others take meanwhile."""
+    figure, panels = plt.subplots(1, len(CONSIGNMENT_SERIES), figsize=(9, 3.2), layout="constrained")
+    for axes, (name, label, unit) in zip(panels, CONSIGNMENT_SERIES, strict=True):
+        for what, points in series[name].items():
+            sizes, values = zip(*points, strict=True)
+            axes.plot(sizes, [value * unit for value in values], marker="o", markersize=3, label=what)
+        axes.set_xlabel("messages of the consignment")
+        axes.set_title(label, fontsize=9)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(_short))
+        axes.legend(frameon=False, fontsize=6)
     return _save(figure, panels, path)
 
 
@@ -136,7 +164,7 @@ def _grouped_bars(
     axes.set_yscale("linear" if linear else "log")
     axes.set_ylabel(label)
     axes.margins(y=0.18)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1e4 else f"{value:,g}"))
     return _save(figure, axes, path)
 
 

@@ -26,6 +26,11 @@ def written() -> Written:
     return Written(sum(each["write_bytes"] for each in counters), sum(each["wchar"] for each in counters))
 
 
+def bytes_read() -> int:
+    """What this process alone has had from read calls, from the disk or from what the kernel remembers of it."""
+    return _fields(PROC / "self" / "io")["rchar"]
+
+
 def resident_bytes() -> int:
     return sum(_fields(PROC / str(pid) / "status").get("VmRSS", 0) for pid in _family()) * 1024
 

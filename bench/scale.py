@@ -59,15 +59,31 @@ class Scale:
     random_items: int = 10**7
     """Items of a batch that is acknowledged in random order, in process."""
 
+    consigned: int = 1_000_000
+    """Messages that four writers publish, or stage and commit."""
+    commits: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    """Sizes of consignments whose commit is timed, the largest last."""
+    commit_repetitions: int = 5
+
+    read: int = 1_000_000
+    """Messages that are read along from the start."""
+    read_before: int = 300_000
+    """Messages that a reader catches up with while others publish."""
+    beside_parcels: int = 10
+    """Parcels of one sample beside a reader."""
+    beside_turns: int = 15
+
     def __post_init__(self) -> None:
         assert self.repetitions >= 5, "medians of at least five"
         assert self.rounds >= 20, "a steady rate"
         assert self.grown % self.step == 0
         assert self.step % self.parcel == 0
+        assert all(count % self.parcel == 0 for count in (self.consigned, *self.commits, self.read, self.read_before))
+        assert self.commit_repetitions >= 5, "medians of at least five"
 
 
 NORMAL = Scale()
-FULL = replace(NORMAL, name="full", emptied_recipients=1_000_000)
+FULL = replace(NORMAL, name="full", emptied_recipients=1_000_000, commits=(*NORMAL.commits, 3_000_000))
 QUICK = Scale(
     name="quick",
     repetitions=5,
@@ -97,4 +113,10 @@ QUICK = Scale(
     ranged_items=10**7,
     range_items=10**4,
     random_items=10**5,
+    consigned=20_000,
+    commits=(1_000, 5_000, 20_000),
+    read=20_000,
+    read_before=10_000,
+    beside_parcels=3,
+    beside_turns=5,
 )

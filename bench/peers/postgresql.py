@@ -66,7 +66,7 @@ class PostgresqlClient(Peer):
 
     def __init__(self, address: str, *, table: str = "message", fetch: str = "rows") -> None:
         self._connection = driver("psycopg").connect(address)
-        _ids_as_bytes(self._connection)
+        ids_as_bytes(self._connection)
         self._copy = f"COPY {table} ({', '.join(COLUMNS)}) FROM STDIN (FORMAT binary)"
         self._fetch = fetch
 
@@ -208,7 +208,7 @@ def copy_body(table: pa.Table) -> bytes:
     return b"".join((COPY_HEAD, *made, COPY_TAIL))
 
 
-def _ids_as_bytes(connection: Any) -> None:
+def ids_as_bytes(connection: Any) -> None:
     """Ids are handed on as they came: making a UUID of each would cost more than the rest of a row."""
     loaders = driver("psycopg.types.string")
     connection.adapters.register_loader("uuid", loaders.TextLoader)

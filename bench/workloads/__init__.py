@@ -25,6 +25,7 @@ ORDER = (
     "large_store",
     "emptied",
     "batches_alone",
+    "consignments",
 )
 WIRE_ORDER = (
     "wire_publish_one",
@@ -38,8 +39,10 @@ WIRE_ORDER = (
     "wire_emptied",
     "wire_idempotent",
     "wire_batches",
+    "wire_feed",
+    "wire_feed_beside",
 )
-WIRE_ALONE = frozenset({"wire_idempotent"})
+WIRE_ALONE = frozenset({"wire_idempotent", "wire_feed_beside"})
 """Those where the hub is compared with itself: the peers are not started for them."""
 
 

@@ -94,9 +94,9 @@ class Replica:
             case "released":
                 self._release(row, number, about)
             case "erased":
-                gone = [each for each, copy in self.copies.items() if copy.carried["recipient"] == row["recipient"]]
-                for each in gone:
-                    del self.copies[each]
+                for each, copy in list(self.copies.items()):
+                    if copy.carried["recipient"] == row["recipient"] and each <= about:
+                        del self.copies[each]
             case "batch_completed":
                 self.completed.append((row["batch"], row["key"]))
             case _:

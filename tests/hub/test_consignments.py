@@ -291,6 +291,7 @@ def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: Hub) -> None:
     with pytest.raises(MessageConflict, match="writer 'b', attempt 0, parcel 0") as refused:
         hub.commit_consignment(consignment, winners(("a", 2), ("b", 1)))
     assert [fault.id for fault in refused.value.faults] == [str(uuid.UUID(int=2))]
+    assert refused.value.faults[0].detail.endswith("a message of writer 'a', attempt 0, parcel 0")
     assert shown(hub) == []
     assert hub.consignment(consignment).state is ConsignmentState.OPEN
     hub.publish(letter(1, data="since"))

@@ -60,6 +60,16 @@ def test_messages_come_in_the_order_in_which_they_were_sent_whatever_their_recip
     assert {row["at"] for row in rows} == {at(0)}
 
 
+def test_tiny_runs_read_together_tell_what_each_tells_alone(hub: Hub) -> None:
+    for number in range(1, 41):
+        more = {"properties": {"n": str(number)}} if number % 3 else {}
+        hub.producer.send(letter(number, NAMES[number % 4], kind=f"k{number % 5}", weight=number, **more))
+        if number % 10 == 0:
+            hub.producer.send(letter(1_000 + number, data=b"", document_type=f"d{number}"))
+    assert changes(hub) == changes(hub, limit=1)
+    assert len(changes(hub)) == 44
+
+
 def test_a_message_says_all_that_was_stored_of_it(hub: Hub) -> None:
     hub.producer.send(
         letter(1, weight=7, bundleable=False, document_type="d", media_type="text/plain", expires_at=at(9))
@@ -198,8 +208,9 @@ def test_an_erased_recipient_leaves_one_row_and_nothing_else(hub: Hub) -> None:
     taken(hub, "ada", max_messages=2)
     hub.recipient("ada").erase()
     rows = changes(hub)
-    assert told(rows) == [(1, "published", 1), (3, "published", 3), (5, "published", 5), (8, "erased", None)]
-    assert rows[-1] == {"sequence_number": 8, "change": "erased", "at": at(0), "recipient": "ada"}
+    assert told(rows) == [(1, "published", 1), (3, "published", 3), (5, "published", 5), (8, "erased", 6)]
+    gone = {"sequence_number": 8, "change": "erased", "at": at(0), "recipient": "ada", "message_sequence_number": 6}
+    assert rows[-1] == gone
 
 
 def test_a_completed_batch_is_told_in_the_partition_of_its_id(hub: Hub) -> None:
@@ -566,3 +577,30 @@ def test_a_reader_knows_what_history_knows(open_hub: HubOpener, clock: FakeClock
     for name in NAMES:
         assert reader.of(name) == kept(hub, name)
         assert late.of(name) == kept(hub, name)
+
+
+def test_readers_with_other_limits_do_not_take_rows_from_each_other(hub: Hub) -> None:
+    """A large run with change records between its messages is read in pages that end at a change, not at its end."""
+    for first in range(1, 6_001, 500):
+        hub.producer.send([letter(number, "ada") for number in range(first, first + 500)])
+        for number in range(first, first + 10):
+            hub.recipient("ada").withdraw(id_of(number))
+    hub.file()
+    everything = told(changes(hub, limit=100_000))
+    assert len(everything) == 6_120
+    for limit in (20, 77, 1_000):
+        assert told(changes(hub, limit=limit)) == everything
+        assert told(changes(hub, limit=100_000)) == everything
+
+
+def test_an_erasure_tells_the_last_of_all_its_cabinets(hub: Hub) -> None:
+    hub.producer.send([letter(1, "ada", kind="x"), letter(2, "ada", kind="y"), letter(3, "ada", kind="x")])
+    hub.recipient("ada").erase()
+    assert told(changes(hub)) == [(4, "erased", 3)]
+
+
+def test_mail_that_comes_while_its_recipient_is_erased_is_not_told_as_erased(hub: Hub) -> None:
+    hub.producer.send([letter(1, "ada"), letter(2, "ada")])
+    hub.recipient("ada").erase()
+    hub.producer.send(letter(3, "ada"))
+    assert told(changes(hub)) == [(3, "erased", 2), (4, "published", 4)]

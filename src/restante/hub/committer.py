@@ -140,7 +140,7 @@ class Committer:
             while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
                 self._changed.wait()
             if self._closing:
-                raise _closed()
+                raise closed()
             # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
             if not self._queue:
                 self._changed.notify_all()
@@ -219,7 +219,8 @@ def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
     return batch
 
 
-def _closed() -> Unavailable:
+def closed() -> Unavailable:
+    """The error for whoever asks a hub that was closed."""
     error = Unavailable("The hub is closed. Open it again.")
     error.retriable = False
     return error

@@ -224,4 +224,5 @@ def _apply(core: Core, partition: Partition, visible: Sequence[_Rewritten], feed
     partition.feed_runs = tuple(
         row for old in partition.feed_runs if (row := feed_rows.get(old.identity, old)).segments
     )
+    core.feed.loaded.clear()
     core.pins.bury([blob for new in (*visible, *feed) for blob in new.replaced()])

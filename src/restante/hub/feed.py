@@ -7,6 +7,7 @@ records, the rows of the runs that have its messages, and of both what the wish 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from restante.hub.feed_memory import Loaded, RunKey
 from restante.hub.feed_rows import Choice, Group, Span, in_number_order, load, spans_of, whole_span
 from restante.hub.feed_settled import settled
 from restante.hub.feed_sources import View, feed_gone, loaded, sources, view
+from restante.hub.feed_tiny import is_tiny, joined_span
 from restante.hub.partitions import Partition
 from restante.model.change import ChangeKind, decode_change
 from restante.model.changes import Space
@@ -130,6 +132,7 @@ class _Part:
     group: Group
     run: RunKey | None = None
     low: int = 0
+    high: int = 0
     first: int = 0
     """Where it begins among the rows that are loaded."""
     whole: Loaded | None = None
@@ -147,6 +150,8 @@ class _Taking:
     parts: list[_Part] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     """Of small runs, not yet a part."""
+    tiny: list[Run] = field(default_factory=list)
+    """Not yet spans."""
     pending: int = 0
     messages: int = 0
     size: int = 0
@@ -172,19 +177,41 @@ class _Taking:
             if part is not None:
                 self._add(part)
             return
-        for span in self._spans(run, low, high):
-            rows = len(span.records) if span.wanted is None else int(span.wanted.sum())
-            self.spans.append(span)
-            self.pending += rows
-            self.messages += rows
-            if self.wanted.data:
-                self.size += int(span.records["data_length"].sum())
+        if self.wanted.data and self._whole(run, low, high) and is_tiny(run):
+            self.tiny.append(run)
+            self._count(run.row.rows, run.row.length)
+        else:
+            self._join_tiny()
+            self._add_spans(self._spans(run, low, high))
         if self.pending >= 2 * _LARGE:
             self._join()
 
+    def _whole(self, run: Run, low: int, high: int) -> bool:
+        return low <= run.row.first and run.row.last <= high and self.wanted.choice.everything()
+
+    def _add_spans(self, spans: Sequence[Span]) -> None:
+        self.spans += spans
+        for span in spans:
+            rows = len(span.records) if span.wanted is None else int(span.wanted.sum())
+            self._count(rows, int(span.records["data_length"].sum()) if self.wanted.data else 0)
+
+    def _count(self, rows: int, size: int) -> None:
+        self.pending += rows
+        self.messages += rows
+        self.size += size
+
+    def _join_tiny(self) -> None:
+        """Make spans of the tiny runs found so far, which are counted."""
+        tiny, self.tiny = self.tiny, []
+        joined = joined_span(self.core, self.partition, tiny) if len(tiny) > 1 else None
+        if joined is not None:
+            self.spans.append(joined)
+        else:
+            self.spans += [whole_span(self.core.store, stored) for run in tiny for stored in run.segments]
+
     def _spans(self, run: Run, low: int, high: int) -> list[Span]:
         store, choice = self.core.store, self.wanted.choice
-        if low <= run.row.first and run.row.last <= high and choice.everything():
+        if self._whole(run, low, high):
             return [whole_span(store, stored) for stored in run.segments]
         return [
             span for stored in run.segments for span in spans_of(store, stored, choice.of(stored), low=low, high=high)
@@ -192,6 +219,7 @@ class _Taking:
 
     def _join(self) -> None:
         """Make a part of the small runs found so far."""
+        self._join_tiny()
         if self.pending:
             group = in_number_order(self.spans, data=self.wanted.data, properties=self.wanted.properties)
             self.parts.append(_Part(group))
@@ -201,14 +229,14 @@ class _Taking:
         """The rows of a large run, which may be known from the page before."""
         key = (self.partition, tuple([place.blob for place in run.row.segments]))
         known = self.core.feed.loaded.get((key, self.wanted))
-        if known is not None and known.low <= low:
+        if known is not None and known.low <= low and high <= known.high:
             first, last = np.searchsorted(known.group.numbers, [low, high + 1]).tolist()
-            return _Part(known.group.part(first, last), key, low, first, known) if first < last else None
+            return _Part(known.group.part(first, last), key, low, high, first, known) if first < last else None
         spans = self._spans(run, low, high)
         if not spans:
             return None
         group = in_number_order(spans, data=self.wanted.data, properties=self.wanted.properties)
-        return _Part(group, key, low) if len(group.rows) else None
+        return _Part(group, key, low, high) if len(group.rows) else None
 
     def _add(self, part: _Part) -> None:
         self.parts.append(part)
@@ -255,7 +283,7 @@ class _Taking:
             rows = whole.gathered.part(part.first, part.first + count)
         elif part.run is not None and _worth_loading(group, count, again=whole is not None):
             gathered = load(store, group, data=wanted.data, properties=wanted.properties)
-            self.core.feed.loaded.put((part.run, wanted), Loaded(part.low, group, gathered))
+            self.core.feed.loaded.put((part.run, wanted), Loaded(part.low, part.high, group, gathered))
             return gathered.part(0, count)
         else:
             rows = load(store, group.part(0, count), data=wanted.data, properties=wanted.properties)
@@ -269,7 +297,7 @@ class _Taking:
         if count == len(part.group.rows):
             self.core.feed.loaded.drop(key)
         elif part.whole is None:
-            self.core.feed.loaded.put(key, Loaded(part.low, part.group, None))
+            self.core.feed.loaded.put(key, Loaded(part.low, part.high, part.group, None))
 
 
 def _worth_loading(group: Group, count: int, *, again: bool) -> bool:

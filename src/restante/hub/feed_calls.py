@@ -94,8 +94,11 @@ class FeedCalls:
         """The changes that there are now. What was asked for has been checked."""
         paces, before = self._core.feed.paces, time.thread_time()
         found = read_feed(self._core, partition, after, wish, _page(limit))
-        pace = paces.following if following else paces.catching_up
-        pace.note(time.thread_time() - before)
+        took = time.thread_time() - before
+        if following:
+            paces.following.note(took)
+        else:
+            paces.catching_up.note(took)
         return found
 
     def note_reader(self, reader: str | None, partition: int, found: FeedAnswer) -> None:

@@ -50,6 +50,11 @@ class Lately(Generic[K, V]):
             while len(self._values) > self._count_max or self._bytes > self._bytes_max:
                 self._drop(next(iter(self._values)))
 
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
     def drop(self, key: K) -> None:
         with self._lock:
             self._drop(key)
@@ -100,9 +105,10 @@ def _lag(reader: _Reader, visible: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The wanted rows of a large run from one number on, in order; with what was read of all of them, if it was."""
+    """The wanted rows of a large run from one number to another, in order; with what was read of them, if it was."""
 
     low: int
+    high: int
     group: Group
     gathered: Gathered | None
 

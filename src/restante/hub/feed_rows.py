@@ -86,6 +86,8 @@ class Span:
     row: int
     records: RecordArray
     wanted: Mask | None
+    held: Piece | None = None
+    """All of it, if it is in memory."""
 
     @property
     def numbers(self) -> Numbers:
@@ -250,6 +252,9 @@ def _content(store: Store, group: Group, field: str) -> pa.LargeBinaryArray:
 def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Piece]:
     """Some rows of a span, which ascend: what lies near to each other is read as one."""
     if not len(rows):
+        return
+    if span.held is not None:
+        yield span.held
         return
     records = span.records
     read = read_data if field == "data" else read_properties

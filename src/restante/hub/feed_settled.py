@@ -17,7 +17,7 @@ from restante.errors import DataDamaged
 from restante.hub.feed_rows import Choice, Span, spans_of
 from restante.hub.locating import Lost, Questions, locate
 from restante.model.arrow import column_of, numbers_of, string_array
-from restante.model.change import ChangeRecord
+from restante.model.change import ChangeKind, ChangeRecord
 from restante.model.feed import NumberedRecord, Settled
 from restante.model.hashing import Hashes, text_hash
 from restante.model.head import Numbers, Range, in_ranges
@@ -52,7 +52,12 @@ def settled(
 
 
 def _plain(record: ChangeRecord) -> Numbers | None:
-    """The numbers, if the count says that all of the ranges are meant; None: others lie between them."""
+    """The numbers, if the count says that all of the ranges are meant; None: others lie between them.
+
+    Of an erased recipient the last: what has a higher number came too late to be erased.
+    """
+    if record.kind is ChangeKind.ERASED:
+        return np.array([max(entry.last for entry in record.ranges)] if record.ranges else [], np.int64)
     if not record.count or not record.origin:
         return np.zeros(0, np.int64)
     if sum(map(_length, record.ranges)) - sum(map(_length, record.left_out)) != record.count:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from restante.hub.committer import Request
+from restante.hub.committer import Request, closed
 from restante.hub.hub import Hub
 from restante.hub.in_process_batches import InProcessBatches
 from restante.hub.in_process_consignments import InProcessConsignments
@@ -54,7 +54,11 @@ class InProcess(InProcessBatches, InProcessConsignments, InProcessFeed):
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
+        try:
+            call = loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
+        except RuntimeError as error:  # which says that there are no threads any more
+            raise closed() from error
+        return await call
 
     async def publish(
         self,

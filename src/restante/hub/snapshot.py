@@ -28,7 +28,7 @@ from restante.hub.core import Core
 from restante.hub.feed import choice_of
 from restante.hub.feed_rows import Choice, Group, Span, joined_arrays, lines_of, load, mask_of, row_sizes, spans_of
 from restante.hub.partitions import PARTITION_KEY, Partition, PartitionRow
-from restante.hub.snapshot_states import HashRange, heads_in, records_in, states_at
+from restante.hub.snapshot_states import HashRange, records_and_heads, states_at
 from restante.model.arrow import Column, column_of, strings_of
 from restante.model.changes import Space
 from restante.model.feed_answers import FeedWish, SnapshotAnswer
@@ -135,8 +135,7 @@ class _Page:
         """
         border = self._border(self.partition.runs, limit)
         hashes = self._hashes(border)
-        records = records_in(self.core, self.partition.number, hashes)
-        heads = heads_in(self.core, self.partition.number, hashes)
+        records, heads = records_and_heads(self.core, self.partition.number, hashes)
         spans = self._spans(self.partition.runs, border)
         end = None if border == _Border(_HASH_MAX, _LAST) else _Token(self.token.position, border.hash, border.number)
         if not spans:

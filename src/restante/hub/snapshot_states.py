@@ -27,6 +27,21 @@ HashRange = tuple[int, int]
 _SET_ASIDE = STATES.index(State.SET_ASIDE)
 
 
+def records_and_heads(
+    core: Core, partition: int, hashes: Sequence[HashRange]
+) -> tuple[dict[Cabinet, list[NumberedRecord]], dict[Cabinet, Head]]:
+    """The change records of all cabinets with these hashes, of each in order, and their heads.
+
+    A head may say that a message was set aside, or moved, by a change that came after the records were read: then they
+    are read again, for only the record says when.
+    """
+    records, heads = records_in(core, partition, hashes), heads_in(core, partition, hashes)
+    if any(entry.why in (Apart.SET_ASIDE, Apart.MOVED) for head in heads.values() for entry in head.apart):
+        for cabinet, found in records_in(core, partition, hashes).items():
+            records[cabinet] = sorted({**dict(found), **dict(records.get(cabinet, ()))}.items())
+    return records, heads
+
+
 def records_in(core: Core, partition: int, hashes: Sequence[HashRange]) -> dict[Cabinet, list[NumberedRecord]]:
     """The change records of all cabinets with these hashes, of each in order."""
     found: dict[Cabinet, list[NumberedRecord]] = {}
@@ -67,7 +82,8 @@ def states_at(
         elif record.kind is ChangeKind.RELEASED:
             # What was released later had been set aside, maybe so long ago that no record tells.
             fates.state[inside & ~told] = _SET_ASIDE
-            shown |= inside & (apart == Apart.MOVED)
+            if record.moved:
+                shown |= inside
         told |= inside
     fates.state[(apart == Apart.SET_ASIDE) & ~told] = _SET_ASIDE
     return fates, shown

@@ -186,7 +186,10 @@ def _judge(core: Core, partition: int, bags: Sequence[StagedBag], start: Offsets
     if len(damaged):
         raise maybe_stored(_source(bags, start, int(suspects[damaged[0]])), partition)
     bad = np.flatnonzero(judged.verdict >= Verdict.CONFLICT)[: limits.FAULTS_SHOWN_MAX]
-    faults = [_located(fault, bags, start, suspects) for fault in verdict_faults(judged, bad)]
+    faults = [
+        _located(fault, bags, start, suspects, int(judged.original[row]))
+        for fault, row in zip(verdict_faults(judged, bad), bad.tolist(), strict=True)
+    ]
     if faults:
         raise _refused(faults)
     return judged
@@ -201,9 +204,12 @@ def _refused(faults: Sequence[Fault]) -> FaultyMessages:
     )
 
 
-def _located(fault: Fault, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets) -> Fault:
-    source = _source(bags, start, int(suspects[fault.index]))
-    return Fault(index=fault.index, code=fault.code, field=fault.field, detail=f"{source}: {fault.detail}", id=fault.id)
+def _located(fault: Fault, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets, original: int) -> Fault:
+    """The fault with the parcel that the message is of, and that of the other one, if that is staged too."""
+    detail = f"{_source(bags, start, int(suspects[fault.index]))}: {fault.detail}"
+    if original < 0:
+        detail += f": a {_source(bags, start, int(suspects[-1 - original]))}"
+    return Fault(index=fault.index, code=fault.code, field=fault.field, detail=detail, id=fault.id)
 
 
 def _source(bags: Sequence[StagedBag], start: Offsets, offset: int) -> str:

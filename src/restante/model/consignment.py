@@ -177,7 +177,7 @@ def check_complete(announced: Mapping[Attempt, int], staged: Mapping[Attempt, in
         raise ConsignmentIncomplete(
             f"Writer {first['writer']!r} has staged {first['staged']} messages in attempt {first['attempt']}, and "
             f"{first['announced']} were announced{_and_others(len(differing) - 1)}. Nothing was committed. Stage what is "
-            "missing, or name another attempt.",
+            "missing, announce what is there, or name another attempt.",
             writers=differing[: limits.FAULTS_SHOWN_MAX],
         )
 
@@ -196,9 +196,10 @@ def check_known(row: ConsignmentRow | None, consignment: str) -> ConsignmentRow:
 def closed(row: ConsignmentRow, consignment: str) -> ConsignmentClosed:
     """The error for whoever would add to one that is committed or discarded."""
     state = row.state.value
-    advice = "Open its key again for a new one" if row.state is ConsignmentState.DISCARDED else "Open another key"
+    discarded = row.state is ConsignmentState.DISCARDED
+    more = "Open its key again for a new one." if discarded else "What its commit named was delivered."
     return ConsignmentClosed(
-        f"Consignment {consignment} ({row.key}) was {state}: nothing can be added or changed. {advice}.",
+        f"Consignment {consignment} ({row.key}) was {state}: nothing can be added or changed. {more}",
         consignment=consignment,
         state=state,
     )

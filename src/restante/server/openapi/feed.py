@@ -96,8 +96,8 @@ looked at fits. With `wait`, a call at the end is answered as soon as something 
 A `published` change has the fields of the message. `collected`, `expired`, `withdrawn`, `set_aside` and `released` have
 one entry for each message, all with the `sequence_number` of the change; `message_sequence_number` says which message.
 A message that is `released` to the end comes with all its fields, and lives on under the number of the change.
-`batch_completed` has `batch` and `key`; it is left out if origins, kinds or recipients are asked for. `erased` has only
-the recipient, of whom nothing is left.
+`batch_completed` has `batch` and `key`; it is left out if origins, kinds or recipients are asked for. `erased` has
+the recipient, of whom nothing is left up to `message_sequence_number`.
 
 A number that retention has removed is `position_gone`: begin again with a snapshot.
 """,
