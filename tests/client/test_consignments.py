@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -136,6 +137,26 @@ def test_leaving_does_not_drop_what_others_have_staged(either: sync.Hub) -> None
     assert driver.commit([*task.winners, *driver.winners]).accepted == 2
 
 
+def test_an_empty_list_drops_nothing_that_is_staged(either: sync.Hub) -> None:
+    task, driver = either.consignment("night"), either.consignment("night")
+    task.stage("task", 0, message(1))
+    for consignment in (driver, task):
+        with pytest.raises(errors.InvalidOperation, match="'task'") as caught:
+            consignment.commit([])
+        assert caught.value.details["writers"] == ["task"]
+    assert driver.state is driver.status().state is ConsignmentState.OPEN
+    assert driver.commit(task.winners).accepted == 1
+    assert either.consignment("nothing").commit([]).accepted == 0
+
+
+def test_whoever_names_some_leaves_out_the_others_on_purpose(either: sync.Hub) -> None:
+    consignment = either.consignment("night")
+    consignment.stage("a", 0, message("a"))
+    consignment.stage("b", 0, message("b"))
+    assert consignment.commit([Winner(writer="b", attempt=0, messages=1)]).accepted == 1
+    assert collected(either) == ["b"]
+
+
 def test_a_count_that_differs_leaves_it_open(either: sync.Hub) -> None:
     consignment = either.consignment("night")
     consignment.stage("w", 0, message(1))
@@ -186,6 +207,7 @@ def test_the_same_parcel_again_is_staged_once_also_without_ids(either: sync.Hub,
         assert either.consignment("night").stage("w", 0, sent, parcel=4) == count
         with pytest.raises(errors.InvalidClientState):
             consignment.stage("w", 0, message("other"), parcel=4)
+        assert consignment.stage("w", 0, sent, parcel=4) == count
     assert consignment.receipt is not None
     assert consignment.receipt.accepted == count
 
@@ -217,6 +239,75 @@ def test_after_a_stage_that_went_half_wrong_a_commit_must_say_what_counts(either
     assert consignment.commit().accepted == 8
 
 
+def broken() -> Iterator[Message]:
+    yield message("never")
+    raise ZeroDivisionError
+
+
+REFUSED = [message(1), Message(recipient=" ", data=2)]
+
+
+@pytest.mark.parametrize("failing", [lambda: REFUSED, broken], ids=["refused", "broken"])
+def test_a_stage_that_failed_stops_a_commit_that_names_nobody(
+    either: sync.Hub, failing: Callable[[], Iterable[Message]]
+) -> None:
+    def job() -> None:
+        with either.consignment("night") as consignment:
+            consignment.stage("ok", 0, message("ok"))
+            with pytest.raises((errors.InvalidMessage, ZeroDivisionError)):
+                consignment.stage("w", 0, failing())
+
+    with pytest.raises(errors.InvalidOperation, match="'w' staged in attempt 0"):
+        job()
+    consignment = either.consignment("night")
+    assert consignment.state is ConsignmentState.OPEN
+    assert collected(either) == []
+    consignment.stage("w", 1, message("w"))
+    with pytest.raises((errors.InvalidMessage, ZeroDivisionError)):
+        consignment.stage("w", 2, failing())
+    with pytest.raises(errors.InvalidOperation, match="attempt 2"):
+        consignment.commit()
+    named = [Winner(writer=writer, attempt=attempt, messages=1) for writer, attempt in (("ok", 0), ("w", 1))]
+    assert consignment.commit(named).accepted == 2
+    assert collected(either) == ["ok", "w"]
+
+
+def test_an_error_of_the_commit_itself_leaves_it_open(either: sync.Hub) -> None:
+    def job() -> None:
+        with either.consignment("night") as consignment:
+            consignment.stage("w", 0, Message(recipient="alice", id=ID, data=1))
+            either.producer.send(Message(recipient="alice", id=ID, data=2))
+
+    with pytest.raises(errors.MessageConflict):
+        job()
+    status = either.consignment("night").status()
+    assert (status.state, status.staged_messages) == (ConsignmentState.OPEN, 1)
+
+
+def test_an_error_that_the_hub_is_away_leaves_it_open(either: sync.Hub) -> None:
+    away = errors.Unavailable("The hub does not answer.")
+
+    def job() -> None:
+        with either.consignment("night") as consignment:
+            consignment.stage("w", 0, message(1))
+            raise away
+
+    with pytest.raises(errors.Unavailable) as caught:
+        job()
+    assert "left open" in caught.value.__notes__[0]
+    assert either.consignment("night").status().staged_messages == 1
+
+
+@pytest.mark.parametrize("parcel", [None, 3])
+def test_what_is_no_message_is_refused_and_a_dict_is_told_so(either: sync.Hub, parcel: int | None) -> None:
+    consignment = either.consignment("night")
+    with pytest.raises(errors.InvalidRequest, match=r"not dict\. Make a Message of it"):
+        consignment.stage("w", 0, {"recipient": "alice"}, parcel=parcel)
+    with pytest.raises(errors.InvalidRequest, match=r"not str\.$"):
+        consignment.stage("w", 0, "alice", parcel=parcel)
+    assert consignment.status().attempts == ()
+
+
 def test_a_duplicate_is_counted_and_a_conflict_leaves_it_open(either: sync.Hub) -> None:
     consignment = either.consignment("night")
     consignment.stage("w", 0, [Message(recipient="alice", id=ID, data=1), message(2)])
@@ -238,6 +329,22 @@ def test_a_consignment_with_a_batch_seals_it(either: sync.Hub) -> None:
     status = either.batches.get(consignment.batch).status()
     assert (status.key, status.state, status.items, status.pending) == ("night", BatchState.SEALED, 2, 2)
     assert either.consignment("plain").batch is None
+
+
+@pytest.mark.parametrize("batch", [True, BatchWish(notify="ops")])
+def test_a_batch_that_comes_too_late_is_refused(either: sync.Hub, batch: bool | BatchWish) -> None:
+    task = either.consignment("night")
+    with pytest.raises(errors.InvalidOperation, match="was opened before, without a batch") as caught:
+        either.consignment("night", batch=batch)
+    assert caught.value.details == {"consignment": task.id}
+    assert "discard it" in str(caught.value)
+    task.commit()
+    with pytest.raises(errors.InvalidOperation, match="without a batch") as caught:
+        either.consignment("night", batch=batch)
+    assert "discard" not in str(caught.value)
+    driver = either.consignment("other", batch=batch)
+    assert driver.batch == either.consignment("other").batch == either.consignment("other", batch=True).batch
+    assert driver.batch is not None
 
 
 def test_a_batch_may_tell_somebody_when_all_is_collected(either: sync.Hub) -> None:

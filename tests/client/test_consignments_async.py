@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -157,6 +157,52 @@ def test_a_stage_that_is_called_off_leaves_its_attempt_in_doubt(opens: Opens) ->
             await consignment.commit()
         assert await consignment.stage("w", 0, table) == 100_000
         assert (await consignment.commit()).accepted == 100_000
+
+    run(opens, story)
+
+
+def test_a_stage_that_failed_stops_a_commit_that_names_nobody(opens: Opens) -> None:
+    def broken() -> Iterator[Message]:
+        yield message("never")
+        raise ZeroDivisionError
+
+    async def story(hub: asynchronous.Hub) -> None:
+        consignment = await hub.consignment("night")
+        await consignment.stage("ok", 0, message("ok"))
+        for attempt, failing in enumerate(([Message(recipient=" ")], {"recipient": "alice"}, broken())):
+            with pytest.raises((errors.InvalidMessage, errors.InvalidRequest, ZeroDivisionError)):
+                await consignment.stage("w", attempt, failing)
+            with pytest.raises(errors.InvalidOperation, match=f"'w' staged in attempt {attempt}"):
+                await consignment.commit()
+            await consignment.stage("w", attempt, message(attempt))
+            assert consignment.winners[1] == Winner(writer="w", attempt=attempt, messages=1)
+        assert (await consignment.commit()).accepted == 2
+        assert await collected(hub) == ["ok", 2]
+
+    run(opens, story)
+
+
+def test_an_empty_list_drops_nothing_that_is_staged(opens: Opens) -> None:
+    async def story(hub: asynchronous.Hub) -> None:
+        task, driver = await hub.consignment("night"), await hub.consignment("night")
+        await task.stage("task", 0, message(1))
+        nobody: list[Winner] = []
+        for winners in (nobody, None):
+            with pytest.raises(errors.InvalidOperation, match="'task'"):
+                await driver.commit(winners)
+        assert (await driver.status()).state is ConsignmentState.OPEN
+        assert (await driver.commit(task.winners)).accepted == 1
+
+    run(opens, story)
+
+
+def test_a_batch_that_comes_too_late_is_refused(opens: Opens) -> None:
+    async def story(hub: asynchronous.Hub) -> None:
+        await hub.consignment("night")
+        with pytest.raises(errors.InvalidOperation, match="was opened before, without a batch"):
+            await hub.consignment("night", batch=True)
+        driver = await hub.consignment("other", batch=True)
+        assert driver.batch == (await hub.consignment("other")).batch is not None
 
     run(opens, story)
 

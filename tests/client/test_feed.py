@@ -150,7 +150,9 @@ def test_only_what_is_wished_for_is_read(either: sync.Hub) -> None:
     feed = either.feed(recipients=["r1", "r2"], origins=["default"])
     assert len(all_of(feed)) == 2
     assert feed.positions == ends(either)
-    assert list(either.feed(kinds=["none"])) == []
+    pages = list(either.feed(kinds=["none"]))
+    assert [page.table.num_rows for page in pages] == [0] * len(pages)
+    assert {page.partition: page.position for page in pages} == ends(either)
 
 
 def test_a_feed_of_nothing_ends_at_once_with_its_positions(either: sync.Hub) -> None:
@@ -340,3 +342,8 @@ def test_a_snapshot_may_be_of_a_part(either: sync.Hub) -> None:
         list(either.snapshot([7]))
     with pytest.raises(errors.InvalidRequest):
         list(either.snapshot(columns=["colour"]))
+
+
+def test_positions_that_went_through_json_are_refused_with_a_hint(either: sync.Hub) -> None:
+    with pytest.raises(errors.InvalidRequest, match="JSON"):
+        either.feed(after={"0": 3})  # type: ignore[dict-item]

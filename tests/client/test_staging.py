@@ -22,9 +22,9 @@ def stage(staging: Staging, writer: str, attempt: int, sent: object = MESSAGE, p
     return [number for number, _ in numbered]
 
 
-def fail(staging: Staging, error: BaseException, sent: object = MESSAGE, *, after: int = 0) -> None:
+def fail(staging: Staging, error: BaseException, sent: object = MESSAGE, *, attempt: int = 0, after: int = 0) -> None:
     """So many parcels are staged, then it fails."""
-    call = staging.begin("w", 0)
+    call = staging.begin("w", attempt)
     for number, piece in list(call.pieces(sent))[:after]:
         call.staged(number, len(piece))
     leave(call, error)
@@ -89,12 +89,70 @@ def test_another_attempt_leaves_the_doubt_behind() -> None:
     assert staging.winners() == (Winner(writer="w", attempt=1, messages=1),)
 
 
-def test_a_refusal_leaves_no_doubt() -> None:
+FAILURES = [errors.InvalidMessage("no"), errors.OutcomeUnknown("no answer"), ZeroDivisionError(), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("before", [True, False], ids=["some staged before", "nothing staged before"])
+def test_after_a_failure_of_any_kind_nothing_is_announced_until_the_attempt_is_staged(
+    error: BaseException, before: bool
+) -> None:
+    staging = Staging()
+    stage(staging, "v", 0)
+    if before:
+        stage(staging, "w", 0)
+    fail(staging, error)
+    with pytest.raises(errors.InvalidOperation, match="'w' staged in attempt 0") as caught:
+        staging.winners()
+    assert caught.value.details == {"writer": "w", "attempt": 0}
+    stage(staging, "v", 0)
+    with pytest.raises(errors.InvalidOperation):
+        staging.winners()
+    assert stage(staging, "w", 0) == [int(before)]
+    assert staging.winners() == (
+        Winner(writer="v", attempt=0, messages=2),
+        Winner(writer="w", attempt=0, messages=1 + before),
+    )
+
+
+def test_a_call_that_fails_before_its_first_parcel_counts_as_failed() -> None:
+    staging = Staging()
+    leave(staging.begin("w", 0), ZeroDivisionError())
+    with pytest.raises(errors.InvalidOperation, match="attempt 0"):
+        staging.winners()
+    assert stage(staging, "w", 0) == [0]
+    assert staging.winners() == (Winner(writer="w", attempt=0, messages=1),)
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+def test_an_earlier_attempt_does_not_stand_in_for_one_that_failed(error: BaseException) -> None:
     staging = Staging()
     stage(staging, "w", 0)
-    fail(staging, errors.InvalidMessage("no"))
-    assert staging.winners() == (Winner(writer="w", attempt=0, messages=1),)
-    assert stage(staging, "w", 0) == [1]
+    fail(staging, error, attempt=1)
+    stage(staging, "w", 0)
+    with pytest.raises(errors.InvalidOperation, match="attempt 1"):
+        staging.winners()
+    stage(staging, "w", 2)
+    assert staging.winners() == (Winner(writer="w", attempt=2, messages=1),)
+
+
+def test_an_earlier_attempt_that_fails_late_harms_nothing() -> None:
+    staging = Staging()
+    stage(staging, "w", 1)
+    fail(staging, errors.InvalidMessage("no"), attempt=0)
+    assert staging.winners() == (Winner(writer="w", attempt=1, messages=1),)
+
+
+def test_a_call_that_was_under_way_does_not_make_another_ones_failure_good() -> None:
+    staging = Staging()
+    with staging.begin("w", 0) as under_way:
+        ((number, _),) = under_way.pieces(MESSAGE)
+        fail(staging, errors.InvalidMessage("no"))
+        under_way.staged(number, 1)
+    with pytest.raises(errors.InvalidOperation):
+        staging.winners()
+    stage(staging, "w", 0)
+    assert staging.winners() == (Winner(writer="w", attempt=0, messages=2),)
 
 
 def test_a_refusal_of_one_parcel_of_several_does() -> None:

@@ -168,7 +168,9 @@ def test_a_parcel_may_come_in_every_type_of_body(
 def test_the_same_place_with_other_messages_is_refused(wire: Wire) -> None:
     consignment = opened(wire)
     staged(wire, consignment, letter(1))
-    assert refusal(staged(wire, consignment, letter(2))) == (409, "invalid_client_state")
+    answer = staged(wire, consignment, letter(2))
+    assert refusal(answer) == (409, "invalid_client_state")
+    assert answer.problem["title"] == "What was sent does not follow what was sent before"
     assert shown(wire, consignment)["staged_messages"] == 1
 
 
@@ -200,6 +202,31 @@ def test_a_place_that_makes_no_sense_is_refused(wire: Wire, query: str, paramete
     answer = wire("POST", f"/v1/consignments/{consignment}/parcels?{query}", {"messages": [letter(1)]})
     assert (refusal(answer), answer.problem["parameter"]) == ((400, "invalid_request"), parameter)
     assert shown(wire, consignment)["staged_messages"] == 0
+
+
+@pytest.mark.parametrize(("attempt", "parcel", "name"), [(2**63, 0, "attempt"), (0, 2**63, "parcel")])
+def test_a_number_that_is_too_large_is_told_how_large_it_may_be(
+    wire: Wire, attempt: int, parcel: int, name: str
+) -> None:
+    answer = wire("POST", place(opened(wire), attempt=attempt, parcel=parcel), {"messages": [letter(1)]})
+    assert refusal(answer) == (400, "invalid_request")
+    assert answer.problem["detail"] == f"{name} must be a whole number from 0 to {2**63 - 1}, not '{2**63}'."
+
+
+def test_a_batch_in_a_header_is_refused_with_what_to_do(wire: Wire) -> None:
+    consignment = opened(wire)
+    headers = {"content-type": "application/json", "restante-batch": OTHER}
+    answer = wire("POST", place(consignment), msgspec.json.encode({"messages": [letter(1)]}), headers=headers)
+    assert (refusal(answer), answer.problem["header"]) == ((400, "invalid_request"), "Restante-Batch")
+    assert "open the consignment with a batch" in answer.problem["detail"]
+    assert shown(wire, consignment)["staged_messages"] == 0
+
+
+def test_the_first_who_opens_says_whether_there_is_a_batch(wire: Wire) -> None:
+    consignment = opened(wire)
+    again = wire("POST", "/v1/consignments", {"key": "night", "batch": True})
+    assert (again.status, again.json()) == (200, {"id": consignment, "key": "night", "state": "open"})
+    assert wire.get("/v1/batches").json()["batches"] == []
 
 
 def test_the_largest_numbers_and_odd_names_are_places_too(wire: Wire) -> None:
@@ -297,7 +324,9 @@ def test_a_closed_consignment_takes_nothing_more(wire: Wire) -> None:
 )
 def test_a_consignment_that_there_is_not_is_unknown(wire: Wire, method: str, path: str, body: object) -> None:
     assert refusal(wire(method, f"/v1/consignments/{OTHER}{path}", body)) == (404, "consignment_unknown")
-    assert refusal(wire(method, f"/v1/consignments/night{path}", body)) == (400, "invalid_request")
+    answer = wire(method, f"/v1/consignments/a%20night{path}", body)
+    assert (refusal(answer), answer.problem["parameter"]) == ((400, "invalid_request"), "consignment")
+    assert answer.problem["detail"].endswith("To look for a key: GET /v1/consignments?key=a%20night")
 
 
 def test_the_messages_of_a_consignment_become_the_items_of_its_batch(wire: Wire) -> None:

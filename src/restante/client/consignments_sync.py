@@ -12,7 +12,7 @@ from typing import Self
 from restante.client.asking import consignment_state_of
 from restante.client.cutting import Piece
 from restante.client.link import Link
-from restante.client.staging import ConsignmentView, StageCall, check_nobody_else
+from restante.client.staging import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.answers import Receipt
@@ -30,7 +30,7 @@ class Consignment(ConsignmentView):
     """A consignment: stage what belongs to it, from any number of threads, and commit it.
 
     In a `with` statement it is committed on leaving, unless that was done, or it was discarded. When an exception leaves the
-    statement it is discarded. One that was committed before, under the same key, stays as it is.
+    statement it is discarded, unless the hub was out of reach, or the commit itself failed: then it stays open. One that was committed before, under the same key, stays as it is.
     """
 
     def __init__(self, link: Link, opened: ConsignmentOpened, receipt: Receipt | None = None) -> None:
@@ -60,12 +60,12 @@ class Consignment(ConsignmentView):
     def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
 
-        Attempts that are not named are dropped; so if others have staged too, they must be named. Again, it answers
-        the same.
+        Attempts that are not named are dropped. So without any named, nobody else may have staged, and no `stage` may have
+        failed since; and an empty list drops nothing that is staged. Again, it answers the same.
         """
         if self.receipt is None:
             announced = self._announced(winners)
-            if winners is None:
+            if winners is None or not announced:
                 check_nobody_else(self.status(), announced)
             self.receipt = self._link.commit_consignment(self.id, announced)
             self.state = ConsignmentState.COMMITTED
@@ -120,6 +120,7 @@ class Consignment(ConsignmentView):
 def open_consignment(link: Link, key: str, *, batch: bool | BatchWish) -> Consignment:
     """A new one, or that of this key; of one that was committed, with what the commit answered."""
     opened = link.open_consignment(key, batch=batch)
+    check_batch(opened, batch=batch)
     if opened.state is not ConsignmentState.COMMITTED:
         return Consignment(link, opened)
     return Consignment(link, opened, link.consignment(opened.id).receipt)

@@ -6,7 +6,7 @@ hand, and the batch that it ends in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,8 @@ Piece: TypeAlias = list[Message] | pa.Table
 _ROW_BYTES = 32
 """What the columns of fixed width take of a message, about."""
 _INDEX_BYTES = 4
+_NO_MESSAGES = (str, bytes, bytearray, Mapping)
+"""What can be gone over, and is yet not many messages."""
 _DISTINCT_MAX = 4_096
 """A dictionary with more is spelt out before it is cut, for each piece takes the whole of it along."""
 
@@ -41,11 +43,8 @@ def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Pie
         return _cut_batches(sent, size)
     if hasattr(sent, "__arrow_c_stream__"):
         return _cut_batches(pa.RecordBatchReader.from_stream(sent), size)
-    if isinstance(sent, str | bytes | bytearray) or not isinstance(sent, Iterable):
-        raise InvalidRequest(
-            f"Stage a Message, any number of them, or Arrow columns (a table, a reader, a frame), not "
-            f"{type(sent).__name__}."
-        )
+    if isinstance(sent, _NO_MESSAGES) or not isinstance(sent, Iterable):
+        raise _no_messages(sent)
     return _cut_messages(sent, size)
 
 
@@ -53,13 +52,19 @@ def piece_of(sent: object) -> Piece:
     """All of it in one piece."""
     if isinstance(sent, Message):
         return [sent]
-    if (
-        not isinstance(sent, Iterable)
-        or isinstance(sent, str | bytes | bytearray)
-        or hasattr(sent, "__arrow_c_stream__")
-    ):
+    if isinstance(sent, _NO_MESSAGES):
+        raise _no_messages(sent)
+    if not isinstance(sent, Iterable) or hasattr(sent, "__arrow_c_stream__"):
         return as_table(sent)
     return [_checked(message, place) for place, message in enumerate(sent)]
+
+
+def _no_messages(sent: object) -> InvalidRequest:
+    hint = " Make a Message of it: Message(**…)." if isinstance(sent, Mapping) else ""
+    return InvalidRequest(
+        "Stage a Message, any number of them, or Arrow columns (a table, a reader, a frame), not "
+        f"{type(sent).__name__}.{hint}"
+    )
 
 
 def _cut_messages(sent: Iterable[object], size: int) -> Iterator[Piece]:

@@ -179,4 +179,8 @@ def _positions(given: object) -> Mapping[int, int]:
         return {}
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"after must be a dict of positions by partition, as feed.positions is, not {given!r}.")
+    if any(isinstance(key, str) for key in given):
+        raise InvalidRequest(
+            "The keys of after are numbers. JSON makes text of them: {int(p): n for p, n in ….items()}."
+        )
     return {count_of("a partition", key): count_of("a position", position) for key, position in given.items()}

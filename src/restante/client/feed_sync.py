@@ -41,7 +41,7 @@ class Feed:
             earlier.stop()
         try:
             for page in crew.pages(self.positions):
-                if page.table.num_rows:
+                if page.table.num_rows or page.position > self.positions.get(page.partition, 0):
                     yield page
                 if self._crew is not crew:
                     raise InvalidOperation("This feed is read anew elsewhere. Ask the hub for one of your own.")

@@ -2,7 +2,8 @@
 
 Numbers count up for each attempt of a writer. A call that failed gives its numbers back, unless another call has taken
 later ones meanwhile: so the same call again stages the same parcels under the same numbers, which is harmless. Until then
-nobody knows how much of it is staged, and the attempt is in doubt: what is in doubt is not announced by itself.
+the attempt is not whole, be it that the hub refused, that no answer came, or that the caller had no more to give. What is
+not whole is not announced by itself, and no earlier attempt in its place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from restante.client.asking import count_of, text_of
 from restante.client.cutting import Piece, piece_of, pieces_of
 from restante.errors import InvalidOperation, InvalidRequest, OutcomeUnknown, RestanteError
 from restante.limits import FAULTS_SHOWN_MAX
-from restante.model.consignment_answers import ConsignmentDetails, ConsignmentOpened, ConsignmentState, Winner
+from restante.model.consignment_answers import (
+    BatchWish,
+    ConsignmentDetails,
+    ConsignmentOpened,
+    ConsignmentState,
+    Winner,
+)
 
 _LISTED = 5
 
@@ -30,6 +37,14 @@ class _Attempt:
     """How many messages each has that is staged."""
     doubtful: set[int] = field(default_factory=set)
     """Parcels of which nobody knows whether they are staged."""
+    failures: int = 0
+    """How many calls have failed."""
+    mended: int = 0
+    """How many of them lie before a call that succeeded."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.doubtful and self.mended == self.failures
 
 
 class Staging:
@@ -47,26 +62,27 @@ class Staging:
         return StageCall(self, text_of("writer", writer), count_of("attempt", attempt), number)
 
     def winners(self) -> tuple[Winner, ...]:
-        """Of each writer the attempt that it staged last."""
+        """Of each writer the attempt that it staged last; `InvalidOperation` if that, or a later one, is not whole."""
         with self._lock:
-            return tuple(self._winner(writer, attempt) for writer, attempt in self._last.items())
+            for (writer, number), attempt in self._attempts.items():
+                if not attempt.is_whole and number >= self._last.get(writer, number):
+                    raise _not_whole(writer, number)
+            return tuple(self._winner(writer, number) for writer, number in self._last.items())
 
     def _winner(self, writer: str, number: int) -> Winner:
-        attempt = self._attempts[writer, number]
-        if attempt.doubtful:
-            raise InvalidOperation(
-                f"Not all that writer {writer!r} staged in attempt {number} has succeeded. Stage the same again, stage all "
-                "of it in another attempt, or say which attempts count: commit(winners).",
-                writer=writer,
-                attempt=number,
-            )
-        return Winner(writer=writer, attempt=number, messages=sum(attempt.parcels.values()))
+        messages = sum(self._attempts[writer, number].parcels.values())
+        return Winner(writer=writer, attempt=number, messages=messages)
 
     # What follows is for calls.
 
+    def failures(self, writer: str, attempt: int) -> int:
+        """How many calls have failed so far."""
+        with self._lock:
+            return self._attempts.setdefault((writer, attempt), _Attempt()).failures
+
     def take_number(self, writer: str, attempt: int, given: int | None) -> int:
         with self._lock:
-            own = self._attempts.setdefault((writer, attempt), _Attempt())
+            own = self._attempts[writer, attempt]
             number = own.following if given is None else given
             own.following = max(own.following, number + 1)
             return number
@@ -78,20 +94,25 @@ class Staging:
             own.doubtful.discard(number)
             self._last[writer] = attempt
 
+    def set_mended(self, writer: str, attempt: int, failures: int) -> None:
+        """A call has succeeded that began after so many had failed."""
+        with self._lock:
+            own = self._attempts[writer, attempt]
+            own.mended = max(own.mended, failures)
+
     def give_back(self, writer: str, attempt: int, numbers: list[int], *, refused: bool) -> None:
         """A call has failed that took these numbers. Refused, it has staged nothing for sure."""
         with self._lock:
             own = self._attempts[writer, attempt]
-            if own.following == numbers[-1] + 1 and own.following - numbers[0] == len(numbers):
+            own.failures += 1
+            if numbers and own.following == numbers[-1] + 1 and own.following - numbers[0] == len(numbers):
                 own.following = numbers[0]
-            if refused:
-                return
-            own.doubtful.update(numbers)
-            self._last[writer] = attempt
+            if not refused:
+                own.doubtful.update(numbers)
 
 
 class StageCall:
-    """One call, to be entered; it ends well, or all of its numbers are in doubt."""
+    """One call, to be entered; it ends well, or its attempt is not whole."""
 
     def __init__(self, staging: Staging, writer: str, attempt: int, parcel: int | None) -> None:
         self.writer = writer
@@ -99,6 +120,8 @@ class StageCall:
         self._staging = staging
         self._parcel = parcel
         self._numbers: list[int] = []
+        self._failures = staging.failures(writer, attempt)
+        """Those before this call. One that fails meanwhile, in another thread, is not made good by it."""
 
     def pieces(self, sent: object) -> Iterator[tuple[int, Piece]]:
         """What is to be staged under which number, cut as it is asked for."""
@@ -118,9 +141,11 @@ class StageCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._numbers:
-            refused = len(self._numbers) == 1 and _is_refusal(error)
-            self._staging.give_back(self.writer, self.attempt, self._numbers, refused=refused)
+        if error is None:
+            self._staging.set_mended(self.writer, self.attempt, self._failures)
+            return
+        refused = len(self._numbers) == 1 and _is_refusal(error)
+        self._staging.give_back(self.writer, self.attempt, self._numbers, refused=refused)
 
 
 def check_nobody_else(details: ConsignmentDetails, winners: Iterable[Winner]) -> None:
@@ -129,10 +154,25 @@ def check_nobody_else(details: ConsignmentDetails, winners: Iterable[Winner]) ->
     others = list(dict.fromkeys(own.writer for own in details.attempts if own.writer not in named))
     if others:
         listed = ", ".join(map(repr, others[:_LISTED])) + (", …" if len(others) > _LISTED else "")
+        found = f"Others have staged into consignment {details.id} too: {listed}. Say which attempts count, theirs included."
+        if not named:
+            found = (
+                f"No attempt is named, and all that {listed} staged into consignment {details.id} would be dropped. Say "
+                "which attempts count; to drop all of it, discard the consignment."
+            )
+        raise InvalidOperation(f"{found} Nothing was committed.", writers=others[:FAULTS_SHOWN_MAX])
+
+
+def check_batch(opened: ConsignmentOpened, *, batch: bool | BatchWish) -> None:
+    """`InvalidOperation`, if a batch was asked for and there is none: whoever opened the key first did not ask for one."""
+    if batch and opened.batch is None:
+        remedy = "Open it without a batch."
+        if opened.state is ConsignmentState.OPEN:
+            remedy = "Open it without a batch; or discard it, and open its key with a batch before anybody else does."
         raise InvalidOperation(
-            f"Others have staged into consignment {details.id} too: {listed}. Nothing was committed. Say which attempts "
-            "count, theirs included: commit(winners).",
-            writers=others[:FAULTS_SHOWN_MAX],
+            f"Consignment {opened.id} ({opened.key}) was opened before, without a batch, and the first opening counts. "
+            f"{remedy}",
+            consignment=opened.id,
         )
 
 
@@ -152,7 +192,7 @@ class ConsignmentView:
     def winners(self) -> tuple[Winner, ...]:
         """What this object would announce at the commit: of each writer the attempt that was staged last here.
 
-        Writers in other processes hand theirs to whoever commits.
+        `InvalidOperation` if the last `stage` of one failed. Writers in other processes hand theirs to whoever commits.
         """
         return self._staging.winners()
 
@@ -174,3 +214,12 @@ class ConsignmentView:
 def _is_refusal(error: BaseException) -> bool:
     """Whether the hub, or a rule, has plainly said no."""
     return isinstance(error, RestanteError) and not error.retriable and not isinstance(error, OutcomeUnknown)
+
+
+def _not_whole(writer: str, attempt: int) -> InvalidOperation:
+    return InvalidOperation(
+        f"Not all that writer {writer!r} staged in attempt {attempt} has succeeded. Stage the same again, stage all of it in "
+        "a higher attempt, or say which attempts count: commit(winners).",
+        writer=writer,
+        attempt=attempt,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from restante import limits
 from restante.errors import InvalidRequest
@@ -51,22 +51,25 @@ class FeedCalls:
         with self.listening_to_partition(partition, rung.set):
             while True:
                 rung.clear()
-                nothing = self.nothing_beyond(partition, after, wish)
-                if nothing is not None and not rung.wait(max(0, deadline - time.monotonic())):
-                    return nothing
-                if nothing is None or not closing.is_set():
+                found = self.nothing_beyond(partition, after, wish)
+                if found is not None and not rung.wait(max(0, deadline - time.monotonic())):
+                    return found
+                if found is None or not closing.is_set():
                     pause = self.feed_pause(partition, after, limit, following=True)
                     closing.wait(min(pause, max(0, deadline - time.monotonic())))
-                    nothing = self.look_feed(partition, after=after, wish=wish, limit=limit, following=True)
-                after = nothing.next
-                if not nothing_new(nothing) or time.monotonic() >= deadline or closing.is_set():
-                    return nothing
+                    found = self.look_feed(partition, after=after, wish=wish, limit=limit, following=True)
+                after = found.next
+                if not nothing_new(found) or time.monotonic() >= deadline or closing.is_set():
+                    return found
 
     def nothing_beyond(self, partition: int, after: int | None, wish: FeedWish) -> FeedAnswer | None:
-        """The answer to who is at the end of the log; None to who is not, or does not know. Nothing is read for it."""
+        """The answer to who is at the end of the log; None to who is not, or does not know. Nothing is read for it.
+
+        None also when the hub closes: whoever looks hears of it.
+        """
         counters = self._core.partitions[partition].counters
         end = counters.visible
-        if after is None or after < end:
+        if after is None or after < end or self._core.closing.is_set():
             return None
         empty = schema_of(feed_columns(wish.columns)).empty_table()
         return FeedAnswer(table=empty, next=after, start=counters.feed_gone + 1, end=end)
@@ -92,13 +95,13 @@ class FeedCalls:
         self, partition: int, *, after: int | None, wish: FeedWish, limit: int | None, following: bool = False
     ) -> FeedAnswer:
         """The changes that there are now. What was asked for has been checked."""
-        paces, before = self._core.feed.paces, time.thread_time()
-        found = read_feed(self._core, partition, after, wish, _page(limit))
-        took = time.thread_time() - before
-        if following:
-            paces.following.note(took)
-        else:
-            paces.catching_up.note(took)
+        paces = self._core.feed.paces
+        pace = paces.following if following else paces.catching_up
+        # Those of a round read one after the other: at once they would only fight for the interpreter.
+        with paces.one_at_a_time if following else nullcontext():
+            before = time.thread_time()
+            found = read_feed(self._core, partition, after, wish, _page(limit))
+            pace.note(time.thread_time() - before)
         return found
 
     def note_reader(self, reader: str | None, partition: int, found: FeedAnswer) -> None:

@@ -67,3 +67,5 @@ class Paces:
     def __init__(self, clock: Clock) -> None:
         self.following = Rounds(clock)
         self.catching_up = Turns(clock)
+        self.one_at_a_time = threading.Lock()
+        """Held by whoever follows while he reads."""

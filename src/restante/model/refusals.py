@@ -17,6 +17,6 @@ def refusal(faults: Sequence[Fault]) -> FaultyMessages:
     first = faults[0]
     named = f" ({first.id})" if first.id else ""
     return kind(
-        f"{bad} of the messages cannot be stored, so none was; the first is number {first.index}{named}: {first.detail}",
+        f"{bad} of the messages cannot be stored, so none was; the first is at index {first.index}{named}: {first.detail}",
         faults,
     )

@@ -77,7 +77,7 @@ _TITLES = {
     "bundle_id_used": "The bundle id was used before",
     "batch_sealed": "The batch is sealed",
     "batch_key_used": "The batch key is in use",
-    "invalid_client_state": "The numbers do not follow the last ones",
+    "invalid_client_state": "What was sent does not follow what was sent before",
     "producer_disconnected": "Another producer has taken over",
     "link_refused": "The offered number is not the last one",
     "consignment_incomplete": "Not all that was announced is there",

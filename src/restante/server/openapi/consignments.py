@@ -75,7 +75,7 @@ discarded, a new one is opened.
 
 With `batch` its messages become the items of a batch of the same key, which the commit seals: `true`, or
 `{"webhook"?: {"url", "secret"?}, "notify"?: recipient}` as when a batch is opened. It counts only when the consignment
-is new.
+is new: whoever opens it first decides. If the answer has no `batch`, there is none.
 """,
     bodies=(Content(media_type=media.JSON, schema=of_schema("OpenConsignmentBody")),),
     answers=(
@@ -161,7 +161,8 @@ STAGE = Operation(
         """
 The messages are stored, and seen by nobody until the commit. The same writer, attempt and parcel again, with the same
 messages, gets the same answer and is staged once; with other messages it is `invalid_client_state`. The settings bound
-how much may be staged, by one consignment and in all: beyond it, `storage_full`.
+how much may be staged, by one consignment and in all: beyond it, `storage_full`. The header `Restante-Batch` is refused:
+open the consignment with a batch.
 """
         + BODY_TEXT
     ),

@@ -34,9 +34,9 @@ ADVICE: dict[str, Advice] = {
         ("parameter", "field", "column", "header"),
     ),
     "invalid_operation": Advice(
-        "Not now, or not with this: a parcel that was published already, or one without a partition. The client says so "
-        "before it sends anything; the hub never does.",
-        "Make a new parcel, and name its partition.",
+        "Not now, or not with this: a parcel that was published already, or one without a partition; a commit that would "
+        "drop what others have staged. The client says so before it sends anything; the hub never does.",
+        "Make a new parcel, and name its partition. A commit: name the attempts that count.",
     ),
     "invalid_message": Advice(
         "Messages break a rule. Nothing of the body was stored.",
@@ -145,7 +145,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "consignment_incomplete": Advice(
         "What was announced is not what is staged; `writers` lists where. Nothing is visible, and it is still open.",
-        "Stage what is missing, or name other attempts, and commit again.",
+        "Stage what is missing, announce what is there, or name other attempts; and commit again.",
         ("consignment", "writers"),
     ),
     "position_gone": Advice(

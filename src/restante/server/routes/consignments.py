@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Annotated, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
 
 from restante.errors import InvalidRequest
-from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX
+from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX, WRITER_NUMBER_MAX
 from restante.model.access import Role
 from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
+from restante.server import batch_names
 from restante.server.bodies import decoded, read_body, read_request
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
+from restante.server.numbering import whole_number
 from restante.server.routing import Route
 from restante.server.taking import SMALL_BODY_BYTES, take
+from restante.wire.shapes import is_uuid
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
+_BATCH = batch_names.HEADER.lower().encode()
+_CONSIGNMENTS = "/v1/consignments"
+_CONSIGNMENT = "/v1/consignments/{consignment}"
 
 
 class OpenConsignmentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,16 +64,52 @@ class _Place(NamedTuple):
 
 
 def _place_of(exchange: Exchange) -> _Place:
-    for name in _Place._fields:
-        if exchange.text(name) is None:
-            raise InvalidRequest(
-                f"{name} is missing: a parcel is staged with ?writer=…&attempt=…&parcel=….", parameter=name
-            )
-    return _Place(exchange.text("writer") or "", exchange.integer("attempt") or 0, exchange.integer("parcel") or 0)
+    return _Place(_required(exchange, "writer"), _number(exchange, "attempt"), _number(exchange, "parcel"))
+
+
+def _number(exchange: Exchange, name: str) -> int:
+    given = _required(exchange, name)
+    number = whole_number(given, WRITER_NUMBER_MAX)
+    if number is None:
+        raise InvalidRequest(
+            f"{name} must be a whole number from 0 to {WRITER_NUMBER_MAX}, not {given!r}.", parameter=name
+        )
+    return number
+
+
+def _required(exchange: Exchange, name: str) -> str:
+    given = exchange.text(name)
+    if given is None:
+        raise InvalidRequest(
+            f"{name} is missing: a parcel is staged with ?writer=…&attempt=…&parcel=….", parameter=name
+        )
+    return given
+
+
+def _refuse_batch(exchange: Exchange) -> None:
+    if exchange.header(_BATCH) is not None:
+        raise InvalidRequest(
+            f"The header {batch_names.HEADER} means nothing here: open the consignment with a batch, and leave the "
+            "header out.",
+            header=batch_names.HEADER,
+        )
+
+
+def _consignment_of(exchange: Exchange) -> str:
+    """The id in the path. Whoever has put the key there is told how to look for it."""
+    given = exchange.place["consignment"]
+    if not is_uuid(given):
+        raise InvalidRequest(
+            f"A consignment is named by its id, a UUID of 36 characters, not {given!r}. To look for a key: GET "
+            f"{_CONSIGNMENTS}?key={quote(given, safe='')}",
+            parameter="consignment",
+        )
+    return given
 
 
 async def stage(desk: Desk, exchange: Exchange) -> None:
-    consignment, place = exchange.place["consignment"], _place_of(exchange)._asdict()
+    _refuse_batch(exchange)
+    consignment, place = _consignment_of(exchange), _place_of(exchange)._asdict()
     staged = await take(
         desk,
         exchange,
@@ -78,13 +121,14 @@ async def stage(desk: Desk, exchange: Exchange) -> None:
 
 
 async def commit(desk: Desk, exchange: Exchange) -> None:
+    consignment = _consignment_of(exchange)
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
         if len(body) <= SMALL_BODY_BYTES:
             asked = _commit_asked(body)
         else:
             asked = await desk.link.thread(_commit_asked, body)
-        receipt = await desk.link.commit_consignment(exchange.place["consignment"], asked.writers)
+        receipt = await desk.link.commit_consignment(consignment, asked.writers)
     await exchange.json(200, receipt)
 
 
@@ -94,13 +138,13 @@ def _commit_asked(body: bytes | bytearray | memoryview) -> CommitBody:
 
 async def discard(desk: Desk, exchange: Exchange) -> None:
     with desk.room.read():
-        await desk.link.discard_consignment(exchange.place["consignment"])
+        await desk.link.discard_consignment(_consignment_of(exchange))
     await exchange.answer(204)
 
 
 async def show(desk: Desk, exchange: Exchange) -> None:
     with desk.room.read():
-        found = await desk.link.consignment(exchange.place["consignment"])
+        found = await desk.link.consignment(_consignment_of(exchange))
     await exchange.json(200, found, headers=_NO_STORE)
 
 
@@ -122,8 +166,6 @@ def _state(text: str | None) -> ConsignmentState | None:
 
 _USING = frozenset({Role.PUBLISHER})
 _LOOKING = frozenset({Role.PUBLISHER, Role.READER})
-_CONSIGNMENTS = "/v1/consignments"
-_CONSIGNMENT = "/v1/consignments/{consignment}"
 
 ROUTES = (
     Route("POST", _CONSIGNMENTS, open_consignment, _USING),
