@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from heapq import merge
 from itertools import islice
 
 import msgspec
@@ -28,6 +27,7 @@ from restante.hub.batch_counting import (
 )
 from restante.hub.core import Core, is_text, parse_uuid, uuid_text
 from restante.hub.hand_items import GROUPS_A_ROW, HandItems, groups_key, items_of, packed_group
+from restante.hub.newest import newest_first
 from restante.hub.notices import deliveries
 from restante.hub.planning import Draft
 from restante.model.answers import moment
@@ -63,8 +63,6 @@ from restante.model.paging import page_size
 from restante.model.partition import partition_of
 from restante.model.webhook_rules import check_webhook, new_secret, secret_text
 from restante.ports.counters import Counters
-
-_PAGE = 200
 
 
 def check_id(batch_id: str) -> bytes:
@@ -353,20 +351,7 @@ def _matching(core: Core, state: BatchState | None, key: str | None, below: byte
 
 def stored_batches(core: Core, *, below: bytes | None = None) -> Iterator[tuple[bytes, BatchRow]]:
     """All batches, deleted ones that are not gone yet included, by descending id."""
-    partitions = [_descending(core, partition, below) for partition in range(core.deed.partition_count)]
-    return merge(*partitions, key=_id_of, reverse=True)
-
-
-def _id_of(entry: tuple[bytes, BatchRow]) -> bytes:
-    return entry[0]
-
-
-def _descending(core: Core, partition: int, below: bytes | None) -> Iterator[tuple[bytes, BatchRow]]:
-    end = below
-    while page := core.store.scan(partition, Space.BATCH, end=end, limit=_PAGE, reverse=True):
-        for key, value in page:
-            yield key, decode_batch(value)
-        end = page[-1][0]
+    return newest_first(core, Space.BATCH, decode_batch, below=below)
 
 
 def pending_items(core: Core, batch_id: bytes, *, limit: int | None, after: str | None) -> PendingPage:

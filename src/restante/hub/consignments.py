@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
-from heapq import merge
 from itertools import islice
 
 import msgspec
@@ -16,6 +15,7 @@ from restante.hub.batch_counting import home_of, row_of
 from restante.hub.batch_keeping import plan_delete
 from restante.hub.core import Core, parse_uuid, uuid_text
 from restante.hub.filing import drop_unreachable
+from restante.hub.newest import newest_first
 from restante.hub.partitions import run_key
 from restante.hub.planning import Draft
 from restante.hub.staging import blobs_of, stored_row
@@ -48,7 +48,6 @@ from restante.model.paging import page_size
 from restante.model.partition import partition_of
 from restante.model.run import RunState, decode_run
 
-_PAGE = 200
 _PARCELS_AT_ONCE = 20
 _log = logging.getLogger(__name__)
 
@@ -175,16 +174,7 @@ def page(
 
 def _stored(core: Core, *, below: bytes | None = None) -> Iterator[tuple[bytes, ConsignmentRow]]:
     """All consignments, by descending id."""
-    partitions = [_descending(core, partition, below) for partition in range(core.deed.partition_count)]
-    return merge(*partitions, key=lambda entry: entry[0], reverse=True)
-
-
-def _descending(core: Core, partition: int, below: bytes | None) -> Iterator[tuple[bytes, ConsignmentRow]]:
-    end = below
-    while found := core.store.scan(partition, Space.CONSIGNMENT, end=end, limit=_PAGE, reverse=True):
-        for key, value in found:
-            yield key, decode_consignment(value)
-        end = found[-1][0]
+    return newest_first(core, Space.CONSIGNMENT, decode_consignment, below=below)
 
 
 def discard(core: Core, consignment_id: bytes) -> None:
