@@ -50,8 +50,11 @@ def test_help_teaches_by_example_and_tells_the_exit_codes(runner: CliRunner, com
     assert result.exit_code == 0
     usage, _, rest = result.output.partition("Usage:")[2].partition("\n")
     assert "restante" in usage
+    assert "{" not in usage
     assert " ".join(("restante", *command)) in " ".join(rest.split())
-    assert "Exit codes: 0 all is well" in " ".join(result.output.split())
+    shown = " ".join(result.output.split())
+    assert "Exit codes: 0 all is well" in shown
+    assert "130 Ctrl-C ended it." in shown
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from restante.cli.consignments import ConsignmentStateName, winners_of
 from restante.limits import SEND_PIECE_BYTES, WRITER_CHARACTERS_MAX
 from restante.model.consignment_answers import ConsignmentState, StagedAttempt
 from restante.model.message import Message
-from tests.cli.places import HubPlace, Place, run
+from tests.cli.places import FolderPlace, HubPlace, Place, run
 from tests.cli.test_command_line import PLAIN
 
 ID = "00000000-0000-0000-0000-000000000001"
@@ -88,7 +89,7 @@ def test_what_is_staged_only_is_committed_later_by_the_highest_attempts(place: P
     lines(tmp_path / "a.jsonl", 5)
     place.answer("send", file, "--consignment", "night", "--no-commit", "--attempt", "1")
     result = place.run("consignments commit", "night")
-    assert result.stdout.endswith("is committed: 5 messages stored.\n")
+    assert result.stdout.endswith("is committed: 5 messages stored. Dropped: 1 lower attempt.\n")
     assert len(waiting(place, "ada")) == 5
     again = place.answer("consignments commit", "night")
     assert (again["state"], again["receipt"]["accepted"]) == ("committed", 5)
@@ -148,6 +149,7 @@ def test_a_changed_file_needs_another_attempt(place: Place, tmp_path: Path) -> N
     refused = place.run("send", file, "--consignment", "night")
     assert code_of(refused) == (1, "error invalid_client_state")
     assert f"{file}, line 1 and on: " in refused.stderr
+    assert "If another machine has staged a file of this name, give yours another name." in refused.stderr
     assert "If the files were changed, run it again with --attempt 1" in refused.stderr
     assert place.answer("send", file, "--consignment", "night", "--attempt", "1")["accepted"] == 4
 
@@ -193,6 +195,34 @@ def test_a_batch_is_opened_with_it_and_sealed(place: Place, tmp_path: Path) -> N
     assert (status["key"], status["state"], status["items"], status["pending"]) == ("night", "sealed", 3, 3)
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_batch_is_refused_where_the_key_was_opened_without_one(place: Place, tmp_path: Path, committed: bool) -> None:
+    first, second = lines(tmp_path / "a.jsonl", 3), lines(tmp_path / "b.jsonl", 3)
+    place.answer("send", first, "--consignment", "night", *([] if committed else ["--no-commit"]))
+    before = consignment(place, "night")["attempts"]
+    refused = place.run("send", second, "--consignment", "night", "--with-batch")
+    assert code_of(refused) == (1, "error invalid_operation")
+    assert ("Nothing was sent." if committed else "Leave out --with-batch") in refused.stderr
+    assert consignment(place, "night")["attempts"] == before
+    if not committed:
+        place.answer("consignments discard", "night", "--yes")
+        assert place.answer("send", second, "--consignment", "night", "--with-batch")["consignment"]["batch"]
+
+
+def test_a_commit_that_would_drop_what_others_staged_is_refused(place: Place, tmp_path: Path) -> None:
+    first, second = lines(tmp_path / "a.jsonl", 3), lines(tmp_path / "b.jsonl", 4, "bob")
+    place.answer("send", first, "--consignment", "night", "--no-commit")
+    refused = place.run("send", second, "--consignment", "night")
+    open_id = consignment(place, "night")["id"]
+    assert code_of(refused) == (1, "error invalid_operation")
+    assert f"Others have staged for night ({open_id}) too: {first}." in refused.stderr
+    assert "give each --no-commit" in refused.stderr
+    assert "commit(" not in refused.stderr
+    assert refused.stderr.endswith(f"restante consignments commit {open_id}\n")
+    assert (waiting(place, "ada"), waiting(place, "bob")) == ([], [])
+    assert place.answer("consignments commit", open_id)["receipt"]["accepted"] == 7
+
+
 def test_a_check_stages_nothing(place: Place, tmp_path: Path) -> None:
     assert place.answer("send", lines(tmp_path / "a.jsonl", 3), "--consignment", "night", "--dry-run")["dry_run"]
     assert place.answer("consignments list") == {"consignments": []}
@@ -208,6 +238,9 @@ def test_a_check_stages_nothing(place: Place, tmp_path: Path) -> None:
         (["FILE", "--consignment", "k", "--batch", ID], "use --with-batch instead."),
         (["FILE", "FILE", "--consignment", "k"], "a consignment takes each file once."),
         (["FILE", "--consignment", "k", "--attempt", "-1"], "it must be at least 0, not '-1'."),
+        (["FILE", "--consignment", "k", "--attempt", str(2**63)], "a whole number from 0 to 9223372036854775807"),
+        (["FILE", "--consignment", " "], "a text of 1 to 256 characters, not blank"),
+        (["FILE", "--consignment", "k" * 257], "a text of 1 to 256 characters, not blank"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -253,7 +286,7 @@ def test_control_c_leaves_it_open_and_says_how_to_go_on(hub_place: HubPlace) -> 
             assert process.poll() is None, "it ended too early"
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == 130
     assert b"Run the same command again to go on" in told
     assert b"Traceback" not in told
     assert consignment(hub_place, "k")["state"] == "open"
@@ -276,6 +309,39 @@ def test_consignments_are_listed_newest_first_by_state_and_key(place: Place, tmp
     assert "There may be more" in few
 
 
+@pytest.mark.parametrize("columns", ["80", "100", "120", "140"])
+def test_tables_fit_a_terminal(
+    folder_place: FolderPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    file = lines(tmp_path / "a.jsonl", 1_200)
+    for key, options in (("night-2026-11-16", ["--with-batch"]), ("night-17", ["--no-commit"])):
+        folder_place.answer("send", file, "--consignment", key, *options)
+    listed = folder_place.answer("consignments list")["consignments"]
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = folder_place.run("consignments list").stdout
+    for one, state in zip(listed, ("open", "committed"), strict=True):
+        (line,) = [line for line in shown.splitlines() if one["id"] in line]
+        assert line.split()[:3] == [one["key"], state, "1,200"]
+    assert ("opened" in shown, "closed" in shown) == (int(columns) >= 120, int(columns) >= 140)
+    batches = folder_place.run("batches list").stdout
+    (line,) = [line for line in batches.splitlines() if listed[1]["batch"] in line]
+    assert line.split()[1:3] == ["night-2026-11-16", "sealed"]
+    details = folder_place.run("consignments show", "night-2026-11-16").stdout
+    assert all(text in details for text in (listed[1]["id"], listed[1]["batch"], "night-2026-11-16"))
+    staged = folder_place.run("consignments show", "night-17").stdout
+    assert re.search(r" 0 +1 +1,200 ", staged)
+    widest = max(len(line.rstrip()) for text in (shown, batches, details, staged) for line in text.splitlines())
+    assert widest <= int(columns)
+
+
+def test_what_was_stored_is_told_once(place: Place, tmp_path: Path) -> None:
+    files = [lines(tmp_path / name, 1, id=ID) for name in ("a.jsonl", "b.jsonl")]
+    place.answer("send", *files, "--consignment", "night")
+    shown = [" ".join(line.split()) for line in place.run("consignments show", "night").stdout.splitlines()]
+    assert "stored 1 message" in shown
+    assert "skipped 1 duplicate" in shown
+
+
 def test_a_discard_asks_first_and_frees_the_key(place: Place, tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", 3)
     first = place.answer("send", file, "--consignment", "night", "--no-commit")["consignment"]["id"]
@@ -292,7 +358,9 @@ def test_a_discard_asks_first_and_frees_the_key(place: Place, tmp_path: Path) ->
         "dry_run": False,
     }
     assert consignment(place, first)["state"] == "discarded"
-    assert place.run("consignments discard", first, "--yes").exit_code == 0
+    for options in ([], ["--yes"], ["--dry-run"]):
+        again = place.run("consignments discard", first, *options)
+        assert (again.exit_code, again.stdout) == (0, f"night ({first}) was discarded before.\n")
     assert "discarded" in place.run("consignments show", "night").stdout
     second = place.answer("send", file, "--consignment", "night")["consignment"]["id"]
     assert second != first

@@ -83,6 +83,8 @@ def _restante(
     restante send --recipient alice --text hello
     restante collect alice
     restante explain alice
+    restante send part-*.parquet --consignment night-7
+    restante consignments list      what is staged for one moment
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          read along: everything that happens
     restante backup night.tar       while it runs

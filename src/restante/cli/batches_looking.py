@@ -181,7 +181,7 @@ def list_(
 
 
 def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
-    from restante.cli.showing import clock_time, output, table_of
+    from restante.cli.showing import clock_time, listing
 
     if not found:
         print("No such batch is there.")
@@ -199,7 +199,8 @@ def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
         for one in found
     ]
     headings = ("batch", "key", "state", "items", "pending", "opened", "completed")
-    output().print(table_of(headings, rows, right=["items", "pending"], whole=["batch", "opened", "completed"]))
+    whole, spare = ["batch", "state", "opened", "completed"], ["completed", "opened", "items"]
+    listing(headings, rows, right=["items", "pending"], whole=whole, spare=spare)
     if len(found) == limit:
         print("There may be more: give a higher --limit.")
 

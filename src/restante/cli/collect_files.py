@@ -34,7 +34,7 @@ class Shelf:
         """On the disk, under its final name, when this returns."""
         suffix = _SUFFIXES[self._format] if bundle.content is None else _suffix_of(bundle.media_type)
         path = self._folder / f"{bundle.bundle_id}{suffix}"
-        with new_file(path) as file:
+        with new_file(path, hidden=True) as file:
             if bundle.content is None:
                 _write(file, bundle.table, self._format)
             else:

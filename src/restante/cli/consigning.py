@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from restante.cli.pieces import Ids, Piece
 from restante.cli.sending import Sent, Source, located, unreadable
 from restante.cli.showing import counted, duration, progress_bar, rate
-from restante.client.staging import check_nobody_else
 from restante.errors import (
     ConsignmentClosed,
     ConsignmentIncomplete,
@@ -22,7 +21,8 @@ from restante.errors import (
     MessageConflict,
     RestanteError,
 )
-from restante.model.consignment_answers import ConsignmentState, Winner
+from restante.limits import FAULTS_SHOWN_MAX
+from restante.model.consignment_answers import ConsignmentDetails, ConsignmentState, Winner
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from restante.model.consignment_answers import ConsignmentOpened
 
 _FILES_AT_ONCE = 4
+_WRITERS_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class Consigned:
 def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
     """Stage all, and commit it unless that is left for later. One that was committed before is left as it is."""
     opened = link.open_consignment(wish.key, batch=wish.with_batch)
+    _check_batch(opened, wish)
     done = Consigned(opened, opened.state)
     if opened.state is ConsignmentState.COMMITTED:
         done.committed_before = True
@@ -71,7 +73,7 @@ def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
     try:
         winners = _Staging(link, opened.id, wish, done.sent).all(sources)
         if wish.commit:
-            check_nobody_else(link.consignment(opened.id), winners)
+            _check_nobody_else(link.consignment(opened.id), winners)
             _note(done.sent, link.commit_consignment(opened.id, winners))
             done.state = ConsignmentState.COMMITTED
         done.sent.seconds = time.monotonic() - started
@@ -84,15 +86,50 @@ def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
     return done
 
 
+def _check_batch(opened: ConsignmentOpened, wish: Wish) -> None:
+    """Who opens a consignment says whether it has a batch; later nobody can."""
+    if not wish.with_batch or opened.batch is not None:
+        return
+    name = f"{opened.key} ({opened.id})"
+    if opened.state is ConsignmentState.COMMITTED:
+        raise InvalidOperation(
+            f"{name} was committed before, without a batch, so --with-batch cannot be had any more. Nothing was sent. "
+            f"What was stored: restante consignments show {opened.id}"
+        )
+    raise InvalidOperation(
+        f"{name} was opened before without a batch, and none can be added. Nothing was staged. Leave out --with-batch, "
+        f"or give up what is staged and begin anew: restante consignments discard {opened.id}"
+    )
+
+
+def _check_nobody_else(details: ConsignmentDetails, winners: Sequence[Winner]) -> None:
+    """What others have staged would be dropped by this commit without a word."""
+    own = {winner.writer for winner in winners}
+    others = list(dict.fromkeys(one.writer for one in details.attempts if one.writer not in own))
+    if others:
+        listed = ", ".join([*others[:_WRITERS_SHOWN_MAX], *(["…"] if len(others) > _WRITERS_SHOWN_MAX else [])])
+        raise InvalidOperation(
+            f"Others have staged for {details.key} ({details.id}) too: {listed}. All files are staged, and nothing is "
+            "delivered yet.",
+            writers=others[:FAULTS_SHOWN_MAX],
+        )
+
+
 def going_on(opened: ConsignmentOpened, error: BaseException, attempt: int) -> str:
     """What can be done now, for people."""
     if isinstance(error, InvalidOperation):
-        return f"To deliver all that is staged: restante consignments commit {opened.id}"
+        return (
+            "Where several commands stage for one key, give each --no-commit. When none of them is at work any more, "
+            "deliver all that is staged, of each writer the highest attempt: "
+            f"restante consignments commit {opened.id}"
+        )
     if isinstance(error, ConsignmentClosed):
         return f"Look at it: restante consignments show {opened.id}"
     again = "Run the same command again to go on"
     if isinstance(error, InvalidClientState | ConsignmentIncomplete | MessageConflict):
         again = f"If the files were changed, run it again with --attempt {attempt + 1}"
+    if isinstance(error, InvalidClientState):
+        again = f"If another machine has staged a file of this name, give yours another name. {again}"
     return (
         f"The consignment is still open, and nobody sees what is staged. {again}, "
         f"or give it up: restante consignments discard {opened.id}"

@@ -54,6 +54,7 @@ def consignments() -> None:
     restante send part-*.parquet --consignment night-7
     restante consignments list --state open
     restante consignments show night-7
+    restante consignments commit night-7     what was staged with --no-commit
     restante consignments discard night-7
     """
 
@@ -126,17 +127,21 @@ def commit(
     One that was committed before stays as it is, and the answer is the same.
 
     \b
+    restante send part-1.parquet --consignment night-7 --no-commit
+    restante send part-2.parquet --consignment night-7 --no-commit
+    restante consignments show night-7       is all of it there?
     restante consignments commit night-7
     """
     from restante.cli.showing import print_json
 
     with closing(Door(hub, token, data).link()) as link:
         found = link.consignment(_id_of(link, consignment))
-        receipt = link.commit_consignment(found.id, winners_of(found.attempts))
+        winners = winners_of(found.attempts)
+        receipt = link.commit_consignment(found.id, winners)
     if as_json:
         print_json({"id": found.id, "key": found.key, "state": "committed", "receipt": receipt})
     else:
-        print(f"{found.key} ({found.id}) is committed: {_stored(receipt)}.")
+        print(f"{found.key} ({found.id}) is committed: {_stored(receipt)}.{_left_out(found, winners)}")
 
 
 def discard(
@@ -162,12 +167,15 @@ def discard(
         what = _described(found)
         if found.state is ConsignmentState.COMMITTED:
             raise _too_late(found)
-        if not dry_run and (yes or typer.confirm(f"Discard {what}?", abort=True, err=True)):
+        is_open = found.state is ConsignmentState.OPEN
+        if is_open and not dry_run and (yes or typer.confirm(f"Discard {what}?", abort=True, err=True)):
             link.discard_consignment(found.id)
     if as_json:
         print_json({"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run})
-    else:
+    elif is_open:
         print(f"{'Would discard' if dry_run else 'Discarded'} {what}.")
+    else:
+        print(f"{found.key} ({found.id}) was discarded before.")
 
 
 def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
@@ -234,32 +242,45 @@ def _described(found: ConsignmentStatus) -> str:
 def _stored(receipt: Receipt) -> str:
     from restante.cli.showing import counted
 
-    skipped = f", {counted(receipt.duplicates, 'duplicate')} skipped" if receipt.duplicates else ""
-    return f"{counted(receipt.accepted, 'message')} stored{skipped}"
+    skipped = _skipped(receipt)
+    return f"{counted(receipt.accepted, 'message')} stored{f', {skipped} skipped' if skipped else ''}"
+
+
+def _skipped(receipt: Receipt) -> str | None:
+    from restante.cli.showing import counted
+
+    return counted(receipt.duplicates, "duplicate") if receipt.duplicates else None
+
+
+def _left_out(found: ConsignmentDetails, winners: Sequence[Winner]) -> str:
+    """Of what was staged, for people."""
+    from restante.cli.showing import counted
+
+    count = len(found.attempts) - len(winners)
+    return f" Dropped: {counted(count, 'lower attempt')}." if count else ""
 
 
 def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
-    from restante.cli.showing import clock_time, output, size, table_of
+    from restante.cli.showing import clock_time, listing, size
 
     if not found:
         print("No such consignment is there.")
         return
     rows = [
         (
-            one.id,
             one.key,
             one.state.value,
-            f"{one.staged_messages:,}",
-            size(one.staged_bytes),
-            "–" if one.receipt is None else f"{one.receipt.accepted:,}",
+            f"{one.staged_messages if one.receipt is None else one.receipt.accepted:,}",
+            size(one.staged_bytes) if one.closed_at is None else "–",
             clock_time(one.opened_at),
             clock_time(one.closed_at) if one.closed_at else "–",
+            one.id,
         )
         for one in found
     ]
-    headings = ("consignment", "key", "state", "staged", "size", "stored", "opened", "closed")
-    whole = ["consignment", "opened", "closed"]
-    output().print(table_of(headings, rows, right=["staged", "size", "stored"], whole=whole))
+    headings = ("key", "state", "messages", "size", "opened", "closed", "consignment")
+    whole, spare = ["state", "opened", "closed", "consignment"], ["closed", "size", "opened"]
+    listing(headings, rows, right=["messages", "size"], whole=whole, spare=spare)
     if len(found) == limit:
         print("There may be more: give a higher --limit.")
 
@@ -288,7 +309,8 @@ def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
         ("state", found.state.value),
         ("batch", found.batch),
         ("staged", staged if found.closed_at is None else None),
-        ("stored", None if found.receipt is None else _stored(found.receipt)),
+        ("stored", None if found.receipt is None else counted(found.receipt.accepted, "message")),
+        ("skipped", None if found.receipt is None else _skipped(found.receipt)),
         ("opened", clock_time(found.opened_at)),
         ("last activity", clock_time(found.last_activity_at)),
         (found.state.value, clock_time(found.closed_at) if found.closed_at else None),

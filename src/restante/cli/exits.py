@@ -9,5 +9,5 @@ NOTHING_THERE = 3
 
 EPILOG = (
     "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "
-    "3 nothing was there (collect, explain, history)."
+    "3 nothing was there (collect, explain, history), 130 Ctrl-C ended it."
 )

@@ -24,6 +24,7 @@ class FeedFormat(Enum):
     PARQUET = "parquet"
 
 
+_STANDARD_OUTPUT = Path("-")
 _Several = "may be given again."
 Partitions = Annotated[
     list[int] | None, typer.Option("--partition", min=0, help=f"Only this partition; {_Several}", show_default=False)
@@ -48,7 +49,7 @@ Bootstrap = Annotated[
 OutputFormat = Annotated[FeedFormat, typer.Option("--format", help="How the changes are written.")]
 OutputPath = Annotated[
     Path | None,
-    typer.Option("--output", metavar="PATH", help="A new file; for parquet a folder. Default: standard output."),
+    typer.Option("--output", metavar="PATH", help="A new file; for parquet a folder. Default, and -: standard output."),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -83,8 +84,8 @@ def feed(
     output.
 
     With --positions it goes on where it was. The file is written after what was given out is safe: flushed, or on the
-    disk. So a crash loses nothing, and repeats at most what was not recorded. With parquet it repeats nothing: the
-    same changes get the same file name.
+    disk. So a crash loses nothing, and repeats at most what was not recorded. With parquet no change is there twice:
+    the same changes get the same file name. A snapshot that was interrupted is taken anew, under other names.
 
     \b
     restante feed                                 all there is, as JSON lines
@@ -97,9 +98,11 @@ def feed(
     from restante.cli.feed_positions import Positions
     from restante.cli.feed_reading import Reading, Wish
 
+    output = None if output == _STANDARD_OUTPUT else output
+    names = _names_of(columns)
+    _check_names(origin=origin, kind=kind, recipient=recipient, reader=reader)
     _check_start(partition, after, positions, bootstrap=bootstrap)
     _check_output(file_format, output)
-    names = tuple(name.strip() for given in columns or () for name in given.split(",") if name.strip())
     wish = Wish(
         partitions=tuple(dict.fromkeys(partition or ())),
         after={} if after is None or not partition else {partition[0]: after},
@@ -117,6 +120,21 @@ def feed(
     with Door(hub, token, data).open() as opened, closing(_output(file_format, output, rows, names)) as out:
         summary = Reading(opened, wish, rows, out, known).all()
     _print(summary, as_json=as_json, beside=output is None)
+
+
+def _names_of(columns: list[str] | None) -> tuple[str, ...]:
+    """The columns that were named. A slip must not ask for all of them."""
+    names = tuple(name.strip() for given in columns or () for name in given.split(","))
+    if not all(names):
+        raise typer.BadParameter("It names columns, with commas between them.", param_hint="--columns")
+    return names
+
+
+def _check_names(**given: list[str] | str | None) -> None:
+    for option, value in given.items():
+        names = [value] if isinstance(value, str) else value or []
+        if not all(name.strip() for name in names):
+            raise typer.BadParameter("It must not be blank.", param_hint=f"--{option}")
 
 
 def _check_start(partitions: list[int] | None, after: int | None, positions: Path | None, *, bootstrap: bool) -> None:
@@ -141,9 +159,13 @@ def _check_output(file_format: FeedFormat, output: Path | None) -> None:
 
 def _rows(file_format: FeedFormat, columns: tuple[str, ...], *, bootstrap: bool) -> Rows:
     from restante.cli.feed_rows import rows_of
+    from restante.errors import InvalidRequest
     from restante.wire.outgoing_feed import needed_columns
 
-    return rows_of(needed_columns(columns) if file_format is FeedFormat.JSONL else columns, bootstrap=bootstrap)
+    try:
+        return rows_of(needed_columns(columns) if file_format is FeedFormat.JSONL else columns, bootstrap=bootstrap)
+    except InvalidRequest as error:
+        raise typer.BadParameter(error.message, param_hint="--columns") from error
 
 
 def _output(file_format: FeedFormat, path: Path | None, rows: Rows, columns: tuple[str, ...]) -> Output:

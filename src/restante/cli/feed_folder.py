@@ -2,7 +2,8 @@
 
 A file is named by its partition and the number of its first change. It gets its name when it is on the disk, and only
 then is its position safe, and recorded before the partition's next file is finished. So after a crash the same changes are
-written again under the same name, in place of the file that was not recorded any more, and nothing is there twice.
+written again under the same name, in place of the file that was not recorded any more, and nothing is there twice. Until
+then it is hidden, so that those who read the whole folder pass it over; what a crash left is removed at the next start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from restante.cli.feed_outputs import Given, Output
 from restante.cli.feed_rows import first_number
-from restante.cli.new_files import new_file
+from restante.cli.new_files import new_file, remove_unfinished
 from restante.limits import MIB
 
 FILE_BYTES_TARGET = 128 * MIB
@@ -34,6 +35,7 @@ class Folder(Output):
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         path.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(path, "partition-*.parquet")
         self._path = path
         self._schema = schema
         self._files: dict[int, _File] = {}
@@ -98,7 +100,7 @@ class _File:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._stack = ExitStack()
-        self._file = self._stack.enter_context(new_file(path))
+        self._file = self._stack.enter_context(new_file(path, hidden=True))
         self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
         self._gathered: list[pa.Table] = []
         self._gathered_rows = self._gathered_bytes = 0

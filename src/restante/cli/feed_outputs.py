@@ -107,8 +107,9 @@ class _ChannelOutput(Output):
         self._is_settled = True
 
     def put(self, given: Given) -> bool:
-        self._is_settled = False
-        self._write(given.rows)
+        if given.rows.num_rows:
+            self._is_settled = False
+            self._write(given.rows)
         if not given.stored:
             self._reached[given.partition] = given.position
         return False
@@ -152,9 +153,8 @@ class ArrowStream(_ChannelOutput):
         self._writer = pa.ipc.new_stream(sink, schema)
 
     def _write(self, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._writer.write_table(rows)
-            self._channel.file.flush()
+        self._writer.write_table(rows)
+        self._channel.file.flush()
 
     def close(self) -> None:
         try:

@@ -56,6 +56,8 @@ class Reading:
         self._guard = threading.Lock()
         """Of the output, and of what is recorded."""
         self._summary = Summary()
+        self._looked_at: Mapping[int, int] = {}
+        """How far the feed is, also where nothing was there that was asked for."""
 
     def all(self) -> Summary:
         """Until everything is read, or enough, or Ctrl-C. What was given out by then is made safe in any case."""
@@ -127,6 +129,7 @@ class Reading:
 
     def _read(self, after: dict[int, int], heard: Interrupts, show: Show) -> None:
         with self._feed(after) as feed:
+            self._looked_at = feed.positions
             is_sound = True
             try:
                 with self._recorded_meanwhile(feed):
@@ -138,9 +141,9 @@ class Reading:
                         self._show(show)
             except BaseException:
                 if is_sound and self._summary.rows:
-                    self._end(feed.positions)
+                    self._end()
                 raise
-            self._end(feed.positions)
+            self._end()
 
     def _feed(self, after: dict[int, int]) -> Feed:
         wish = self._wish
@@ -164,18 +167,29 @@ class Reading:
         summary.rows += page.table.num_rows
         summary.positions[page.partition] = page.position
         summary.ends[page.partition] = page.end
-        if is_urgent or summary.lag == 0 or time.monotonic() - self._recorded >= _RECORD_SECONDS:
+        is_idle = summary.lag == 0 and rows.num_rows > 0
+        if is_urgent or is_idle or time.monotonic() - self._recorded >= _RECORD_SECONDS:
             self._record()
 
     def _record(self) -> None:
-        self._known.record(self._output.settle())
+        safe = dict(self._output.settle())
+        self._known.record(safe | self._passed_over(safe))
         self._recorded = time.monotonic()
 
-    def _end(self, looked_at: Mapping[int, int]) -> None:
+    def _passed_over(self, safe: Mapping[int, int]) -> dict[int, int]:
+        """Where all that was given out is safe, how far was looked: nothing more is asked for up to there."""
+        recorded, given_out = self._known.found, self._summary.positions
+        return {
+            number: place
+            for number, place in dict(self._looked_at).items()
+            if place > max(recorded.get(number, 0), safe.get(number, 0)) >= given_out.get(number, 0)
+        }
+
+    def _end(self) -> None:
         """Everything is safe. What was looked at and not asked for need not be looked at again."""
         self._known.record(self._output.finish())
         given_out = self._summary.positions
-        given_out |= {number: max(place, given_out.get(number, 0)) for number, place in looked_at.items()}
+        given_out |= {number: max(place, given_out.get(number, 0)) for number, place in self._looked_at.items()}
         self._known.record(given_out)
 
     @contextmanager

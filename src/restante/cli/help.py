@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -52,9 +53,16 @@ def _without_types(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005  # An argument is named by what it is.
+            if parameter.required:
+                parameter._usage_display_name = partial(_plain_name, parameter)  # noqa: SLF001  # Typer has braces there.
         elif parameter.metavar is None:
             parameter.metavar = _value_name(parameter)
     return parameters
+
+
+def _plain_name(argument: Any) -> str:  # noqa: ANN401  # an argument of Typer
+    name: str = argument.display_name_raw
+    return name if argument.nargs == 1 else f"{name}..."
 
 
 def _value_name(option: Any) -> str | None:  # noqa: ANN401  # an option of Typer

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from restante.errors import StorageFull, Unavailable
 
 UNFINISHED = ".unfinished"
+_HIDDEN = "."
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[io.BufferedWriter]:
-    """A file that gets its name when all of it is on the disk; if anything fails before, it is gone."""
+def new_file(path: Path, *, hidden: bool = False) -> Iterator[io.BufferedWriter]:
+    """A file that gets its name when all of it is on the disk; if anything fails before, it is gone.
+
+    Hidden, it begins with a dot until then: so those who read all files of a folder pass it over.
+    """
     try:
-        descriptor, name = tempfile.mkstemp(UNFINISHED, f"{path.name}.", path.parent)
+        descriptor, name = tempfile.mkstemp(UNFINISHED, f"{_HIDDEN * hidden}{path.name}.", path.parent)
+        _lock(descriptor)
         unfinished = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -33,6 +39,23 @@ def new_file(path: Path) -> Iterator[io.BufferedWriter]:
     except OSError as error:
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else Unavailable
         raise kind(f"{path} could not be written: {error}.") from error
+
+
+def remove_unfinished(folder: Path, names: str) -> None:
+    """Remove hidden files that a crash left behind; `names` is a pattern. Those that somebody writes to stay."""
+    for path in folder.glob(f"{_HIDDEN}{names}.*{UNFINISHED}"):
+        with suppress(OSError), path.open("rb") as file:
+            if _lock(file.fileno()):
+                path.unlink()
+
+
+def _lock(descriptor: int) -> bool:
+    """The system lets go of it however the process ends. Where there are no locks, nothing is taken for left behind."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _flush_names(folder: Path) -> None:

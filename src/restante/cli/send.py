@@ -127,6 +127,7 @@ def _check_consignment(
         for option in (option for option, is_given in given.items() if is_given):
             raise typer.BadParameter("It is about a consignment: give --consignment too.", param_hint=option)
         return
+    _check_names(key, attempt or 0)
     if not files:
         raise typer.BadParameter("It is staged from files: name some.", param_hint="--consignment")
     if batch is not None:
@@ -134,6 +135,19 @@ def _check_consignment(
             "A consignment has a batch of its own, or none: use --with-batch instead.", param_hint="--batch"
         )
     _check_writers(files)
+
+
+def _check_names(key: str, attempt: int) -> None:
+    from restante.errors import InvalidRequest
+    from restante.model.consignment import check_attempt, check_key
+
+    option = "--consignment"
+    try:
+        check_key(key)
+        option = "--attempt"
+        check_attempt("any", attempt)
+    except InvalidRequest as error:
+        raise typer.BadParameter(error.message, param_hint=option) from error
 
 
 def _check_writers(files: list[Path]) -> None:

@@ -39,7 +39,8 @@ Attempt = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="A higher one for files that were changed after an error. Default: 0.",
+        help="A higher one for files that were changed after an error. It replaces what was staged under the same names, "
+        "also from elsewhere. Default: 0.",
         show_default=False,
         rich_help_panel=_AT_ONE_MOMENT,
     ),
@@ -48,7 +49,7 @@ WithBatch = Annotated[
     bool,
     typer.Option(
         "--with-batch",
-        help="Open a batch with it: each message is an item.",
+        help="Open a batch with it: each message is an item. Who opens the key first decides.",
         rich_help_panel=_AT_ONE_MOMENT,
     ),
 ]
@@ -56,7 +57,8 @@ NoCommit = Annotated[
     bool,
     typer.Option(
         "--no-commit",
-        help="Only stage; restante consignments commit delivers.",
+        help="Only stage; restante consignments commit delivers. A file is known by its name as given: from several "
+        "machines, give each file a name of its own.",
         rich_help_panel=_AT_ONE_MOMENT,
     ),
 ]

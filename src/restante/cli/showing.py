@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _PIPE_WIDTH = 240
+_FOLDED_WIDTH = 16
+"""A column that may be broken into lines needs so much room."""
+_GAP_WIDTH = 3
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -65,6 +68,30 @@ def table_of(
     for row in rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def listing(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table. Where there is no room for all columns, those named `spare` are left out, the first one first."""
+    console = output()
+    cells = [headings, *rows]
+    widths = {
+        heading: max(map(len, column)) for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
+    }
+    widths |= {name: min(width, _FOLDED_WIDTH) for name, width in widths.items() if name not in (*right, *whole)}
+    for heading in spare:
+        if sum(widths.values()) + _GAP_WIDTH * len(widths) <= console.width:
+            break
+        del widths[heading]
+    kept = [number for number, heading in enumerate(headings) if heading in widths]
+    shown = [[row[number] for number in kept] for row in rows]
+    console.print(table_of([headings[number] for number in kept], shown, right=right, whole=whole))
 
 
 def print_json(answer: object) -> None:
