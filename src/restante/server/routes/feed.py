@@ -44,13 +44,14 @@ async def _changes(desk: Desk, exchange: Exchange, wish: FeedWish) -> FeedAnswer
     limit, reader = exchange.integer("limit"), exchange.text("reader")
     wait = min(exchange.seconds("wait"), WAIT_SECONDS_MAX)
     ask = partial(desk.link.feed, partition, wish=wish, limit=limit, reader=reader)
+    if wait > 0:
+        # Who waits is one who follows: the hub says when he reads, so that publishers keep their pace.
+        with desk.room.wait(Wait.FEED):
+            answer = await unless_gone(desk, exchange, ask(after=after, wait=wait))
+        if answer is not None:
+            return answer
     with desk.room.read():
-        answer = await ask(after=after)
-    if wait <= 0 or answer.table.num_rows or answer.next < answer.end:
-        return answer
-    with desk.room.wait(Wait.FEED):
-        waited = await unless_gone(desk, exchange, ask(after=answer.next, wait=wait))
-    return waited or answer
+        return await ask(after=after)
 
 
 async def snapshot(desk: Desk, exchange: Exchange) -> None:
