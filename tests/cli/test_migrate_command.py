@@ -14,7 +14,7 @@ import pytest
 import restante
 from restante.assembly import open_hub
 from restante.hub.migrating import Migrated, format_of, migrate
-from restante.hub.partitions import FORMAT_VERSION
+from restante.hub.partitions import FORMAT_VERSION, PartitionRow
 from restante.model.changes import Space
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
@@ -76,12 +76,15 @@ def test_a_folder_is_created_beside_tokens_that_were_made_for_it(tmp_path: Path)
 
 
 def test_older_data_is_brought_forward_and_stays_as_it_was(older: Path) -> None:
+    kept = [space for space in Space if space not in (Space.META, Space.PARTITION)]
     with patient(older) as store:
-        before = [store.entries(space) for space in Space if space is not Space.META]
+        before = [store.entries(space) for space in kept]
     result = run("migrate", "--data", str(older))
     assert (result.exit_code, result.stdout) == (0, f"{older}: brought from format 1 to {FORMAT_VERSION}.\n")
     with patient(older) as store:
-        assert [store.entries(space) for space in Space if space is not Space.META] == before
+        assert [store.entries(space) for space in kept] == before
+        rows = [msgspec.msgpack.decode(value, type=PartitionRow) for _, value in store.entries(Space.PARTITION)]
+        assert all(row.feed_gone == row.visible > 0 for row in rows), "the feed begins with what comes now"
         assert format_of(store.store) == FORMAT_VERSION
         assert store.examined().sound
     assert waiting(older) > 0
