@@ -80,11 +80,15 @@ class Staging:
         with self._lock:
             return self._attempts.setdefault((writer, attempt), _Attempt()).failures
 
-    def take_number(self, writer: str, attempt: int, given: int | None) -> int:
+    def take_number(self, call: StageCall, given: int | None) -> int | None:
+        """The number of a call's next parcel; None, if the call has ended: a thread may still be cutting for it."""
         with self._lock:
-            own = self._attempts[writer, attempt]
+            if call.ended:
+                return None
+            own = self._attempts[call.writer, call.attempt]
             number = own.following if given is None else given
             own.following = max(own.following, number + 1)
+            call.numbers.append(number)
             return number
 
     def set_staged(self, writer: str, attempt: int, number: int, messages: int) -> None:
@@ -100,10 +104,12 @@ class Staging:
             own = self._attempts[writer, attempt]
             own.mended = max(own.mended, failures)
 
-    def give_back(self, writer: str, attempt: int, numbers: list[int], *, refused: bool) -> None:
-        """A call has failed that took these numbers. Refused, it has staged nothing for sure."""
+    def give_back(self, call: StageCall, error: BaseException) -> None:
+        """A call has failed. One that was refused its only parcel has staged nothing for sure."""
         with self._lock:
-            own = self._attempts[writer, attempt]
+            call.ended, numbers = True, call.numbers
+            refused = len(numbers) == 1 and _is_refusal(error)
+            own = self._attempts[call.writer, call.attempt]
             own.failures += 1
             if numbers and own.following == numbers[-1] + 1 and own.following - numbers[0] == len(numbers):
                 own.following = numbers[0]
@@ -119,7 +125,10 @@ class StageCall:
         self.attempt = attempt
         self._staging = staging
         self._parcel = parcel
-        self._numbers: list[int] = []
+        self.numbers: list[int] = []
+        """Of the parcels that were begun."""
+        self.ended = False
+        """It has failed, or was called off."""
         self._failures = staging.failures(writer, attempt)
         """Those before this call. One that fails meanwhile, in another thread, is not made good by it."""
 
@@ -127,8 +136,9 @@ class StageCall:
         """What is to be staged under which number, cut as it is asked for."""
         pieces = iter((piece_of(sent),)) if self._parcel is not None else pieces_of(sent)
         for piece in pieces:
-            number = self._staging.take_number(self.writer, self.attempt, self._parcel)
-            self._numbers.append(number)
+            number = self._staging.take_number(self, self._parcel)
+            if number is None:
+                return
             yield number, piece
 
     def staged(self, number: int, messages: int) -> int:
@@ -144,8 +154,7 @@ class StageCall:
         if error is None:
             self._staging.set_mended(self.writer, self.attempt, self._failures)
             return
-        refused = len(self._numbers) == 1 and _is_refusal(error)
-        self._staging.give_back(self.writer, self.attempt, self._numbers, refused=refused)
+        self._staging.give_back(self, error)
 
 
 def check_nobody_else(details: ConsignmentDetails, winners: Iterable[Winner]) -> None:
