@@ -24,13 +24,15 @@ from restante.errors import (
     InvalidRequest,
     MessageConflict,
     MessageErased,
+    OutcomeUnknown,
     StorageFull,
 )
+from restante.hub.core import Pins
 from restante.hub.doctor import examine
 from restante.hub.hub import Hub
 from restante.model.answers import Reason, Receipt
 from restante.model.batch_answers import BatchState
-from restante.model.changes import Changes, Space
+from restante.model.changes import BlobKey, Changes, Space
 from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
 from restante.model.keys import number_key
 from restante.model.message import Message
@@ -502,3 +504,20 @@ def test_the_doctor_sees_staged_runs_that_nobody_names_and_parcels_without_runs(
     report = examine(store)
     assert not report.sound
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "gone"),
+    [
+        (StorageFull("full"), True),
+        (MessageConflict("other", []), True),
+        (OutcomeUnknown("nobody knows"), False),
+        (KeyboardInterrupt(), False),
+    ],
+    ids=["no room", "refused", "unknown", "interrupted"],
+)
+def test_blobs_written_ahead_go_only_if_their_commit_is_sure_to_have_failed(error: BaseException, gone: bool) -> None:
+    """Who is interrupted while it waits leaves its request in the queue, and the commit that comes names the blobs."""
+    pins, blob = Pins(), BlobKey(0, 7)
+    pins.bury_unless_named([blob], error)
+    assert pins.unreachable() == ([blob] if gone else [])
