@@ -344,6 +344,32 @@ def test_a_snapshot_may_be_of_a_part(either: sync.Hub) -> None:
         list(either.snapshot(columns=["colour"]))
 
 
+def test_a_snapshot_may_be_of_earlier_positions(either: sync.Hub) -> None:
+    publish(either, 60)
+    first = either.snapshot(limit=7)
+    pages = list(first)
+    publish(either, 20)
+    again = either.snapshot(positions=first.positions, limit=7)
+    for _ in range(2):
+        assert [page.table for page in again] == [page.table for page in pages]
+        assert again.positions == first.positions
+    mixed = either.snapshot(positions={0: first.positions[0]})
+    assert sum(page.table.num_rows for page in mixed) == 80 - (ends(either)[0] - first.positions[0])
+    assert mixed.positions == {**ends(either), 0: first.positions[0]}
+
+
+def test_positions_of_a_snapshot_that_cannot_be_are_refused(either: sync.Hub) -> None:
+    publish(either, 5)
+    with pytest.raises(errors.InvalidRequest, match="position must be from 0 to"):
+        list(either.snapshot(positions={0: 99}))
+    with pytest.raises(errors.InvalidRequest, match="positions names partition 99"):
+        list(either.snapshot(positions={99: 0}))
+    with pytest.raises(errors.InvalidRequest, match=r"keys of positions.*JSON"):
+        either.snapshot(positions={"0": 3})  # type: ignore[dict-item]
+    with pytest.raises(errors.InvalidRequest, match=r"positions must be a dict .* as snapshot\.positions is"):
+        either.snapshot(positions=3)  # type: ignore[arg-type]
+
+
 def test_positions_that_went_through_json_are_refused_with_a_hint(either: sync.Hub) -> None:
     with pytest.raises(errors.InvalidRequest, match="JSON"):
         either.feed(after={"0": 3})  # type: ignore[dict-item]

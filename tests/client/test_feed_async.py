@@ -211,3 +211,18 @@ def test_a_snapshot_and_the_feed_from_there_miss_nothing(opens: Opens) -> None:
         assert len(await all_of(hub.feed(after=snapshot.positions))) == 20
 
     run(opens, story)
+
+
+def test_a_snapshot_may_be_of_earlier_positions(opens: Opens) -> None:
+    async def story(hub: asynchronous.Hub) -> None:
+        await publish(hub, 60)
+        first = hub.snapshot(limit=7)
+        tables = [page.table async for page in first]
+        await publish(hub, 20)
+        again = hub.snapshot(positions=first.positions, limit=7)
+        assert [page.table async for page in again] == tables
+        assert again.positions == first.positions
+        with pytest.raises(errors.InvalidRequest, match="positions names partition 99"):
+            [page async for page in hub.snapshot(positions={99: 0})]
+
+    run(opens, story)

@@ -71,6 +71,12 @@ def test_a_snapshot_is_read_page_by_page() -> None:
     )
 
 
+def test_a_snapshot_may_be_of_an_earlier_position() -> None:
+    conversation = Conversation([page({"restante-position": "7"})])
+    assert conversation.lead(feed_protocol.snapshot(conversation.terms, 3, position=7)).position == 7
+    assert conversation.requests[0].target == "/v1/partitions/3/snapshot?position=7"
+
+
 def test_the_last_page_of_a_snapshot_has_no_next() -> None:
     conversation = Conversation([page({"restante-position": "12"})])
     assert conversation.lead(feed_protocol.snapshot(conversation.terms, 3)).next is None

@@ -53,6 +53,7 @@ READING: Weighted = [
     (2, "read_what_is_gone", {"partition": PARTITION, "pick": PICK}),
     (6, "begin_a_snapshot", {"partition": PARTITION, "limit": st.sampled_from([2, 5, 20, None])}),
     (5, "go_on_with_snapshots", {}),
+    (4, "read_an_earlier_snapshot", {"partition": PARTITION, "pick": PICK, "limit": st.sampled_from([2, 5, None])}),
     (3, "look_at_a_part", {"partition": PARTITION, "wish": wishes(SNAPSHOT_COLUMNS)}),
 ]
 
@@ -168,6 +169,23 @@ class Followed(Consigned):
             self._finish(taking)
         else:
             self.taking.append(taking)
+
+    def read_an_earlier_snapshot(self, partition: int, pick: int, limit: int | None) -> None:
+        start, end = self._bounds(partition)
+        position, rows, token = start - 1 + pick % (end - start + 2), list[Row](), None
+        while True:
+            answer = self.core.snapshot(partition, after=token, position=position, limit=limit)
+            assert answer.position == position
+            rows, token = [*rows, *rows_of(answer.table)], answer.next
+            if token is None:
+                break
+        self._check_snapshot(partition, rows, position, FeedWish())
+        event(
+            f"an earlier snapshot: {'nothing' if not rows else 'something'} as of {'now' if position == end else 'then'}"
+        )
+        if start > 1:
+            with pytest.raises(PositionGone):
+                self.core.snapshot(partition, position=pick % (start - 1))
 
     def go_on_with_snapshots(self) -> None:
         for taking in self.taking:

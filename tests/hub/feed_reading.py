@@ -54,14 +54,19 @@ def told(rows: list[Row]) -> list[tuple[int, str, int | None]]:
 
 
 def snapshot(
-    hub: Hub, partition: int = 0, *, wish: FeedWish = EVERYTHING, limit: int | None = None
+    hub: Hub,
+    partition: int = 0,
+    *,
+    position: int | None = None,
+    wish: FeedWish = EVERYTHING,
+    limit: int | None = None,
 ) -> tuple[list[Row], int]:
     """All rows of a snapshot, and its position."""
     link: Inside = inside(hub)
     rows: list[Row] = []
     after: str | None = None
     while True:
-        page = link.snapshot(partition, after=after, wish=wish, limit=limit)
+        page = link.snapshot(partition, after=after, position=position, wish=wish, limit=limit)
         rows += page.table.to_pylist()
         if page.next is None:
             return rows, page.position

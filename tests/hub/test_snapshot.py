@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from restante.client.surface import Hub
-from restante.errors import InvalidRequest
+from restante.errors import InvalidRequest, PositionGone
 from restante.limits import MIB
 from restante.model.feed_answers import FeedWish, SnapshotAnswer
 from restante.model.outtake import MESSAGE_SCHEMA
@@ -200,3 +200,98 @@ def test_a_token_of_nobody_is_refused(hub: Hub) -> None:
         inside(hub).snapshot(0, wish=FeedWish(columns=("colour",)))
     with pytest.raises(InvalidRequest, match="limit"):
         inside(hub).snapshot(0, limit=0)
+
+
+def busy_days(hub: Hub, clock: FakeClock) -> list[tuple[int, list[Row]]]:
+    """Everything that can happen to messages, and the snapshot as of the moment after each of it."""
+    recipient = hub.recipient("ada")
+
+    def expire() -> None:
+        clock.advance(10)
+        hub.expire()
+
+    steps: list[Callable[[], object]] = [
+        lambda: hub.producer.send([letter(n, NAMES[n % 4], kind=f"k{n % 3}") for n in range(1, 41)]),
+        lambda: hub.producer.send([letter(n, expires_at=at(5)) for n in range(41, 45)]),
+        lambda: taken(hub, "ben", max_messages=3),
+        lambda: recipient.set_aside(id_of(4)),
+        lambda: recipient.set_aside(id_of(8)),
+        lambda: recipient.set_aside(id_of(16)),
+        lambda: recipient.withdraw(id_of(12)),
+        hub.file,
+        lambda: recipient.release(id_of(8)),
+        expire,
+        lambda: taken(hub, "ada", max_messages=60),
+        lambda: recipient.release(id_of(4)),
+        hub.file,
+        lambda: hub.producer.send([letter(n, NAMES[n % 4]) for n in range(45, 60)]),
+        lambda: hub.recipient("cleo").purge(),
+        lambda: taken(hub, "ada"),
+        hub.file,
+    ]
+    seen = [(0, list[Row]())]
+    for step in steps:
+        step()
+        rows, position = snapshot(hub)
+        seen.append((position, rows))
+    return seen
+
+
+def test_an_earlier_position_shows_what_was_shown_then(hub: Hub, clock: FakeClock) -> None:
+    seen = busy_days(hub, clock)
+    assert len({repr(rows) for _, rows in seen}) == len(seen) - 3, "all but filing changes something"
+    for position, rows in seen:
+        for limit in (3, None):
+            assert snapshot(hub, position=position, limit=limit) == (rows, position)
+
+
+def test_an_earlier_position_is_shown_by_a_hub_that_was_opened_again(open_hub: HubOpener, clock: FakeClock) -> None:
+    seen = busy_days(open_hub(settings=ONE), clock)
+    hub = open_hub(settings=ONE)
+    for position, rows in seen:
+        wish = FeedWish(recipients=("ada",))
+        assert snapshot(hub, position=position, wish=wish)[0] == [row for row in rows if row["recipient"] == "ada"]
+
+
+def test_an_earlier_position_does_not_show_what_was_erased_since(hub: Hub) -> None:
+    hub.producer.send([letter(n, NAMES[n % 4]) for n in range(1, 13)])
+    rows, position = snapshot(hub)
+    hub.recipient("ben").erase()
+    assert snapshot(hub, position=position)[0] == [row for row in rows if row["recipient"] != "ben"]
+
+
+def test_an_earlier_position_does_not_show_what_was_forgotten_since(hub: Hub, clock: FakeClock) -> None:
+    hub.producer.send([letter(n, NAMES[n % 4]) for n in range(1, 13)])
+    taken(hub, "ben", max_messages=2)
+    rows, position = snapshot(hub)
+    hub.producer.send(letter(13))
+    clock.advance(RETENTION_SECONDS + 1)
+    hub.retain()
+    left = [row for row in rows if row["state"] != "collected"]
+    assert len(left) == len(rows) - 2
+    assert snapshot(hub, position=position)[0] == left
+
+
+def test_a_position_from_which_changes_are_forgotten_is_gone(hub: Hub, clock: FakeClock) -> None:
+    hub.producer.send([letter(1), letter(2, "ben")])
+    hub.recipient("ada").set_aside(id_of(1))
+    clock.advance(RETENTION_SECONDS + 1)
+    hub.retain()
+    with pytest.raises(PositionGone, match="snapshot as of now") as gone:
+        snapshot(hub, position=2)
+    assert gone.value.details["first"] == 4
+    assert states(snapshot(hub, position=3)[0]) == {1: "set_aside", 2: "waiting"}
+
+
+def test_a_position_must_be_one_that_there_was(hub: Hub) -> None:
+    hub.producer.send(letters(range(1, 5)))
+    for bad in (-1, 5, 2**63):
+        with pytest.raises(InvalidRequest, match="position must be from 0 to 4"):
+            inside(hub).snapshot(0, position=bad)
+    token = inside(hub).snapshot(0, position=3, limit=1).next
+    hub.producer.send(letter(5))
+    page = inside(hub).snapshot(0, after=token, position=3)
+    assert (page.position, page.table.num_rows, page.next) == (3, 2, None)
+    assert inside(hub).snapshot(0, after=token).table.equals(page.table)
+    with pytest.raises(InvalidRequest, match="at position 3, not 4"):
+        inside(hub).snapshot(0, after=token, position=4)

@@ -318,6 +318,21 @@ def test_the_pages_of_a_snapshot_are_as_of_one_moment(wire: Wire) -> None:
     assert positions == {"10"}
 
 
+def test_a_snapshot_may_be_of_an_earlier_position(wire: Wire) -> None:
+    publish(wire, 10)
+    path = f"/v1/partitions/{home(wire)}/snapshot"
+    then = wire.get(path)
+    collect(wire)
+    wire.publish({"recipient": "ada", "data": "later"})
+    again = wire.get(f"{path}?position=10")
+    assert (again.json(), again.headers["restante-position"]) == (then.json(), "10")
+    assert {message["state"] for message in wire.get(path).json()["messages"]} == {"collected", "waiting"}
+    token = wire.get(f"{path}?position=10&limit=4").headers["restante-next"]
+    assert len(wire.get(f"{path}?position=10&after={token}").json()["messages"]) == 6
+    for query in ("position=99", "position=-1", "position=x", f"position=9&after={token}"):
+        assert refusal(wire.get(f"{path}?{query}")) == (400, "invalid_request")
+
+
 def test_a_snapshot_has_only_what_is_wished_for(wire: Wire) -> None:
     for kind in ("letter", "card"):
         wire.publish({"recipient": "ada", "kind": kind, "data": kind})

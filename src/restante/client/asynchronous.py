@@ -251,15 +251,19 @@ class Hub:
         self,
         partitions: int | Collection[int] | None = None,
         *,
+        positions: Mapping[int, int] | None = None,
         origins: Collection[str] = (),
         kinds: Collection[str] = (),
         recipients: Collection[str] = (),
         columns: Collection[str] = (),
         limit: int | None = None,
     ) -> Snapshot:
-        """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there."""
+        """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there.
+
+        It is as of now, or as of an earlier position of each partition. What was erased since is not shown.
+        """
         wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
-        return Snapshot(self._link, reading_of(partitions, wish=wish, limit=limit))
+        return Snapshot(self._link, reading_of(partitions, positions=positions, wish=wish, limit=limit))
 
     async def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged."""

@@ -148,6 +148,7 @@ class Snapshot:
     async def __aiter__(self) -> AsyncIterator[SnapshotPage]:
         self.positions.clear()
         known = await self._link.partitions() if self._reading.partitions is None else ()
+        self._reading.check_known(known, self._reading.positions, name="positions")
         for partition in self._reading.chosen(known):
             position = 0
             async for page in self._pages(partition):
@@ -158,8 +159,11 @@ class Snapshot:
 
     async def _pages(self, partition: int) -> AsyncIterator[SnapshotPage]:
         asked, after = self._reading, None
+        position = asked.positions.get(partition)
         while True:
-            answer = await self._link.snapshot(partition, after=after, wish=asked.wish, limit=asked.limit)
+            answer = await self._link.snapshot(
+                partition, after=after, position=position, wish=asked.wish, limit=asked.limit
+            )
             yield SnapshotPage(table=answer.table, partition=partition, position=answer.position)
             after = answer.next
             if after is None:

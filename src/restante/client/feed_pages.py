@@ -8,7 +8,7 @@ hand is bounded.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
@@ -61,6 +61,8 @@ class Reading:
     wish: FeedWish
     limit: int
     after: Mapping[int, int]
+    positions: Mapping[int, int] = field(default_factory=dict)
+    """As of which a snapshot is to be, by partition; of others as of now."""
     follow: bool = False
     reader: str | None = None
     linger_seconds: float = 0
@@ -68,14 +70,19 @@ class Reading:
     def tracks(self, known: Sequence[PartitionStatus], after: Mapping[int, int]) -> list[Track]:
         """One for each partition that is asked for, from its position on, with the end that it has now."""
         ends = {status.partition: status.visible_sequence for status in known}
-        chosen = self.chosen(known)
-        if self.partitions is None and not after.keys() <= ends.keys():
-            strange = min(after.keys() - ends.keys())
-            raise InvalidRequest(f"after names partition {strange}. This hub has {len(ends)}. Is it the same hub?")
+        self.check_known(known, after, name="after")
         return [
             Track(partition, after.get(partition), None if self.follow else ends.get(partition, 0))
-            for partition in chosen
+            for partition in self.chosen(known)
         ]
+
+    def check_known(self, known: Sequence[PartitionStatus], positions: Mapping[int, int], *, name: str) -> None:
+        """If all partitions are to be read, those of the positions must be among them."""
+        strange = positions.keys() - {status.partition for status in known}
+        if self.partitions is None and strange:
+            raise InvalidRequest(
+                f"{name} names partition {min(strange)}. This hub has {len(known)}. Is it the same hub?"
+            )
 
     def chosen(self, known: Sequence[PartitionStatus]) -> tuple[int, ...]:
         """The partitions; whether there is such a one, the hub says when it is read."""
@@ -135,6 +142,7 @@ def reading_of(
     partitions: object,
     *,
     after: object = None,
+    positions: object = None,
     wish: FeedWish,
     limit: object = None,
     follow: bool = False,
@@ -149,7 +157,8 @@ def reading_of(
         partitions=_partitions(partitions),
         wish=wish,
         limit=limits.FEED_CHANGES_MAX if asked is None else asked,
-        after=_positions(after),
+        after=_positions("after", after, source="feed"),
+        positions=_positions("positions", positions, source="snapshot"),
         follow=bool(follow),
         reader=None if reader is None else text_of("reader", reader),
         linger_seconds=linger,
@@ -174,13 +183,15 @@ def _partitions(given: object) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(count_of("partitions", partition) for partition in given))
 
 
-def _positions(given: object) -> Mapping[int, int]:
+def _positions(name: str, given: object, *, source: str) -> Mapping[int, int]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidRequest(f"after must be a dict of positions by partition, as feed.positions is, not {given!r}.")
+        raise InvalidRequest(
+            f"{name} must be a dict of positions by partition, as {source}.positions is, not {given!r}."
+        )
     if any(isinstance(key, str) for key in given):
         raise InvalidRequest(
-            "The keys of after are numbers. JSON makes text of them: {int(p): n for p, n in ….items()}."
+            f"The keys of {name} are numbers. JSON makes text of them: {{int(p): n for p, n in ….items()}}."
         )
     return {count_of("a partition", key): count_of("a position", position) for key, position in given.items()}

@@ -44,10 +44,11 @@ def snapshot(
     partition: int,
     *,
     after: str | None = None,
+    position: int | None = None,
     wish: FeedWish = EVERYTHING,
     limit: int | None = None,
 ) -> Dialogue[SnapshotAnswer]:
-    query = (*given(after=after, limit=limit), *_wished(wish))
+    query = (*given(after=after, position=position, limit=limit), *_wished(wish))
     path = f"{partition_path(partition)}/snapshot"
     response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=FOR_ARROW), 200)
     make = partial(snapshot_of, response, terms.address)

@@ -167,6 +167,7 @@ class Snapshot:
     def __iter__(self) -> Iterator[SnapshotPage]:
         self.positions.clear()
         known = self._link.partitions() if self._reading.partitions is None else ()
+        self._reading.check_known(known, self._reading.positions, name="positions")
         for partition in self._reading.chosen(known):
             position = 0
             for page in self._pages(partition):
@@ -177,8 +178,9 @@ class Snapshot:
 
     def _pages(self, partition: int) -> Iterator[SnapshotPage]:
         asked, after = self._reading, None
+        position = asked.positions.get(partition)
         while True:
-            answer = self._link.snapshot(partition, after=after, wish=asked.wish, limit=asked.limit)
+            answer = self._link.snapshot(partition, after=after, position=position, wish=asked.wish, limit=asked.limit)
             yield SnapshotPage(table=answer.table, partition=partition, position=answer.position)
             after = answer.next
             if after is None:

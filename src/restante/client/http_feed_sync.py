@@ -37,6 +37,15 @@ class FeedCalls:
         return self._run(dialogue)
 
     def snapshot(
-        self, partition: int, *, after: str | None = None, wish: FeedWish = EVERYTHING, limit: int | None = None
+        self,
+        partition: int,
+        *,
+        after: str | None = None,
+        position: int | None = None,
+        wish: FeedWish = EVERYTHING,
+        limit: int | None = None,
     ) -> SnapshotAnswer:
-        return self._run(feed_protocol.snapshot(self._terms, partition, after=after, wish=wish, limit=limit))
+        dialogue = feed_protocol.snapshot(
+            self._terms, partition, after=after, position=position, wish=wish, limit=limit
+        )
+        return self._run(dialogue)

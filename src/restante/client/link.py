@@ -173,7 +173,13 @@ class Link(Protocol):
         reader: str | None = None,
     ) -> FeedAnswer: ...
     def snapshot(
-        self, partition: int, *, after: str | None = None, wish: FeedWish = EVERYTHING, limit: int | None = None
+        self,
+        partition: int,
+        *,
+        after: str | None = None,
+        position: int | None = None,
+        wish: FeedWish = EVERYTHING,
+        limit: int | None = None,
     ) -> SnapshotAnswer: ...
     def file(self) -> int: ...
     def expire(self) -> int: ...
@@ -306,7 +312,13 @@ class AsyncLink(Protocol):
         reader: str | None = None,
     ) -> FeedAnswer: ...
     async def snapshot(
-        self, partition: int, *, after: str | None = None, wish: FeedWish = EVERYTHING, limit: int | None = None
+        self,
+        partition: int,
+        *,
+        after: str | None = None,
+        position: int | None = None,
+        wish: FeedWish = EVERYTHING,
+        limit: int | None = None,
     ) -> SnapshotAnswer: ...
     async def file(self) -> int: ...
     async def expire(self) -> int: ...

@@ -271,6 +271,7 @@ class Hub(Protocol):
         self,
         partitions: int | Collection[int] | None = None,
         *,
+        positions: Mapping[int, int] | None = None,
         origins: Collection[str] = (),
         kinds: Collection[str] = (),
         recipients: Collection[str] = (),

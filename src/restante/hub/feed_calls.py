@@ -114,12 +114,21 @@ class FeedCalls:
         return self._core.bell.listening_to_partition(partition, ring)
 
     def snapshot(
-        self, partition: int, *, after: str | None = None, wish: FeedWish = EVERYTHING, limit: int | None = None
+        self,
+        partition: int,
+        *,
+        after: str | None = None,
+        position: int | None = None,
+        wish: FeedWish = EVERYTHING,
+        limit: int | None = None,
     ) -> SnapshotAnswer:
-        """A page of the messages stored in a partition as of one moment; `after` is the `next` of the page before."""
+        """A page of the messages stored in a partition as of one moment; `after` is the `next` of the page before.
+
+        The moment is when the first page is read, or an earlier `position`. What was erased since is not shown.
+        """
         _check(self._core, partition, None, limit)
         _check_wish(wish, MESSAGE_SCHEMA.names)
-        return read_snapshot(self._core, partition, after, wish, _page(limit))
+        return read_snapshot(self._core, partition, wish, _page(limit), after=after, position=position)
 
     def feed_readers(self) -> tuple[ReaderStatus, ...]:
         """How far those who gave a name have read."""

@@ -52,10 +52,11 @@ class InProcessFeed:
         partition: int,
         *,
         after: str | None = None,
+        position: int | None = None,
         wish: FeedWish = EVERYTHING,
         limit: int | None = None,
     ) -> SnapshotAnswer:
-        return await self.thread(self.hub.snapshot, partition, after=after, wish=wish, limit=limit)
+        return await self.thread(self.hub.snapshot, partition, after=after, position=position, wish=wish, limit=limit)
 
 
 class _Follower:

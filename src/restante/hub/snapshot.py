@@ -1,7 +1,9 @@
 """A snapshot: all messages stored in a partition, in whatever state, as of one position of its log, in pages.
 
-The position is the visible sequence when the first page is read. Later pages take no message beyond it and heed no
-change beyond it, so all pages together show one moment, and the feed goes on from there.
+The position is the visible sequence when the first page is read, or an earlier one that the caller names. No page
+takes a message beyond it or heeds a change beyond it, so all pages together show one moment, and the feed goes on from
+there. A position that is named can be read again, as long as the feed could go on from it: a change record that
+retention removed beyond it might have told that a message was not yet set aside, or not yet moved.
 
 Runs lie sorted by the recipient's hash, and filing does not change that. So pages go by hash, and within a hash by
 number; a token says how far they have come.
@@ -22,11 +24,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import InvalidRequest, Unavailable
+from restante.errors import InvalidRequest, PositionGone, Unavailable
 from restante.hub.contents import STATE_TEXTS, Fates
 from restante.hub.core import Core
 from restante.hub.feed import choice_of
 from restante.hub.feed_rows import Choice, Group, Span, joined_arrays, lines_of, load, mask_of, row_sizes, spans_of
+from restante.hub.feed_sources import feed_gone
 from restante.hub.partitions import PARTITION_KEY, Partition, PartitionRow
 from restante.hub.snapshot_states import HashRange, records_and_heads, states_at
 from restante.model.arrow import Column, column_of, strings_of
@@ -75,20 +78,49 @@ def _bad_token(text: object) -> InvalidRequest:
     return InvalidRequest(f"after must be the next of the page before, not {text!r}.", parameter="after")
 
 
-def read_snapshot(core: Core, partition: int, after: str | None, wish: FeedWish, limit: int) -> SnapshotAnswer:
-    """A page of about `limit` messages; `after` None: the first."""
+def read_snapshot(
+    core: Core, partition: int, wish: FeedWish, limit: int, *, after: str | None, position: int | None
+) -> SnapshotAnswer:
+    """A page of about `limit` messages; `after` None: the first; `position` None: as of now."""
     memory, choice = core.partitions[partition], choice_of(core, wish)
     names = tuple(n for n in MESSAGE_SCHEMA.names if not wish.columns or n in wish.columns or n == "sequence_number")
-    visible = memory.counters.visible
-    token = _Token(visible, 0, 0) if after is None else _Token.parse(after, visible)
+    token = _begin(memory.counters.visible, after, position)
     for _ in range(_TRIES_MAX):
         with core.pins.reading():
             erasures = memory.counters.erasures
             page = _Page(core, memory, token, choice, names)
             table, end = page.read(limit)
+            if position is not None:
+                _check_kept(core, memory, position)
             if _erasures(core, memory) == erasures:
                 return SnapshotAnswer(table=table, next=None if end is None else end.text(), position=token.position)
     raise Unavailable("Recipients are erased faster than a page can be read. Try again.")
+
+
+def _begin(visible: int, after: str | None, position: int | None) -> _Token:
+    """Where the page begins, and as of when it is."""
+    if position is not None and not 0 <= position <= visible:
+        raise InvalidRequest(f"position must be from 0 to {visible}, not {position}.", parameter="position")
+    if after is None:
+        return _Token(visible if position is None else position, 0, 0)
+    token = _Token.parse(after, visible)
+    if position not in (None, token.position):
+        raise InvalidRequest(
+            f"after is of a snapshot at position {token.position}, not {position}. Leave position out, or begin again.",
+            parameter="position",
+        )
+    return token
+
+
+def _check_kept(core: Core, partition: Partition, position: int) -> None:
+    """Asked for after reading, so a page beside which something was removed is not given."""
+    gone = feed_gone(core, partition)
+    if position < gone:
+        raise PositionGone(
+            f"Changes of partition {partition.number} after {position} are past their retention, so nobody knows what was "
+            f"true there. Read a snapshot as of now.",
+            first=gone + 1,
+        )
 
 
 def _erasures(core: Core, partition: Partition) -> int:

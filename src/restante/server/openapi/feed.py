@@ -185,10 +185,20 @@ SNAPSHOT = Operation(
 All messages as of one moment, in whatever state, in pages, for a reader who comes late: read the pages, then the feed
 after `Restante-Position`, and nothing is missing and nothing is there twice. Publishing goes on meanwhile. `after` is
 the header `Restante-Next` of the page before, with the same wishes; the last page has none.
+
+With `position` it is as of that earlier moment, so a snapshot that broke off can be read again from its start. It has
+what the first reading had, less the messages that retention or erasing took since. A position from which the feed can
+no longer go on is `position_gone`.
 """,
     parameters=(
         PARTITION,
         Parameter(name="after", text="The `next` of the page before.", schema=TEXT, example="40-2"),
+        number(
+            "position",
+            "As of this number, which must not lie beyond the end; as of now if left out. With `after`: that of its page.",
+            least=0,
+            example=2,
+        ),
         ORIGIN,
         _KIND,
         _RECIPIENT,
@@ -213,6 +223,23 @@ the header `Restante-Next` of the page before, with the same wishes; the last pa
             target=_SNAPSHOT,
             headers={"Accept": media.ARROW},
             status=200,
+            after=("publish",),
+        ),
+        Example(
+            name="snapshot-position",
+            text="As it was after the first message.",
+            target=f"{_SNAPSHOT}?position=1",
+            status=200,
+            answer={"messages": [FIRST_SHOWN], "next": None},
+            answer_headers={"Restante-Position": "1"},
+            after=("publish",),
+        ),
+        Example(
+            name="snapshot-position-beyond",
+            text="There is no such position yet.",
+            target=f"{_SNAPSHOT}?position=3",
+            status=400,
+            code="invalid_request",
             after=("publish",),
         ),
         Example(

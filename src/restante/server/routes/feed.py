@@ -58,9 +58,11 @@ async def snapshot(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
     wish = _wish(exchange)
     partition, after = partition_number(exchange.place["partition"]), exchange.text("after")
-    limit = exchange.integer("limit")
+    position, limit = exchange.integer("position"), exchange.integer("limit")
     with desk.room.read():
-        answer = await desk.link.snapshot(partition, after=after, wish=_asked(wish, kind), limit=limit)
+        answer = await desk.link.snapshot(
+            partition, after=after, position=position, wish=_asked(wish, kind), limit=limit
+        )
     headers = [(b"restante-position", b"%d" % answer.position), _NO_STORE]
     if answer.next is not None:
         headers.append((b"restante-next", answer.next.encode()))
@@ -102,5 +104,5 @@ _WISH = frozenset({"origin", "kind", "recipient", "columns", "after", "limit"})
 
 ROUTES = (
     Route("GET", "/v1/partitions/{partition}/feed", feed, _READER, _WISH | {"wait", "reader"}),
-    Route("GET", "/v1/partitions/{partition}/snapshot", snapshot, _READER, _WISH),
+    Route("GET", "/v1/partitions/{partition}/snapshot", snapshot, _READER, _WISH | {"position"}),
 )
