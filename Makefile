@@ -21,16 +21,17 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@python=$$(bash tools/find_python) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
 	@touch $@
 
 run: setup ## Start a hub on ./data, play a sample night against it, and stay up until Ctrl-C.
 	@$(BIN)/restante tour --data ./data
 
 test: setup ## Run the tests, less the long ones.
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
 test-long: setup ## Run the long tests, with their full counts.
-	RESTANTE_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
+	RESTANTE_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --timeout 3600
 
 check: setup ## Check format, lint, types, imports, the shape of the code, and the docs against the code.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
@@ -62,7 +63,7 @@ lock: setup ## Resolve the newest versions again and write requirements-dev.lock
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --no-header --group dev --extra redis --extra server \
+	    --no-emit-index-url --no-annotate --no-header --group dev --extra redis --extra server --extra spark \
 	    --output-file requirements-dev.lock pyproject.toml && \
 	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock pyproject.toml

@@ -1,0 +1,1 @@
+"""The jobs, a module each: a pure `transform`, and a `run` that reads, writes and tells what it did."""

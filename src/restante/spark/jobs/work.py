@@ -1,0 +1,49 @@
+"""What a job gets to work with, and what it says at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from restante.client.address import DEFAULT_URL
+
+Figure = int | float | str | None
+
+
+def _untold(text: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Where a job runs, which hub it speaks to, and where its tables lie."""
+
+    spark: SparkSession
+    url: str = DEFAULT_URL
+    token: str | None = None
+    tables: str = "./tables"
+    """A folder, or any place that Spark can write to."""
+    tell: Callable[[str], None] = field(default=_untold)
+    """Hears what the job is about, a line at a time."""
+
+    def place(self, *names: str) -> str:
+        """Where a table of this name lies."""
+        return "/".join((self.tables.rstrip("/"), *names))
+
+    @property
+    def hub(self) -> dict[str, str]:
+        """The options of `format("restante")` that lead to the hub."""
+        return {"url": self.url} if self.token is None else {"url": self.url, "token": self.token}
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a job has done: figures for people and machines, and a table to look at, if there is one."""
+
+    figures: dict[str, Figure]
+    table: pa.Table | None = None
+    title: str | None = None
+    """Of the table."""

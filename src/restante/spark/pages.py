@@ -1,0 +1,107 @@
+"""Pages of the hub for a task: the next one is on its way while Spark takes the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from restante.client.http_sync import HttpLink
+from restante.errors import PositionGone, RestanteError
+from restante.limits import SPARK_PAGE_CHANGES
+from restante.model.arrow import numbers_of
+from restante.spark.options import Reading
+from restante.spark.rows import Rows
+
+
+@dataclass(frozen=True)
+class Stored(InputPartition):
+    """What a partition stores as of a position."""
+
+    partition: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Stretch(InputPartition):
+    """The changes of a partition behind `after`, up to and with `until`."""
+
+    partition: int
+    after: int
+    until: int
+
+
+def stored_batches(reading: Reading, rows: Rows, part: Stored) -> Iterator[pa.RecordBatch]:
+    with _closing(reading) as link:
+        for table in _ahead(_snapshot_pages(link, reading, rows, part)):
+            yield from rows.of_snapshot(table, part.partition)
+
+
+def stretch_batches(reading: Reading, rows: Rows, part: Stretch) -> Iterator[pa.RecordBatch]:
+    with _closing(reading) as link:
+        for table in _ahead(_feed_pages(link, reading, rows, part)):
+            yield from rows.of_feed(table, part.partition)
+
+
+class _closing:  # noqa: N801 - reads as what it does
+    def __init__(self, reading: Reading) -> None:
+        self._link = reading.place.link()
+
+    def __enter__(self) -> HttpLink:
+        return self._link
+
+    def __exit__(self, *_: object) -> None:
+        self._link.close()
+
+
+def _snapshot_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stored) -> Iterator[pa.Table]:
+    wish = msgspec.structs.replace(reading.wish, columns=rows.asked_of_snapshot())
+    after: str | None = None
+    while True:
+        answer = link.snapshot(part.partition, after=after, position=part.position, wish=wish, limit=SPARK_PAGE_CHANGES)
+        yield answer.table
+        after = answer.next
+        if after is None:
+            return
+
+
+def _feed_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stretch) -> Iterator[pa.Table]:
+    wish = msgspec.structs.replace(reading.wish, columns=rows.asked_of_feed())
+    after = part.after
+    while after < part.until:
+        limit = min(part.until - after, SPARK_PAGE_CHANGES)
+        try:
+            answer = link.feed(part.partition, after=after, wish=wish, limit=limit, reader=reading.reader)
+        except PositionGone as error:
+            raise _gone(error, part) from error
+        yield _up_to(answer.table, part.until)
+        after = answer.next
+
+
+def _up_to(table: pa.Table, until: int) -> pa.Table:
+    """The rows of numbers up to this one: they ascend."""
+    numbers = numbers_of(table.column("sequence_number"))
+    return table.slice(0, int(np.searchsorted(numbers, until, "right")))
+
+
+def _gone(error: PositionGone, part: Stretch) -> RestanteError:
+    return PositionGone(
+        f"Partition {part.partition} no longer has the changes behind {part.after}: the hub has removed them after its "
+        "retention, before they were read here. Begin anew: give the stream a new checkpoint, with startingPosition "
+        "bootstrap.",
+        **error.details,
+    )
+
+
+def _ahead(pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same, one page ahead."""
+    with ThreadPoolExecutor(1, thread_name_prefix="restante-page") as pool:
+        following = pool.submit(next, pages, None)
+        while (page := following.result()) is not None:
+            following = pool.submit(next, pages, None)
+            yield page

@@ -1,0 +1,191 @@
+"""Writing a frame: one consignment for a job or a micro-batch, staged by its tasks and committed once by the driver.
+
+A task stages under the number of its part of the frame, with an attempt that nobody else has. The driver names, for each
+part, the attempt that Spark counts: whatever others have staged, tried again or speculative, is dropped with the commit. A
+key that was committed before is not sent again: so a job or a micro-batch that is run again leaves nothing twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from restante.client.consignments_sync import Consignment, open_consignment
+from restante.client.cutting import Piece, pieces_of
+from restante.client.http_sync import HttpLink
+from restante.errors import FaultyMessages, InvalidOperation, RestanteError
+from restante.limits import FAULTS_SHOWN_MAX, SPARK_STAGE_CALLS
+from restante.model.consignment_answers import ConsignmentState, Winner
+from restante.spark.columns import Shaping
+from restante.spark.options import Writing
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+"""What Spark calls them in a task's properties."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Part(WriterCommitMessage):
+    """What a task has staged."""
+
+    consignment: str | None
+    """None: there were no rows."""
+    committed: bool
+    """Whether the key was committed before, so that nothing was sent."""
+    winner: Winner
+
+
+class MessageWriter(DataSourceArrowWriter):
+    """A batch write. Its key is made when the write is planned, unless it was given."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+        self._key = writing.key or f"spark-{secrets.token_hex(16)}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
+        return _Task(self._writing, self._key).stage(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        with closing(self._writing.place.link()) as link:
+            _commit(link, _parts(messages), self._key, self._writing)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the key says it all
+        with closing(self._writing.place.link()) as link:
+            _discard(link, self._key)
+
+
+class MicroBatchWriter(DataSourceStreamArrowWriter):
+    """A stream write: each micro-batch is a consignment, whose key has the query's id, which a restart keeps."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
+        batches = iterator if self._writing.order_by is None else _sorted(iterator, self._writing.order_by)
+        return _Task(self._writing, self._key()).stage(batches)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as Spark calls it
+        with closing(self._writing.place.link()) as link:
+            _commit(link, _parts(messages), None, self._writing)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as Spark calls it
+        """Spark does not say which query this is: what a failed task says, or nothing; then the replay goes on with it."""
+        with closing(self._writing.place.link()) as link:
+            for consignment in {part.consignment for part in _parts(messages) if not part.committed}:
+                if consignment is not None:
+                    link.discard_consignment(consignment)
+
+    def _key(self) -> str:
+        context = TaskContext.get()
+        assert context is not None
+        name = self._writing.key or context.getLocalProperty(_QUERY)
+        return f"{name}/{context.getLocalProperty(_BATCH)}"
+
+
+class _Task:
+    """One attempt at one part of the frame."""
+
+    def __init__(self, writing: Writing, key: str) -> None:
+        context = TaskContext.get()
+        assert context is not None
+        self._writing = writing
+        self._key = key
+        self._writer = f"{context.partitionId():06d}"
+        # Numbers of Spark begin anew with each driver, and an attempt of an earlier one may have staged already.
+        self._attempt = secrets.randbits(63)
+        self._offsets: dict[int, int] = {}
+        """How many rows lie before each parcel."""
+
+    def stage(self, batches: Iterator[pa.RecordBatch]) -> Part:
+        shaping = Shaping(self._writing)
+        shaped = (shaping.shaped(batch) for batch in batches if batch.num_rows)
+        first = next(shaped, None)
+        if first is None:
+            return self._part(None, 0)
+        with closing(self._writing.place.link()) as link:
+            consignment = open_consignment(link, self._key, batch=self._writing.batch)
+            if consignment.state is ConsignmentState.COMMITTED:
+                return self._part(consignment, 0)
+            reader = pa.RecordBatchReader.from_batches(first.schema, chain((first,), shaped))
+            return self._part(consignment, self._stage(consignment, pieces_of(reader, size=self._writing.parcel_bytes)))
+
+    def _part(self, consignment: Consignment | None, messages: int) -> Part:
+        winner = Winner(writer=self._writer, attempt=self._attempt, messages=messages)
+        if consignment is None:
+            return Part(None, committed=False, winner=winner)
+        return Part(consignment.id, committed=consignment.state is ConsignmentState.COMMITTED, winner=winner)
+
+    def _stage(self, consignment: Consignment, pieces: Iterator[Piece]) -> int:
+        """A few parcels under way at a time, while Spark makes the next."""
+        before = 0
+        under_way: deque[Future[int]] = deque()
+        with ThreadPoolExecutor(SPARK_STAGE_CALLS, thread_name_prefix="restante-stage") as pool:
+            for number, piece in enumerate(pieces):
+                under_way.append(pool.submit(self._stage_piece, consignment, number, piece, before))
+                before += len(piece)
+                if len(under_way) > SPARK_STAGE_CALLS:
+                    under_way.popleft().result()
+            for staged in under_way:
+                staged.result()
+        return before
+
+    def _stage_piece(self, consignment: Consignment, number: int, piece: Piece, before: int) -> int:
+        try:
+            return consignment.stage(self._writer, self._attempt, piece, parcel=number)
+        except FaultyMessages as error:
+            raise self._told(error, piece, before) from error
+
+    def _told(self, error: FaultyMessages, piece: Piece, before: int) -> RestanteError:
+        """The same, with the row of the task, and its recipient, for each that is faulty."""
+        recipients = piece.column("recipient") if isinstance(piece, pa.Table) else None
+        listed = [
+            f"row {before + fault.index} of part {int(self._writer)}"
+            + (f" (to {recipients[fault.index].as_py()!r})" if recipients is not None else "")
+            + f": {fault.detail}"
+            for fault in error.faults[:_SHOWN]
+        ]
+        more = len(error.faults) - len(listed)
+        listed += [f"and {more} more"] if more > 0 else []
+        return type(error)(f"{error.message} {'; '.join(listed)}", error.faults[:FAULTS_SHOWN_MAX])
+
+
+def _sorted(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
+    """All of them in the order of a column: Spark cannot sort what a task has of a micro-batch."""
+    gathered = list(batches)
+    return iter(pa.Table.from_batches(gathered).sort_by(by).to_batches()) if gathered else iter(())
+
+
+def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+    return [part for part in messages if isinstance(part, Part)]
+
+
+def _commit(link: HttpLink, parts: Sequence[Part], key: str | None, writing: Writing) -> None:
+    """Commit what these parts have staged. A commit that was carried out, and is asked for again, changes nothing."""
+    named = {part.consignment for part in parts if part.consignment is not None}
+    if len(named) > 1:
+        raise InvalidOperation(
+            "The consignment was discarded by somebody else while this job was at work, and nothing was committed. Run it "
+            "again; two runs at the same time need two keys."
+        )
+    if any(part.committed for part in parts):
+        return
+    if named:
+        link.commit_consignment(named.pop() or "", [part.winner for part in parts if part.winner.messages])
+    elif key is not None and writing.batch:
+        # Whoever waits for the batch of a frame without rows hears that it is complete.
+        link.commit_consignment(open_consignment(link, key, batch=True).id, [])
+
+
+def _discard(link: HttpLink, key: str) -> None:
+    for consignment in link.consignments(state=ConsignmentState.OPEN, key=key).consignments:
+        link.discard_consignment(consignment.id)

@@ -1,0 +1,51 @@
+"""What the tests of Spark share: one session for the whole run, and a hub of its own for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from restante.spark.starting import session
+from tests.spark.driving import Drivers
+from tests.spark.served import HubProcess
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in one process: there, one session serves them all."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    started = session(master="local[2]", name="tests", settings={"spark.driver.memory": "1g"})
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    """Programs of their own, for tests that kill them."""
+    made = Drivers(tmp_path_factory.mktemp("drivers"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[HubProcess]:
+    with HubProcess(tmp_path / "hub") as served:
+        yield served
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> str:
+    """A folder for tables."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    return str(folder)
