@@ -73,6 +73,16 @@ class Scale:
     """Parcels of one sample beside a reader."""
     beside_turns: int = 15
 
+    spark_messages: int = 1_000_000
+    """Messages that Spark writes into the hub, or reads from it."""
+    spark_singles: int = 20_000
+    """Messages that Spark publishes one by one."""
+    spark_repetitions: int = 5
+    store_messages: int = 3_000_000
+    """Messages that the analytical store catches up with."""
+    store_rows: int = 10_000_000
+    """Rows of the table that a partitioned store is made of."""
+
     def __post_init__(self) -> None:
         assert self.repetitions >= 5, "medians of at least five"
         assert self.rounds >= 20, "a steady rate"
@@ -116,6 +126,10 @@ QUICK = Scale(
     consigned=20_000,
     commits=(1_000, 5_000, 20_000),
     read=20_000,
+    spark_messages=20_000,
+    spark_singles=200,
+    store_messages=20_000,
+    store_rows=100_000,
     read_before=10_000,
     beside_parcels=3,
     beside_turns=5,

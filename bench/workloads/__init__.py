@@ -41,8 +41,10 @@ WIRE_ORDER = (
     "wire_batches",
     "wire_feed",
     "wire_feed_beside",
+    "wire_spark_write",
+    "wire_spark_read",
 )
-WIRE_ALONE = frozenset({"wire_idempotent", "wire_feed_beside"})
+WIRE_ALONE = frozenset({"wire_idempotent", "wire_feed_beside", "wire_spark_read"})
 """Those where the hub is compared with itself: the peers are not started for them."""
 
 
