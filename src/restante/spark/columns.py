@@ -113,15 +113,15 @@ class Shaping:
         return batch
 
     def _check_order(self, own: pa.RecordBatch) -> None:
-        """Within this task. Rows of one recipient in another task cannot be seen from here."""
+        """Within this task, as `ordered` brings them: by recipient, then by the column. Other tasks are not seen from here."""
         if not own.num_rows:
             return
         rows = pa.Table.from_batches([own] if self._last is None else [self._last, own]).combine_chunks()
         self._last = own.slice(own.num_rows - 1)
         before, after = rows.slice(0, rows.num_rows - 1), rows.slice(1)
         same = pc.equal(before.column(0), after.column(0))
-        falls = pc.greater(before.column(1), after.column(1))
-        if pc.any(pc.and_(same, falls)).as_py():
+        falls = pc.and_(same, pc.greater(before.column(1), after.column(1)))
+        if pc.any(pc.or_(falls, pc.greater(before.column(0), after.column(0)))).as_py():
             raise InvalidOperation(
                 f"The rows are not in the order of {self.writing.order_by}. Write restante.spark.ordered(frame, "
                 f"{self.writing.order_by!r}), which brings each recipient's rows together, in order."

@@ -162,7 +162,11 @@ class _Task:
 def _sorted(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
     """All of them in the order of a column: Spark cannot sort what a task has of a micro-batch."""
     gathered = list(batches)
-    return iter(pa.Table.from_batches(gathered).sort_by(by).to_batches()) if gathered else iter(())
+    return (
+        iter(pa.Table.from_batches(gathered).sort_by([("recipient", "ascending"), (by, "ascending")]).to_batches())
+        if gathered
+        else iter(())
+    )
 
 
 def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
