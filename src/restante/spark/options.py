@@ -12,8 +12,9 @@ from typing import TypeVar
 from restante.client.address import DEFAULT_URL
 from restante.client.connecting import terms_of
 from restante.client.http_sync import HttpLink
+from restante.client.options import Retrying
 from restante.errors import InvalidRequest
-from restante.limits import PARCEL_BYTES_DEFAULT, PARCEL_BYTES_MAX, SPARK_RANGE_NUMBERS_DEFAULT
+from restante.limits import PARCEL_BYTES_DEFAULT, PARCEL_BYTES_MAX, PRODUCER_RETRIES, SPARK_RANGE_NUMBERS_DEFAULT
 from restante.model.feed_answers import FeedWish
 
 BOOTSTRAP = "bootstrap"
@@ -54,7 +55,8 @@ class Place:
     token: str | None
 
     def link(self) -> HttpLink:
-        return HttpLink(terms_of(self.url, token=self.token))
+        """A call without an answer is tried again for a minute, so that a job outlives a restart of the hub."""
+        return HttpLink(terms_of(self.url, token=self.token, retries=Retrying(times=PRODUCER_RETRIES)))
 
 
 @dataclass(frozen=True, slots=True)
