@@ -80,6 +80,8 @@ class Scale:
     spark_repetitions: int = 5
     store_messages: int = 3_000_000
     """Messages that the analytical store catches up with."""
+    store_repetitions: int = 3
+    lag_seconds: int = 180
     store_rows: int = 10_000_000
     """Rows of the table that a partitioned store is made of."""
 
@@ -129,6 +131,8 @@ QUICK = Scale(
     spark_messages=20_000,
     spark_singles=200,
     store_messages=20_000,
+    store_repetitions=1,
+    lag_seconds=5,
     store_rows=100_000,
     read_before=10_000,
     beside_parcels=3,

@@ -17,9 +17,11 @@ import restante.spark
 from bench.context import Bench
 from bench.mail import DATA_BYTES, KIND, ORIGIN
 from bench.ours_wire import Restante
+from restante.spark.documents import Fidelity
 
 JDBC = "org.postgresql:postgresql:42.7.8"
 """Spark's JDBC sink needs the database's driver."""
+NO_DOCUMENTS = Fidelity.NONE
 SETTINGS = {
     "spark.driver.memory": "6g",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),

@@ -43,8 +43,20 @@ WIRE_ORDER = (
     "wire_feed_beside",
     "wire_spark_write",
     "wire_spark_read",
+    "wire_spark_store",
+    "wire_spark_lag",
+    "wire_spark_partitioned",
 )
-WIRE_ALONE = frozenset({"wire_idempotent", "wire_feed_beside", "wire_spark_read"})
+WIRE_ALONE = frozenset(
+    {
+        "wire_idempotent",
+        "wire_feed_beside",
+        "wire_spark_read",
+        "wire_spark_store",
+        "wire_spark_lag",
+        "wire_spark_partitioned",
+    }
+)
 """Those where the hub is compared with itself: the peers are not started for them."""
 
 
