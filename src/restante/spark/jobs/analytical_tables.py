@@ -1,0 +1,68 @@
+"""Where the analytical store's tables lie, and what they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType, VariantType
+
+from restante.spark.documents import MISMATCHES as VALUES
+from restante.spark.documents import Fidelity
+from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
+from restante.spark.tables import Definition, Table
+
+DOCUMENT = "document"
+APPLICATION = "restante analytical-store"
+"""In this name the tables know which batches they have."""
+MISMATCHES = StructType(
+    [
+        *VALUES.fields,
+        *(StructField(name, StringType()) for name in ("id", "recipient")),
+        StructField("published_at", TimestampType()),
+    ]
+)
+"""Values that have no place in the columns of documents, and of which message they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Of one analytical store."""
+
+    messages: Table
+    deliveries: Table
+    batches: Table
+    mismatches: Table
+
+
+def tables_at(spark: SparkSession, folder: str) -> Tables:
+    place = folder.rstrip("/")
+    names = ("messages", "deliveries", "batches", "mismatches")
+    messages, deliveries, batches, mismatches = (Table(spark, f"{place}/{name}") for name in names)
+    return Tables(messages=messages, deliveries=deliveries, batches=batches, mismatches=mismatches)
+
+
+def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) -> None:
+    """Those that are not there yet. `InvalidOperation` if the documents were shown in another way before."""
+    messages = Definition(
+        schema=_with_document(fidelity),
+        partitioned_by="published_on",
+        statistics=("partition", "sequence_number", "recipient", "published_at"),
+        settings={"schema": fidelity.value},
+    )
+    deliveries = Definition(
+        schema=DELIVERIES,
+        partitioned_by="settled",
+        statistics=("partition", "message_sequence_number", "recipient", "at"),
+    )
+    tables.messages.create(messages, versions_hours=versions_hours)
+    tables.deliveries.create(deliveries, versions_hours=versions_hours)
+    tables.batches.create(Definition(schema=BATCHES), versions_hours=versions_hours)
+    tables.mismatches.create(Definition(schema=MISMATCHES), versions_hours=versions_hours)
+
+
+def _with_document(fidelity: Fidelity) -> StructType:
+    """A column of inferred type comes with the first documents."""
+    if fidelity is not Fidelity.VARIANT:
+        return MESSAGES
+    return StructType([*MESSAGES.fields, StructField(DOCUMENT, VariantType())])

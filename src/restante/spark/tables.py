@@ -1,0 +1,186 @@
+"""Delta tables: made with the properties that any reader understands, appended to once, merged, compacted, cleaned.
+
+Readers other than Spark know the plain format only. So a table has no deletion vectors and no renamed columns, and a
+variant only where somebody asked for one. What each commit costs is kept low: statistics of the columns that queries ask
+by, few checkpoints of the log, and no more log than the versions that can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from restante.errors import InvalidOperation
+from restante.limits import MIB, TABLE_VERSIONS_HOURS_DEFAULT
+
+WRITING = {
+    # Without it every row is sorted by the partition column before it is written, and that takes a third of the time.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    # The state of a log of some hundred files needs no more tasks than this.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.properties.defaults.autoOptimize.optimizeWrite": "false",
+    "spark.databricks.delta.properties.defaults.autoOptimize.autoCompact": "false",
+}
+"""Settings of a session that writes many batches."""
+SETTING = "restante."
+"""Properties of a table that are ours begin with it."""
+_RETENTION = "delta.deletedFileRetentionDuration"
+_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+    "delta.enableChangeDataFeed": "true",
+    "delta.checkpointInterval": "50",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a table is made of."""
+
+    schema: StructType
+    partitioned_by: str | None = None
+    statistics: Sequence[str] = ()
+    """The columns that queries ask by: files whose values lie elsewhere are not opened."""
+    settings: Mapping[str, str] | None = None
+    """Ours, fixed when the table is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A Delta table at its place."""
+
+    spark: SparkSession
+    path: str
+
+    @property
+    def exists(self) -> bool:
+        return DeltaTable.isDeltaTable(self.spark, self.path)
+
+    def create(self, definition: Definition, *, versions_hours: int = TABLE_VERSIONS_HOURS_DEFAULT) -> None:
+        """Make it, without rows. If it is there, it stays as it is, but its own settings must be the same."""
+        if self.exists:
+            self._check_settings(definition.settings or {})
+            return
+        builder = DeltaTable.createIfNotExists(self.spark).location(self.path).addColumns(definition.schema)
+        if definition.partitioned_by:
+            builder = builder.partitionedBy(definition.partitioned_by)
+        for name, value in _properties(definition, versions_hours).items():
+            builder = builder.property(name, value)
+        builder.execute()
+
+    def frame(self) -> DataFrame:
+        """As it is now. `InvalidOperation` if there is none."""
+        if not self.exists:
+            raise InvalidOperation(
+                f"There is no table at {self.path}. Fill it first: restante jobs run analytical-store."
+            )
+        return self.spark.read.format("delta").load(self.path)
+
+    def settings(self) -> dict[str, str]:
+        """Those of ours, by their names."""
+        detail = DeltaTable.forPath(self.spark, self.path).detail().select("properties").first()
+        assert detail is not None, "a Delta table can be described"
+        return {
+            name.removeprefix(SETTING): value
+            for name, value in detail["properties"].items()
+            if name.startswith(SETTING)
+        }
+
+    def last_version_of(self, application: str) -> int | None:
+        """The number of the last write that was made in this name."""
+        found = _snapshot(self.spark, self.path).transactions().get(application)
+        return int(found.get()) if found.isDefined() else None
+
+    def has(self, application: str, version: int) -> bool:
+        """Whether the write of this number was made."""
+        last = self.last_version_of(application)
+        return last is not None and last >= version
+
+    def append_once(self, rows: DataFrame, *, application: str, version: int, new_columns: bool = False) -> None:
+        """Add rows, if no write of this name has had this number or a later one."""
+        writer = rows.write.format("delta").mode("append").option("txnAppId", application).option("txnVersion", version)
+        writer.option("mergeSchema", str(new_columns).lower()).save(self.path)
+
+    def replace_newer(self, rows: DataFrame, *, same: str, newer: str) -> None:
+        """Put rows in the place of those that are the same (`t` is the table, `s` the rows), if they are newer."""
+        merge = DeltaTable.forPath(self.spark, self.path).alias("t").merge(rows.alias("s"), same)
+        merge.whenMatchedUpdateAll(condition=newer).execute()
+
+    def delete(self, condition: Column) -> None:
+        DeltaTable.forPath(self.spark, self.path).delete(condition)
+
+    def compact(self, *, file_bytes: int) -> None:
+        """Make large files of small ones. Files of half the size and more are left alone, so a row is rewritten rarely."""
+        sizes = {
+            "spark.databricks.delta.optimize.maxFileSize": str(file_bytes),
+            "spark.databricks.delta.optimize.minFileSize": str(max(file_bytes // 2, MIB)),
+        }
+        with settings(self.spark, sizes):
+            DeltaTable.forPath(self.spark, self.path).optimize().executeCompaction()
+
+    def clean(self, *, versions_hours: int) -> None:
+        """Remove the files that no version of the last hours needs. Deleted rows are gone from the disk only then."""
+        self._alter({_RETENTION: f"interval {versions_hours} hours"})
+        DeltaTable.forPath(self.spark, self.path).vacuum(versions_hours)
+
+    def set(self, values: Mapping[str, str]) -> None:
+        """Settings of ours that may change."""
+        self._alter({f"{SETTING}{name}": value for name, value in values.items()})
+
+    def _alter(self, properties: Mapping[str, str]) -> None:
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        place = self.path.replace("`", "``")
+        self.spark.sql(f"ALTER TABLE delta.`{place}` SET TBLPROPERTIES ({told})")
+
+    def _check_settings(self, asked: Mapping[str, str]) -> None:
+        fixed = self.settings()
+        for name, value in asked.items():
+            if fixed.get(name) != value:
+                raise InvalidOperation(
+                    f"The table at {self.path} was made with {name} {fixed.get(name)!r}, and that is fixed when it is made. "
+                    f"Go on with {fixed.get(name)!r}, or fill new tables in another folder with {value!r}.",
+                    fixed=fixed.get(name),
+                )
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Set them for a while."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)
+
+
+def exists_at(spark: SparkSession, path: str) -> bool:
+    """Whether there is a file or a folder of this name, wherever Spark can look."""
+    gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to Hadoop's file systems
+    place = gateway.org.apache.hadoop.fs.Path(path)
+    hadoop: Any = spark.sparkContext._jsc  # noqa: SLF001 - the same
+    return bool(place.getFileSystem(hadoop.hadoopConfiguration()).exists(place))
+
+
+def _properties(definition: Definition, versions_hours: int) -> dict[str, str]:
+    kept = f"interval {versions_hours} hours"
+    own = {f"{SETTING}{name}": value for name, value in (definition.settings or {}).items()}
+    statistics = {"delta.dataSkippingStatsColumns": ",".join(definition.statistics)} if definition.statistics else {}
+    retention = {_RETENTION: kept, "delta.logRetentionDuration": kept}
+    return {**_PROPERTIES, **retention, **statistics, **own}
+
+
+def _snapshot(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM
+    """The newest state of the table's log; Delta tells of writes made in a name only here."""
+    gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to it
+    session: Any = spark._jsparkSession  # noqa: SLF001 - the same
+    log = gateway.org.apache.spark.sql.delta.DeltaLog.forTable(session, path)
+    return log.update(False, gateway.scala.Option.empty(), gateway.scala.Option.empty())

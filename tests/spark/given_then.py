@@ -1,0 +1,141 @@
+"""A case of a job is a folder: the tables that are given, the options, and the tables that then must be there.
+
+    cases/<job>/<case>/given/<table>.jsonl      a row a line; a column that is left out is null
+                       options.json             of the job, if it has any but the defaults
+                       then/<table>.jsonl       the rows in any order; only columns that are named somewhere are compared
+
+Times are texts in UTC (`2026-03-01T08:00:00Z`). Bytes are texts, or any other JSON, which stands for its shortest text.
+Several files of a table that are given one after the other, as micro-batches are, have numbers: `changes.1.jsonl`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, StructType, TimestampType, VariantType, VariantVal
+
+Row = dict[str, Any]
+Options = TypeVar("Options", bound=msgspec.Struct)
+_CASES = Path(__file__).parent / "cases"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder."""
+
+    folder: Path
+
+    def options(self, kind: type[Options]) -> Options:
+        file = self.folder / "options.json"
+        return msgspec.json.decode(file.read_bytes() if file.exists() else b"{}", type=kind)
+
+    def given(self, spark: SparkSession, table: str, schema: StructType) -> DataFrame:
+        """The table of this name; without rows if there is no file of it."""
+        return frame_of(spark, _rows(self.folder / "given" / f"{table}.jsonl"), schema)
+
+    def given_in_turn(self, spark: SparkSession, table: str, schema: StructType) -> list[DataFrame]:
+        """The tables `table.1`, `table.2` and so on, or just the one without a number."""
+        files = sorted((self.folder / "given").glob(f"{table}.*.jsonl"), key=lambda file: int(file.suffixes[0][1:]))
+        return [frame_of(spark, _rows(file), schema) for file in files] or [self.given(spark, table, schema)]
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of those that must be there then."""
+        return sorted(file.stem for file in (self.folder / "then").glob("*.jsonl"))
+
+    def check(self, table: str, frame: DataFrame) -> None:
+        """The frame has exactly the rows of this table."""
+        expected = _rows(self.folder / "then" / f"{table}.jsonl", required=True)
+        check_rows(frame, expected)
+
+
+def cases(job: str) -> list[Case]:
+    """All cases of a job, by name. For `pytest.mark.parametrize("case", cases("…"), ids=named)`."""
+    found = [Case(folder) for folder in sorted((_CASES / job).iterdir()) if folder.is_dir()]
+    assert found, f"there are no cases of {job}"
+    return found
+
+
+def named(case: Case) -> str:
+    return case.folder.name
+
+
+def frame_of(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: StructType) -> DataFrame:
+    """A frame of plain rows, as they stand in a case's files; of Arrow, so no Python worker has to start for it."""
+    shaped = [_shaped(row, schema) for row in rows]
+    table = pa.Table.from_pylist(shaped, schema=to_arrow_schema(schema, timezone="UTC"))
+    return spark.createDataFrame(table, schema=schema)
+
+
+def check_rows(frame: DataFrame, expected: Sequence[Mapping[str, Any]]) -> None:
+    """Exactly these rows, in any order, by the columns that any of them names."""
+    names = {name: None for row in expected for name in row}
+    missing = [name for name in names if name not in frame.columns]
+    assert not missing, f"columns {missing} are not among {frame.columns}"
+    told = frame.select(*names) if names else frame
+    shown = [{name: _plain(value) for name, value in row.asDict(recursive=True).items()} for row in told.collect()]
+    assert _sorted(shown) == _sorted({name: row.get(name) for name in names} for row in expected)
+
+
+def _rows(file: Path, *, required: bool = False) -> list[Row]:
+    if not required and not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _shaped(row: Mapping[str, Any], schema: StructType) -> Row:
+    unknown = set(row) - set(schema.names)
+    assert not unknown, f"{sorted(unknown)} are no columns of {schema.names}"
+    return {field.name: _typed(row.get(field.name), field.dataType) for field in schema.fields}
+
+
+def _typed(value: Any, kind: object) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, TimestampType):
+        return datetime.fromisoformat(value)
+    if isinstance(kind, BinaryType):
+        return (value if isinstance(value, str) else _shortest(value)).encode()
+    assert not isinstance(kind, VariantType), "a variant cannot be given; make it in the test"
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """As it would stand in a file; times and bytes as texts, and bytes of JSON that is no text as that JSON."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes | bytearray):
+        return _of_bytes(bytes(value))
+    if isinstance(value, VariantVal):
+        return json.loads(value.toJson())
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _of_bytes(value: bytes) -> Any:
+    text = value.decode()
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(told, str) else told
+
+
+def _shortest(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _sorted(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, ensure_ascii=False))
