@@ -13,6 +13,12 @@ from tests.spark.driving import Drivers
 from tests.spark.served import HubProcess
 
 HERE = Path(__file__).parent
+SMALL = {
+    "spark.driver.memory": "1g",
+    # Tests have few rows each: most of what the compilers of Java and Spark would make is never used twice.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    started = session(master="local[2]", name="tests", settings={"spark.driver.memory": "1g"})
+    started = session(master="local[2]", name="tests", settings=SMALL)
     yield started
     started.stop()
 

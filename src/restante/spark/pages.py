@@ -63,7 +63,12 @@ def _snapshot_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stored) 
     wish = msgspec.structs.replace(reading.wish, columns=rows.asked_of_snapshot())
     after: str | None = None
     while True:
-        answer = link.snapshot(part.partition, after=after, position=part.position, wish=wish, limit=SPARK_PAGE_CHANGES)
+        try:
+            answer = link.snapshot(
+                part.partition, after=after, position=part.position, wish=wish, limit=SPARK_PAGE_CHANGES
+            )
+        except PositionGone as error:
+            raise _no_longer_as_of(error, part) from error
         yield answer.table
         after = answer.next
         if after is None:
@@ -94,6 +99,14 @@ def _gone(error: PositionGone, part: Stretch) -> RestanteError:
         f"Partition {part.partition} no longer has the changes behind {part.after}: the hub has removed them after its "
         "retention, before they were read here. Begin anew: give the stream a new checkpoint, with startingPosition "
         "bootstrap.",
+        **error.details,
+    )
+
+
+def _no_longer_as_of(error: PositionGone, part: Stored) -> RestanteError:
+    return PositionGone(
+        f"Partition {part.partition} can no longer be read as of {part.position}: the hub has removed changes since, after "
+        "its retention. Read again, as of now; a stream begins anew, with a new checkpoint.",
         **error.details,
     )
 

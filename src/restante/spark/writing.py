@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from restante.client.consignments_sync import Consignment, open_consignment
 from restante.client.cutting import Piece, pieces_of
 from restante.client.http_sync import HttpLink
-from restante.errors import FaultyMessages, InvalidOperation, RestanteError
+from restante.errors import ConsignmentClosed, FaultyMessages, InvalidOperation, RestanteError
 from restante.limits import FAULTS_SHOWN_MAX, SPARK_STAGE_CALLS
 from restante.model.consignment_answers import ConsignmentState, Winner
 from restante.spark.columns import Shaping
@@ -117,7 +117,14 @@ class _Task:
             if consignment.state is ConsignmentState.COMMITTED:
                 return self._part(consignment, 0)
             reader = pa.RecordBatchReader.from_batches(first.schema, chain((first,), shaped))
-            return self._part(consignment, self._stage(consignment, pieces_of(reader, size=self._writing.parcel_bytes)))
+            try:
+                staged = self._stage(consignment, pieces_of(reader, size=self._writing.parcel_bytes))
+            except ConsignmentClosed:
+                # A driver that has died since may have had its commit under way: then all of it is delivered.
+                if link.consignment(consignment.id).state is not ConsignmentState.COMMITTED:
+                    raise
+                consignment.state, staged = ConsignmentState.COMMITTED, 0
+            return self._part(consignment, staged)
 
     def _part(self, consignment: Consignment | None, messages: int) -> Part:
         winner = Winner(writer=self._writer, attempt=self._attempt, messages=messages)
