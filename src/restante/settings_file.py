@@ -33,7 +33,14 @@ from restante.settings_tree import (
 )
 
 RESERVED = frozenset(
-    {"RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_LONG", "RESTANTE_COUNTERS_PASSWORD"}
+    {
+        "RESTANTE_SETTINGS",
+        "RESTANTE_HUB",
+        "RESTANTE_TOKEN",
+        "RESTANTE_LONG",
+        "RESTANTE_COUNTERS_PASSWORD",
+        "RESTANTE_SPARK_REPOSITORIES",
+    }
 )
 """Variables of programs and tests, and what is not to be shown: no settings."""
 

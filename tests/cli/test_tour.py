@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 import restante
 from restante.cli import app, sample_night
 from restante.cli import tour as tour_command
-from restante.cli.sample_night import Advance, Post, play
+from restante.cli.night_steps import Advance, Night
+from restante.cli.sample_night import Post, play
 from restante.cli.showing import counted, duration, size
 from restante.cli.tour_summary import called
 from restante.settings import Settings
@@ -31,7 +32,7 @@ STEPS = ["publish", "publish a parcel again", "file", "collect and confirm"]
 
 
 def tour(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["tour", "--once", *arguments])
+    return CliRunner().invoke(app, ["tour", "--once", "--no-spark", *arguments])
 
 
 def test_the_table_has_each_step_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +97,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_hub_stays_up_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    options = ["--messages", "300", "--recipients", "5", "--data", str(tmp_path / "data"), "--port", "0"]
+    options = ["--no-spark", "--messages", "300", "--recipients", "5", "--data", str(tmp_path / "data"), "--port", "0"]
     command = [sys.executable, "-m", "restante.cli", "tour", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=PLAIN) as process:
         assert process.stdout is not None
@@ -127,6 +128,20 @@ def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(
             assert not running.url.endswith(f":{port}")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--no-spark", "--readings", "10"], "It is for the night with Spark: leave --no-spark out."),
+        (["--messages", "10"], "It is for the night without Spark: give --no-spark too."),
+    ],
+)
+def test_options_of_the_other_night_are_not_understood(tmp_path: Path, arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["tour", "--once", "--data", str(tmp_path / "data"), *arguments])
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.replace("│", " ").split())
+    assert not (tmp_path / "data").exists()
+
+
 @contextmanager
 def watch(name: str, total: int) -> Iterator[Advance]:
     done: list[int] = []
@@ -148,7 +163,7 @@ def test_a_message_that_does_not_arrive_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_not_complete_is_noticed(tmp_path: Path) -> None:
-    post, night = Post(messages=50, recipients=3), sample_night.Night(messages=50, recipients=3)
+    post, night = Post(messages=50, recipients=3), Night(messages=50, recipients=3)
     with restante.open(tmp_path) as hub:
         batch = hub.batches.open()
         hub.producer.send(post.parcel(0).slice(0, 49), batch=batch.id)

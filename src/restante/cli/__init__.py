@@ -87,6 +87,7 @@ def _restante(
     restante consignments list      what is staged for one moment
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          read along: everything that happens
+    restante jobs list              tables and reports, on Spark
     restante backup night.tar       while it runs
     restante doctor ./data          when it does not: is all as it was?
     """
@@ -106,7 +107,7 @@ _COMMANDS = (
     "restore",
     "migrate",
 )
-_GROUPS = ("batches", "consignments", "recipients", "partitions", "tokens", "settings")
+_GROUPS = ("batches", "consignments", "jobs", "recipients", "partitions", "tokens", "settings")
 
 
 def _add_commands() -> None:

@@ -7,63 +7,24 @@ says when everyone is done. Nothing here prints: `tour` shows what happened.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from restante.cli.night_steps import Advance, Night, Step, Watch, followed, side_by_side, timed
 from restante.cli.showing import counted
 from restante.client.surface import Batch, Bundle, Hub
 from restante.model.arrow import Column, bytes_of, column_of, offsets_of, string_array
-from restante.model.batch_answers import BatchStatus
 
 PARCEL_MESSAGES = 10_000
 DATA_BYTES = 200
-_COLLECTORS = 16
-_LOOK_SECONDS = 0.2
 _KINDS = ("letter", "invoice")
-
-Advance = Callable[[int], None]
-Watch = Callable[[str, int], AbstractContextManager[Advance]]
-"""Shows a step: its name and how many messages it is about; inside, called with each number of messages done."""
-
-
-class Step(msgspec.Struct, kw_only=True):
-    """One line of the table."""
-
-    step: str
-    messages: int
-    seconds: float = 0.0
-    detail: str = ""
-
-    @property
-    def rate(self) -> float:
-        return self.messages / max(self.seconds, 1e-9)
-
-
-class Night(msgspec.Struct, kw_only=True):
-    """What happened. `wrong` is empty when everything arrived exactly once and in order."""
-
-    messages: int
-    recipients: int
-    bundles: int = 0
-    duplicates: int = 0
-    steps: list[Step] = []
-    wrong: list[str] = []
-    explained: str = ""
-    """Why the last peek of the first recipient answered nothing."""
-    batch: BatchStatus | None = None
-    """The batch that all messages are bound to, when everything was collected."""
-    last: str = ""
-    """The recipient that was done last."""
 
 
 @dataclass(slots=True)
@@ -139,20 +100,16 @@ class _Stage(NamedTuple):
     night: Night
     watch: Watch
 
+    def timed(self, name: str, messages: int) -> AbstractContextManager[tuple[Step, Advance]]:
+        return timed(self.night, self.watch, name, messages)
 
-@contextmanager
-def _timed(stage: _Stage, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
-    step = Step(step=name, messages=messages)
-    with stage.watch(name, messages) as advance:
-        started = time.perf_counter()
-        yield step, advance
-        step.seconds = time.perf_counter() - started
-    stage.night.steps.append(step)
+    def followed(self) -> AbstractContextManager[None]:
+        return followed(self.batch, self.watch, self.post.messages)
 
 
 def _publish(stage: _Stage) -> None:
     post = stage.post
-    with _timed(stage, "publish", post.messages) as (step, advance):
+    with stage.timed("publish", post.messages) as (step, advance):
         accepted = 0
         for parcel in post.parcels():
             accepted += stage.hub.producer.send(parcel, batch=stage.batch.id).accepted
@@ -165,7 +122,7 @@ def _publish(stage: _Stage) -> None:
 def _publish_again(stage: _Stage) -> None:
     """Then nothing more comes, and the batch is sealed."""
     parcel, night = stage.post.parcel(0), stage.night
-    with _timed(stage, "publish a parcel again", parcel.num_rows) as (step, advance):
+    with stage.timed("publish a parcel again", parcel.num_rows) as (step, advance):
         night.duplicates = stage.hub.producer.send(parcel, batch=stage.batch.id).duplicates
         advance(parcel.num_rows)
     stage.batch.seal()
@@ -176,7 +133,7 @@ def _publish_again(stage: _Stage) -> None:
 
 def _file(stage: _Stage) -> None:
     messages = stage.post.messages
-    with _timed(stage, "file", messages) as (step, advance):
+    with stage.timed("file", messages) as (step, advance):
         merged = stage.hub.file()
         advance(messages)
     step.detail = f"{merged:,} mailbags merged into sorted shelves; no number and no mailbox changed"
@@ -184,38 +141,13 @@ def _file(stage: _Stage) -> None:
 
 def _collect(stage: _Stage) -> None:
     post, night = stage.post, stage.night
-    with _timed(stage, "collect and confirm", post.messages) as (step, advance), _followed(stage):
-        rounds = [_Round(stage.hub, post.names[number::_COLLECTORS], advance) for number in range(_COLLECTORS)]
-        with ThreadPoolExecutor(_COLLECTORS) as threads:
-            for done in [threads.submit(one.walk) for one in rounds]:
-                done.result()
+    with stage.timed("collect and confirm", post.messages) as (step, advance), stage.followed():
+        rounds = side_by_side(post.names, lambda names: _Round(stage.hub, names, advance))
     night.bundles = sum(one.bundles for one in rounds)
     night.last = max(one.latest for one in rounds)[1]
     step.detail = f"{night.bundles:,} bundles, each peeked and then dequeued in a commit of its own"
     night.wrong += [text for one in rounds for text in one.wrong]
     night.wrong += _missing([places for one in rounds for places in one.places], post.messages)
-
-
-@contextmanager
-def _followed(stage: _Stage) -> Iterator[None]:
-    """Shows how far the batch is, beside those who collect, who know nothing of it."""
-    ended = threading.Event()
-    with stage.watch("batch", stage.post.messages) as advance, ThreadPoolExecutor(1) as threads:
-        following = threads.submit(_follow, stage.batch, advance, ended)
-        try:
-            yield
-        finally:
-            ended.set()
-        following.result()
-
-
-def _follow(batch: Batch, advance: Advance, ended: threading.Event) -> None:
-    shown, last = 0, False
-    while not last:
-        last = ended.wait(_LOOK_SECONDS)
-        seen = batch.status()
-        advance(seen.items - seen.pending - shown)
-        shown = seen.items - seen.pending
 
 
 def _complete(stage: _Stage) -> None:

@@ -5,47 +5,91 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from restante.cli.sample_night import Night
+from restante.cli.jobs_showing import print_table
+from restante.cli.night_steps import Night, SettledNight
 from restante.cli.showing import counted, duration, print_json, size, table_of
+from restante.cli.tour_plot import print_plot, save_plot
 from restante.model.batch_answers import BatchStatus
 
 _SUBJECT_WIDTH = 25
 _FAULTS_SHOWN_MAX = 20
+_PICTURE = "night.png"
+_REPORTED = ("recipient", "published", "collected", "waiting", "collect_seconds_p50", "collect_seconds_p95")
 
 
-def print_as_json(night: Night, url: str, stored_bytes: int, data: Path | None) -> None:
+class Stored(NamedTuple):
+    """What lies on the disk, and where, if it is to stay there."""
+
+    bytes: int
+    folder: Path | None
+
+    @classmethod
+    def in_folder(cls, folder: Path, *, kept: bool) -> Stored:
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        return cls(size, folder if kept else None)
+
+
+def print_as_json(night: Night, url: str, stored: Stored) -> None:
     print_json(
         msgspec.to_builtins(night)
         | {
             "steps": [msgspec.to_builtins(step) | {"messages_per_second": round(step.rate)} for step in night.steps],
-            "stored_bytes": stored_bytes,
-            "data": None if data is None else str(data),
+            "stored_bytes": stored.bytes,
+            "data": None if stored.folder is None else str(stored.folder),
             "hub": url,
             "arrived": "exactly once and in order" if not night.wrong else "not as it should",
         }
     )
 
 
-def print_night(console: Console, night: Night, stored_bytes: int, data: Path | None) -> None:
-    title = f"A sample night: {counted(night.messages, 'message')} for {counted(night.recipients, 'recipient')}"
-    console.print(f"\n{title}\n", style="bold")
+def print_night(console: Console, night: Night, stored: Stored) -> None:
+    console.print(f"\n{_title(night)}\n", style="bold")
     console.print(_table(night))
-    for step in night.steps:
-        console.print(_line(step.step, step.detail), soft_wrap=True)
-    if night.batch is not None:
-        console.print(_line("batch", _batch_text(night, night.batch)), soft_wrap=True)
-    console.print(_line("explain", night.explained), soft_wrap=True)
-    kept = "a temporary folder" if data is None else str(data)
-    console.print(_line("stored", f"{size(stored_bytes)} in {kept}"), soft_wrap=True)
+    for subject, text in _lines(night, stored):
+        console.print(_line(subject, text), soft_wrap=True)
+    if isinstance(night, SettledNight):
+        print_report(console, night, stored.folder)
     console.print()
     console.print(_verdict(night), soft_wrap=True)
+
+
+def print_report(console: Console, night: SettledNight, folder: Path | None) -> None:
+    """What the tables tell: the slowest rows of the report, and a picture."""
+    shown = [{name: row[name] for name in _REPORTED} for row in night.report]
+    if shown:
+        print_table(pa.Table.from_pylist(shown), "Collection report: who took longest")
+    print_plot(console, night.collected)
+    if folder is not None and night.collected and save_plot(folder / _PICTURE, night.collected):
+        console.print()
+        console.print(_line("the same as a picture", str(folder / _PICTURE)), soft_wrap=True)
+
+
+def _title(night: Night) -> str:
+    what = f"{counted(night.messages, 'message')} for {counted(night.recipients, 'recipient')}"
+    if isinstance(night, SettledNight):
+        return f"A night computed by Spark: {counted(night.readings, 'meter reading')}, {what}"
+    return f"A sample night: {what}"
+
+
+def _lines(night: Night, stored: Stored) -> Iterator[tuple[str, str]]:
+    yield from ((step.step, step.detail) for step in night.steps)
+    if night.batch is not None:
+        yield "batch", _batch_text(night, night.batch)
+    if night.explained:
+        yield "explain", night.explained
+    where = "a temporary folder" if stored.folder is None else str(stored.folder)
+    tables = f"; its tables in {stored.folder / 'tables'}" if stored.folder and isinstance(night, SettledNight) else ""
+    yield "stored", f"{size(stored.bytes)} in {where}{tables}"
 
 
 def print_addresses(console: Console, url: str, folder: Path) -> None:
@@ -104,4 +148,5 @@ def _table(night: Night) -> Table:
     rows = [
         (step.step, f"{step.messages:,}", duration(step.seconds), f"{step.rate:,.0f} a second") for step in night.steps
     ]
-    return table_of(("step", "messages", "time", "rate"), rows, right=("messages", "time", "rate"))
+    what = "rows" if isinstance(night, SettledNight) else "messages"
+    return table_of(("step", what, "time", "rate"), rows, right=(what, "time", "rate"))

@@ -16,8 +16,10 @@ from restante.spark.java import Java
 
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """No word about classes that cannot be archived, or an archive that is of no use."""
+_QUIET_OF_25 = ("-Xlog:disable", "-Xlog:all=error,aot*=off:stderr")
+"""Newer ones call it an error when an archive is of no use; older ones do not know the word."""
 _AHEAD_OF_TIME = 25
-"""From this Java on there is one file for the classes of Java and of Spark, which needs no other beneath it."""
+"""From this Java on there is one file for the classes of Java and of Spark. Before, ours lies on top of Java's own."""
 
 
 def place(java: Java) -> Path:
@@ -33,11 +35,12 @@ def using(java: Java) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     if java.version >= _AHEAD_OF_TIME:
-        return (f"-XX:AOTCache={path}", *_QUIET, "-Xlog:aot*=off")
+        return (f"-XX:AOTCache={path}", *_QUIET_OF_25)
     return (f"-XX:SharedArchiveFile={path}", *_QUIET)
 
 
 def making(java: Java, path: Path) -> tuple[str, ...]:
     """Options of a start that writes the archive when it ends, of what was loaded until then."""
-    option = "-XX:AOTCacheOutput" if java.version >= _AHEAD_OF_TIME else "-XX:ArchiveClassesAtExit"
-    return (f"{option}={path}", *_QUIET)
+    if java.version >= _AHEAD_OF_TIME:
+        return (f"-XX:AOTCacheOutput={path}", *_QUIET_OF_25)
+    return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+
+def absolute(path: str) -> str:
+    """A folder of this machine from its root on, since Delta's SQL takes no other; any other place as it is."""
+    return path if ":/" in path else str(Path(path).absolute())
 
 
 class Folders:

@@ -1,0 +1,43 @@
+"""What went wrong in a job, in a line. Spark wraps the error of a task in pages; what was raised there is found again."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from restante import errors
+from restante.errors import RestanteError, Unavailable
+
+_OURS = re.compile(r"restante\.errors\.(?P<name>\w+): (?P<message>[^\n]+)")
+_RAISED = re.compile(
+    r"^(?P<raised>[A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt)): (?P<message>[^\n]+)", re.MULTILINE
+)
+_CHARACTERS_MAX = 500
+
+
+def of_spark(error: BaseException) -> bool:
+    """Whether it comes from Spark, so that its text is pages long."""
+    return isinstance(error, PySparkException | Py4JError)
+
+
+def cause_of(error: BaseException) -> RestanteError:
+    """The error of ours that it is, or hides; else one that says what Spark, or the job itself, had to say."""
+    if isinstance(error, RestanteError):
+        return error
+    text = str(error)
+    found = list(_OURS.finditer(text))
+    kind = getattr(errors, found[-1]["name"], None) if found else None
+    if found and isinstance(kind, type) and issubclass(kind, RestanteError):
+        return kind(found[-1]["message"].strip())
+    return Unavailable(f"The job failed: {line_of(error)}")
+
+
+def line_of(error: BaseException) -> str:
+    """The last thing that Python raised in a task, or else the first line."""
+    text = str(error).strip()
+    raised = list(_RAISED.finditer(text)) if of_spark(error) else []
+    line = raised[-1][0] if raised else text.partition("\n")[0]
+    named = line if of_spark(error) and line else f"{type(error).__name__}: {line}".removesuffix(": ")
+    return named if len(named) <= _CHARACTERS_MAX else f"{named[:_CHARACTERS_MAX]}…"

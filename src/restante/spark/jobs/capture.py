@@ -1,0 +1,85 @@
+"""The raw feed, kept as plain Parquet files by partition and hour, for whoever wants to look, and for a replay.
+
+Plain readers know nothing of Spark's own list of committed files: they read what lies there. So a micro-batch is written
+beside the capture, and only when it is complete its files are moved in, one by one, under names that follow from the query,
+the micro-batch and the file's place in it. A micro-batch that was begun before is not written again but moved on, and so no
+change is ever there twice. What was erased in the hub is erased from the files as well.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from restante.errors import InvalidRequest
+from restante.limits import CAPTURE_ROWS_PER_FILE_DEFAULT, CAPTURE_ROWS_PER_FILE_MAX
+from restante.spark.capturing import Capture
+from restante.spark.failures import cause_of
+from restante.spark.jobs.work import Outcome, Work
+
+NAME = "capture"
+SUMMARY = "Keep the raw feed as plain Parquet files by partition and hour."
+NOW = "now"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the files go, and how often there are new ones."""
+
+    path: Annotated[str, msgspec.Meta(description="Where the files lie. By default capture beside the tables.")] = ""
+    trigger: Annotated[
+        str,
+        msgspec.Meta(
+            description="How long changes are gathered until a file of them is closed, such as 1 minute. With now, "
+            "everything that is there is captured, and the job ends."
+        ),
+    ] = NOW
+    roll: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=CAPTURE_ROWS_PER_FILE_MAX,
+            description="A file with so many rows is closed, and the next one begins.",
+        ),
+    ] = CAPTURE_ROWS_PER_FILE_DEFAULT
+    starting: Annotated[
+        str, msgspec.Meta(description="Where the first run begins: bootstrap, earliest, latest, or positions as JSON.")
+    ] = "bootstrap"
+
+
+def run(work: Work, options: Options) -> Outcome:
+    """Capture what has happened since the last run; with an interval, until the stream is stopped."""
+    capture = Capture(
+        work.spark,
+        path=options.path or work.place("capture"),
+        staging=work.place("checkpoints", f"{NAME}.staging"),
+        rows_per_file=options.roll,
+    )
+    query = _started(work, options, capture)
+    try:
+        query.awaitTermination()
+    except PySparkException as error:
+        raise cause_of(error) from error
+    finally:
+        query.stop()
+    return Outcome(figures={"changes": capture.changes, "files": capture.files, "erased_from_files": capture.rewritten})
+
+
+def _started(work: Work, options: Options, capture: Capture) -> StreamingQuery:
+    """The same stream as last time, by its checkpoint."""
+    changes = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
+    stream = changes.option("startingPosition", options.starting).load()
+    writer = stream.writeStream.foreachBatch(capture.keep).option("checkpointLocation", work.place("checkpoints", NAME))
+    try:
+        timed = (
+            writer.trigger(availableNow=True)
+            if options.trigger == NOW
+            else writer.trigger(processingTime=options.trigger)
+        )
+        return timed.queryName(NAME).start()
+    except (ValueError, PySparkException) as error:
+        if "interval" not in str(error).lower():
+            raise
+        raise InvalidRequest(f"{options.trigger!r} is no interval. Write one such as 1 minute, or now.") from error

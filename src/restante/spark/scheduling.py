@@ -1,0 +1,144 @@
+"""When a job is to run next: decided from its schedule and what has become of it, without looking at a clock.
+
+A job runs `every` so long, `at` a time of each day, or `always`. The next time follows from when the last run began, so
+no two runs of a job overlap. A time that has passed meanwhile is due at once, and once only: missed times are not piled
+up. Days are those of a time zone. A time that a change of clocks leaves out comes as much later as the clocks were put
+forward, and one that comes twice is taken the first time.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+from typing import assert_never
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from restante.errors import InvalidRequest
+from restante.limits import (
+    JOB_BACK_OFF_SECONDS,
+    JOB_BACK_OFF_SECONDS_MAX,
+    JOB_INTERVAL_SECONDS_MAX,
+    JOB_INTERVAL_SECONDS_MIN,
+)
+
+_INTERVAL = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>second|minute|hour|day)s?")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+_TIME = re.compile(r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)")
+
+
+class Every(msgspec.Struct, frozen=True):
+    """So long after the last run began; the first time at once."""
+
+    interval: timedelta
+
+
+class At(msgspec.Struct, frozen=True):
+    """At this time of each day, in this zone."""
+
+    time: time
+    zone: ZoneInfo
+
+
+class Always(msgspec.Struct, frozen=True):
+    """Without end. If it ends nevertheless it is begun again, later and later while it fails."""
+
+
+Schedule = Every | At | Always
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """What has become of a job so far."""
+
+    since: datetime
+    """When it was first looked after."""
+    started: datetime | None = None
+    """When its last run began."""
+    ended: datetime | None = None
+    """And when that was over."""
+    failures: int = 0
+    """How many runs have failed, one after the other, up to now."""
+
+    def begun(self, now: datetime) -> Past:
+        return msgspec.structs.replace(self, started=now, ended=None)
+
+    def done(self, now: datetime) -> Past:
+        return msgspec.structs.replace(self, ended=now, failures=0)
+
+    def failed(self, now: datetime) -> Past:
+        """One that has run for long before it failed is not counted among those that fail at once."""
+        assert self.started is not None, "what failed has begun"
+        lasted = (now - self.started).total_seconds()
+        before = 0 if lasted > JOB_BACK_OFF_SECONDS_MAX else self.failures
+        return msgspec.structs.replace(self, ended=now, failures=before + 1)
+
+
+def next_time(schedule: Schedule, past: Past) -> datetime:
+    """When it is to run next, in UTC. If that has passed, it is due."""
+    match schedule:
+        case Every():
+            return past.since if past.started is None else past.started + schedule.interval
+        case At():
+            return _next_at(schedule, past.started or past.since)
+        case Always():
+            return past.since if past.ended is None else past.ended + back_off(past.failures)
+        case _:
+            assert_never(schedule)
+
+
+def back_off(failures: int) -> timedelta:
+    """Twice as long after each failure, up to a bound."""
+    doublings = min(max(failures - 1, 0), 30)
+    return timedelta(seconds=min(JOB_BACK_OFF_SECONDS * 2**doublings, JOB_BACK_OFF_SECONDS_MAX))
+
+
+def _next_at(schedule: At, after: datetime) -> datetime:
+    """The first such time after another one. Each is taken in UTC, where no hour is left out or comes twice."""
+    day = after.astimezone(schedule.zone).date() - timedelta(days=1)
+    while True:
+        moment = datetime.combine(day, schedule.time, tzinfo=schedule.zone).astimezone(UTC)
+        if moment > after:
+            return moment
+        day += timedelta(days=1)
+
+
+def parse_schedule(
+    *, every: str | None = None, at: str | None = None, always: bool = False, zone: str = "UTC"
+) -> Schedule:
+    """A schedule as it is written down: one of `every`, `at` and `always`."""
+    given = [name for name, value in (("every", every), ("at", at), ("always", always)) if value]
+    if len(given) != 1:
+        had = " and ".join(given) or "none"
+        raise InvalidRequest(f'it needs one of every = "2 minutes", at = "02:00" and always = true; it has {had}.')
+    if every is not None:
+        return Every(parse_interval(every))
+    if at is not None:
+        return At(_parse_time(at), parse_zone(zone))
+    return Always()
+
+
+def parse_interval(text: str) -> timedelta:
+    """Of a text such as `2 minutes`."""
+    found = _INTERVAL.fullmatch(text.strip())
+    if found is None:
+        raise InvalidRequest(f"every must be a time such as 30 seconds, 2 minutes, 6 hours or 1 day, not {text!r}.")
+    seconds = int(found["number"]) * _SECONDS[found["unit"]]
+    if not JOB_INTERVAL_SECONDS_MIN <= seconds <= JOB_INTERVAL_SECONDS_MAX:
+        bounds = f"{JOB_INTERVAL_SECONDS_MIN:,} to {JOB_INTERVAL_SECONDS_MAX:,} seconds"
+        raise InvalidRequest(f"every must be {bounds}, not {text!r}.")
+    return timedelta(seconds=seconds)
+
+
+def _parse_time(text: str) -> time:
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise InvalidRequest(f"at must be a time of day such as 02:00, not {text!r}.")
+    return time(int(found["hour"]), int(found["minute"]))
+
+
+def parse_zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidRequest(f"zone must be a time zone such as UTC or Europe/Copenhagen, not {name!r}.") from error

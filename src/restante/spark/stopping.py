@@ -1,0 +1,40 @@
+"""How what runs in Spark is brought to an end: streams are stopped between two of their batches, the rest is cancelled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+_LOOK_SECONDS = 0.1
+
+
+def stop_streams(spark: SparkSession) -> int:
+    """Every stream that runs now. Says how many there were."""
+    active = spark.streams.active
+    for query in active:
+        try:
+            query.stop()
+        except (PySparkException, Py4JError):
+            continue  # It has failed meanwhile; whoever waits for it hears of it.
+    return len(active)
+
+
+def cancel(spark: SparkSession) -> None:
+    """Everything that Spark is about."""
+    stop_streams(spark)
+    spark.sparkContext.cancelAllJobs()
+
+
+def ended(spark: SparkSession, threads: Sequence[threading.Thread], *, seconds: float) -> bool:
+    """Whether the threads have ended in time, when the streams on which they may wait are stopped."""
+    deadline = time.monotonic() + seconds
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < deadline:
+        stop_streams(spark)
+        for thread in threads:
+            thread.join(_LOOK_SECONDS)
+    return not any(thread.is_alive() for thread in threads)
