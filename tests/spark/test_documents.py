@@ -244,7 +244,7 @@ def test_plain_names_are_read_as_strictly(spark: SparkSession) -> None:
         {"a": "x", "b": ["y"], "c": {"d": "z"}, "e": "v"},
         {"a": None, "b": ["y", None, None], "c": {"d": None}, "e": None},
     ]
-    assert found.suspects(schema, WELL_DEFINED) == {("a",), ("b",), ("c", "d")}
+    assert found.suspects(schema, WELL_DEFINED) == frozenset({("a",), ("b",), ("c", "d")})
     assert _documents(with_document(messages, schema, WELL_DEFINED, found)) == expected
     assert _documents(with_document(messages, schema, WELL_DEFINED)) == expected
 

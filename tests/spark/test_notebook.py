@@ -61,7 +61,7 @@ def test_the_notebook_tells_a_whole_night(
     report: Any = values["report"]
     assert set(report["recipient"][:3]) == {"actor-13", "actor-23", "actor-42"}
     assert (tmp_path / "nightly_run.png").read_bytes().startswith(PNG)
-    assert values["end"] is True
+    assert values["end"] == "complete"
 
 
 def test_the_notebook_is_kept_without_what_it_printed() -> None:

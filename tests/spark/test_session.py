@@ -51,13 +51,13 @@ def test_a_hub_that_was_killed_comes_back_with_all_it_had(hub: HubProcess) -> No
 
 
 def test_settings_that_can_be_changed_reach_a_session_that_runs(spark: SparkSession) -> None:
-    before = spark.conf.get("spark.sql.shuffle.partitions", "2")
+    before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
         session(settings={"spark.sql.shuffle.partitions": "3"})
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
 
 
 CHILD = """

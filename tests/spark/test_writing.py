@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import restante.spark
-from restante import ConsignmentState
+from restante import BatchState, ConsignmentState
 from tests.spark.served import HubProcess
 
 
@@ -84,7 +84,7 @@ def test_all_columns_of_a_message_arrive(spark: SparkSession, hub: HubProcess) -
     frame.write.format("restante").mode("append").options(url=hub.url).save()
     with hub.connect() as connected:
         (message,) = connected.recipient("a").history().messages
-    assert message.id == own
+    assert message.id == str(own)
     assert (message.origin, message.kind, message.document_type) == ("grid", "settled", "invoice")
     assert (message.weight, message.bundleable, message.data, message.media_type) == (3, False, b"\x00\x01", "x/y")
     assert (message.properties, message.expires_at) == ({"k": "v"}, expires)
@@ -95,12 +95,12 @@ def test_a_batch_is_complete_when_all_have_collected(spark: SparkSession, hub: H
     with hub.connect() as connected:
         (consignment,) = connected.consignments()
         assert consignment.batch is not None
-        batch = connected.batch(consignment.batch)
-        assert not batch.status().complete
+        batch = connected.batches.get(consignment.batch)
+        assert batch.status().state is BatchState.SEALED
         for own in range(7):
             for bundle in connected.recipient(f"r{own}").bundles(idle=0):
                 bundle.dequeue()
-        assert batch.status().complete
+        assert batch.status().state is BatchState.COMPLETE
 
 
 def test_a_frame_without_rows_leaves_a_batch_that_is_complete(spark: SparkSession, hub: HubProcess) -> None:
@@ -108,7 +108,7 @@ def test_a_frame_without_rows_leaves_a_batch_that_is_complete(spark: SparkSessio
     with hub.connect() as connected:
         (consignment,) = connected.consignments()
         assert consignment.state is ConsignmentState.COMMITTED
-        assert connected.batch(consignment.batch or "").status().complete
+        assert connected.batches.get(consignment.batch or "").status().state is BatchState.COMPLETE
 
 
 def test_a_frame_without_rows_and_without_a_batch_leaves_nothing(spark: SparkSession, hub: HubProcess) -> None:

@@ -33,9 +33,7 @@ def serve(
         ),
     ] = None,
     token: Token = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only check the file, and say when each job would run.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
 ) -> None:
     """Run jobs on their schedules in one Spark session, until Ctrl-C or SIGTERM; then it ends with 0.

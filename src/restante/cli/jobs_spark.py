@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +14,8 @@ from restante.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_OUTPUT = 1
 
 
 def require_spark() -> None:
@@ -32,12 +36,27 @@ def spark_session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     from restante.spark.starting import session
 
     before = SparkSession.getActiveSession()
-    spark = session(master=settings.get("spark.master"), settings=settings)
+    with _silent_output():
+        spark = session(master=settings.get("spark.master"), settings=settings)
     try:
         yield spark
     finally:
         if before is None:
             spark.stop()
+
+
+@contextmanager
+def _silent_output() -> Iterator[None]:
+    """Java, started inside, writes nothing to our standard output: Delta prints there, and answers must stay whole."""
+    sys.stdout.flush()
+    ours, nowhere = os.dup(_OUTPUT), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _OUTPUT)
+    try:
+        yield
+    finally:
+        os.dup2(ours, _OUTPUT)
+        os.close(ours)
+        os.close(nowhere)
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
@@ -19,20 +20,21 @@ class Lag:
     """How long ago the newest change in the tables happened; None: nothing has happened since the stream began."""
 
 
-def lag_of(progress: StreamingQueryProgress | None, newest: datetime | None, *, now: datetime | None = None) -> Lag:
-    """From what Spark tells of a stream, and from when the newest change was that is in the tables."""
-    numbers = _numbers(progress.sources[0]) if progress is not None and progress.sources else None
+def lag_of(
+    progress: StreamingQueryProgress | None, ends: Mapping[int, int], newest: datetime | None, *, now: datetime
+) -> Lag:
+    """From how far a stream has read, where the hub ends, and when the newest change was that is in the tables."""
+    numbers = _numbers(progress.sources[0], ends) if progress is not None and progress.sources else None
     if numbers == 0:
         return Lag(0, 0.0)
-    behind = None if newest is None else ((now or datetime.now(UTC)) - newest).total_seconds()
-    return Lag(numbers, behind)
+    return Lag(numbers, None if newest is None else (now - newest).total_seconds())
 
 
-def _numbers(source: SourceProgress) -> int | None:
-    latest, reached = _positions(source.latestOffset), _positions(source.endOffset)
-    if not latest or not reached:
+def _numbers(source: SourceProgress, ends: Mapping[int, int]) -> int | None:
+    reached = _positions(source.endOffset)
+    if not reached:
         return None
-    return sum(max(end - max(reached.get(partition, 0), 0), 0) for partition, end in latest.items())
+    return sum(max(end - max(reached.get(str(partition), 0), 0), 0) for partition, end in ends.items())
 
 
 def _positions(offset: str | None) -> dict[str, int]:

@@ -12,7 +12,7 @@ from restante.spark.documents import Fidelity
 from restante.spark.jobs.analytical_batches import Facts, apply
 from restante.spark.jobs.analytical_lag import Lag
 from restante.spark.jobs.analytical_tables import Tables
-from restante.spark.jobs.analytical_upkeep import Upkeep, clean, cleaned_on, compact, expire
+from restante.spark.jobs.analytical_upkeep import Upkeep, clean, cleaned_on, compact, expire, remember_cleaning
 from restante.spark.jobs.work import Outcome
 
 _COUNTED = ("messages", "deliveries", "completed_batches", "erased_recipients", "mismatches")
@@ -42,9 +42,9 @@ class Progress:
         self.tidy(datetime.now(UTC).date())
 
     def tidy(self, today: date) -> None:
-        """Delete what is too old, once a day."""
+        """Delete what is too old, once a day; of tables that were just made there is nothing."""
         if self._cleaned_on is None:
-            self._cleaned_on = cleaned_on(self._tables)
+            self._cleaned_on = cleaned_on(self._tables) or remember_cleaning(self._tables, today)
         if self._cleaned_on == today:
             return
         self._cleaned_on = today

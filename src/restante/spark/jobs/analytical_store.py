@@ -6,6 +6,7 @@ Spark, DuckDB, pandas and polars read them without us. The hub's own retention d
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -30,6 +31,7 @@ from restante.spark.jobs.analytical_progress import Progress
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_tables, tables_at
 from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
+from restante.spark.options import Place, reading_of
 from restante.spark.tables import exists_at
 
 NAME = "analytical-store"
@@ -95,13 +97,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Running:
     """A store that is being filled."""
 
-    def __init__(self, query: StreamingQuery, progress: Progress) -> None:
+    def __init__(self, query: StreamingQuery, progress: Progress, place: Place) -> None:
         self.query = query
         self._progress = progress
+        self._place = place
 
     def lag(self) -> Lag:
-        """How far the tables are behind the hub."""
-        return lag_of(self.query.lastProgress, self._progress.newest)
+        """How far the tables are behind the hub, which is asked how far it is."""
+        with closing(self._place.link()) as link:
+            ends = {own.partition: own.visible_sequence for own in link.partitions()}
+        return lag_of(self.query.lastProgress, ends, self._progress.newest, now=datetime.now(UTC))
 
     def wait(self) -> Outcome:
         """Until it has ended: with what is there now, or when somebody stops the stream."""
@@ -137,7 +142,7 @@ def start(work: Work, options: Options) -> Running:
     reader = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
     stream = reader.option("maxMessagesPerTrigger", options.max_messages_per_trigger).load()
     writer = stream.writeStream.foreachBatch(progress.take_in).option("checkpointLocation", checkpoint)
-    return Running(_triggered(writer, options.trigger), progress)
+    return Running(_triggered(writer, options.trigger), progress, reading_of(work.hub).place)
 
 
 def _check_together(tables: Tables, *, has_begun: bool, work: Work) -> None:

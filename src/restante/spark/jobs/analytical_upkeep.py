@@ -61,7 +61,12 @@ def clean(tables: Tables, rules: Upkeep, *, today: date) -> None:
     """Remove files that nothing needs any more; the table of messages remembers when that was done last."""
     for table in (tables.deliveries, tables.batches, tables.mismatches, tables.messages):
         table.clean(versions_hours=rules.versions_hours)
+    remember_cleaning(tables, today)
+
+
+def remember_cleaning(tables: Tables, today: date) -> date:
     tables.messages.set({_CLEANED_ON: today.isoformat()})
+    return today
 
 
 def cleaned_on(tables: Tables) -> date | None:
