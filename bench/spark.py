@@ -94,7 +94,7 @@ class Nothing(DataSource):
 
 
 class NothingWriter(DataSourceArrowWriter):
-    def write(self, iterator: Iterator[object]) -> WriterCommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         for _ in iterator:
             pass
         return WriterCommitMessage()

@@ -10,7 +10,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import restante
 from bench import spark as sparks
@@ -51,7 +51,7 @@ def run(bench: WireBench) -> Outcome:
     return Outcome(lines, figures=[(WHAT, figure) for figure in figures.values()])
 
 
-def _source(spark: SparkSession, url: str, columns: str = "") -> sparks.DataFrame:
+def _source(spark: SparkSession, url: str, columns: str = "") -> DataFrame:
     reader = spark.read.format("restante")
     return (reader.option("columns", columns) if columns else reader).load(url)
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row
 
 from bench import spark as sparks
 from bench.outcome import Figure, Goal, Line, Outcome, faster
-from bench.peers.postgresql import Server as PostgreSQL
+from bench.peers.postgresql import Postgresql
 from bench.sampling import Contender, timed
 from bench.wire import OURS, WireBench
 
@@ -31,22 +31,25 @@ OF_PARQUET = 0.3
 TIMES_TODAY = 10.0
 
 
+Write = Callable[[DataFrame], None]
+
+
 def run(bench: WireBench) -> Outcome:
     scale = bench.scale
-    postgresql = bench.servers.get(PostgreSQL.name)
-    with sparks.session(jdbc=isinstance(postgresql, PostgreSQL)) as spark, ExitStack() as stack:
+    postgresql = bench.servers.get(Postgresql.name)
+    with sparks.session(jdbc=isinstance(postgresql, Postgresql)) as spark, ExitStack() as stack:
         many = sparks.messages(spark, scale.spark_messages, scale.send_recipients)
         few = many.limit(scale.spark_singles).repartition(many.rdd.getNumPartitions()).persist()
         few.count()
         url = stack.enter_context(sparks.hub(bench)).url
         folder = bench.fresh_folder() / "parquet"
-        contenders = {
+        contenders: dict[str, tuple[DataFrame, Write]] = {
             PARQUET: (many, partial(sparks.write_parquet, folder=folder)),
             NOTHING: (many, _nothing),
             SINK: (many, partial(sparks.write_ours, url=url)),
             SINGLE_HUB: (few, partial(_singly, publish=partial(_publish, url))),
         }
-        if isinstance(postgresql, PostgreSQL):
+        if isinstance(postgresql, Postgresql):
             contenders[JDBC] = (many, partial(_jdbc, address=postgresql.address))
             contenders[SINGLE_POSTGRESQL] = (few, partial(_singly, publish=partial(_insert, postgresql.address)))
         samples = bench.interleave(
@@ -70,7 +73,7 @@ def _lines(figures: dict[str, Figure]) -> list[Line]:
     return lines + [faster(WHAT, ours, figure, at_least=TIMES_TODAY) for figure in today]
 
 
-def _contender(name: str, frame: DataFrame, write: Callable[[DataFrame], None]) -> Contender:
+def _contender(name: str, frame: DataFrame, write: Write) -> Contender:
     return Contender(name, lambda: frame, timed(write))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -17,6 +18,12 @@ from restante.spark.schemas import CHANGES, check_known, chosen
 from restante.spark.stream_reading import UNREAD, admitted
 
 
+def struct_of(ddl: str) -> StructType:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return schema
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -24,6 +31,7 @@ from restante.spark.stream_reading import UNREAD, admitted
         ({"url": "ftp://h"}, "http"),
         ({"partitions": "1,x"}, "The option partitions must be numbers of partitions"),
         ({"recipient": "[1]"}, "a JSON list of texts"),
+        ({"recipient": json.dumps(["r"] * 101)}, "a list of at most 100 texts"),
         ({"rangeSize": "0"}, "The option rangeSize must be a whole number above 0"),
         ({"maxMessagesPerTrigger": "-5"}, "The option maxMessagesPerTrigger must be"),
         ({"publishedAfter": "yesterday"}, "The option publishedAfter must be a time"),
@@ -88,7 +96,7 @@ def test_a_frame_that_cannot_be_sent_is_refused_by_its_columns(
     spark: SparkSession, schema: str, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(InvalidRequest) as raised:
-        check_columns(StructType.fromDDL(schema), writing_of(options))
+        check_columns(struct_of(schema), writing_of(options))
     assert said in raised.value.message
     assert "Nothing was sent" in raised.value.message
 
@@ -101,7 +109,7 @@ def test_all_that_is_wrong_with_a_frame_is_said_at_once() -> None:
 
 
 def test_a_frame_with_all_columns_of_a_message_can_be_sent(spark: SparkSession) -> None:
-    schema = StructType.fromDDL(
+    schema = struct_of(
         "id string, recipient string, origin string, kind string, document_type string, weight long, bundleable boolean,"
         "data binary, media_type string, expires_at timestamp, n long"
     ).add("properties", MapType(StringType(), StringType()))

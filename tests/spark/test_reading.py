@@ -126,6 +126,14 @@ def test_a_filter_that_the_hub_does_not_know_is_applied_by_spark(spark: SparkSes
     assert "Filter (" in plan(frame)
 
 
+def test_a_filter_too_long_for_a_request_is_applied_by_spark(spark: SparkSession, hub: HubProcess) -> None:
+    fill(hub)
+    names = ["r1", *(f"nobody-{number}" for number in range(300))]
+    frame = read(spark, hub).where(f.col("recipient").isin(names))
+    assert numbers(frame) == [n for n in range(30) if n % 5 == 1]
+    assert read(spark, hub).where("at <= TIMESTAMP'9999-12-31 23:59:59.999999'").count() == 30
+
+
 def test_fewer_columns_are_asked_for_by_option_or_schema(spark: SparkSession, hub: HubProcess) -> None:
     fill(hub)
     by_option = read(spark, hub, columns="recipient,kind")

@@ -12,6 +12,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import restante
+from restante.errors import InvalidOperation
+from restante.spark.options import reading_of
+from restante.spark.pages import Stretch, stretch_batches
+from restante.spark.rows import Rows
+from restante.spark.schemas import CHANGES
 from tests.spark.served import HubProcess
 
 
@@ -140,6 +145,23 @@ def test_another_hub_under_the_same_checkpoint_is_noticed(
         stream._hub = other
         with pytest.raises(StreamingQueryException, match="This is not the hub that was read before"):
             stream.take()
+
+
+def test_other_partitions_under_the_same_checkpoint_are_noticed(stream: Stream, hub: HubProcess) -> None:
+    send(hub, *range(10))
+    stream.take(partitions="0,1")
+    for partitions in ("0", "0,1,2"):
+        with pytest.raises(StreamingQueryException, match="Name the same partitions as before"):
+            stream.take(partitions=partitions)
+
+
+def test_a_stretch_beyond_the_end_of_the_hub_is_refused(hub: HubProcess) -> None:
+    send(hub, 0)
+    with hub.connect() as connected:
+        partition = connected.partition_of("r0")
+    reading = reading_of({"url": hub.url})
+    with pytest.raises(InvalidOperation, match="This is not the hub that was read before"):
+        list(stretch_batches(reading, Rows.of(CHANGES), Stretch(partition, 0, 99)))
 
 
 def test_what_retention_has_removed_is_said_to_be_gone(spark: SparkSession, tmp_path: Path) -> None:

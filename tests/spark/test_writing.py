@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import restante.spark
-from restante import BatchState, ConsignmentState
+from restante import ConsignmentState
+from restante.model.batch_answers import BatchState
 from tests.spark.served import HubProcess
 
 
@@ -90,6 +91,20 @@ def test_all_columns_of_a_message_arrive(spark: SparkSession, hub: HubProcess) -
     assert (message.properties, message.expires_at) == ({"k": "v"}, expires)
 
 
+def test_an_id_may_be_16_octets(spark: SparkSession, hub: HubProcess) -> None:
+    own = uuid.UUID("0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60")
+    write(
+        spark.createDataFrame([("a", "1", own.bytes), ("a", "2", None)], "recipient string, data string, id binary"),
+        hub,
+    )
+    with hub.connect() as connected:
+        assert [message.data for message in connected.recipient("a").history().messages if message.id == str(own)] == [
+            1
+        ]
+    with pytest.raises(PySparkException, match="not all ids have 16 octets"):
+        write(spark.createDataFrame([("a", "1", b"short")], "recipient string, data string, id binary"), hub)
+
+
 def test_a_batch_is_complete_when_all_have_collected(spark: SparkSession, hub: HubProcess) -> None:
     write(rows(spark, 20).drop("n"), hub, key="night", batch="true")
     with hub.connect() as connected:
@@ -163,13 +178,29 @@ def test_a_function_that_raises_is_told_with_its_row_and_nothing_is_delivered(
 
 
 def test_a_function_makes_messages_of_rows(spark: SparkSession, hub: HubProcess) -> None:
-    frame = restante.spark.compose(
-        spark.range(3),
-        lambda row: {"recipient": f"r{row['id']}", "data": {"n": row["id"]}, "weight": 2},
-        columns=("recipient", "data", "weight"),
-    )
+    def made(row: dict[str, object]) -> dict[str, object]:
+        return {"recipient": f"r{row['id']}", "data": {"n": row["id"]}, "weight": 2, "properties": {"k": "v"}}
+
+    frame = restante.spark.compose(spark.range(3), made, columns=("recipient", "data", "weight", "properties"))
     write(frame, hub)
-    assert [collected(hub, f"r{own}") for own in range(3)] == [[{"n": own}] for own in range(3)]
+    with hub.connect() as connected:
+        messages = [message for own in range(3) for message in connected.recipient(f"r{own}").history().messages]
+    assert [message.data for message in messages] == [{"n": own} for own in range(3)]
+    assert {(message.weight, message.properties["k"]) for message in messages} == {(2, "v")}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"recipient": "a", "data": "x", "kind": "k"}, "it gives 'kind', which is none of the columns recipient, data"),
+        ({"recipient": 5, "data": "x"}, r"row 0 of part 0, \{'id': 0\}: ArrowTypeError"),
+    ],
+    ids=["too much", "of another type"],
+)
+def test_what_a_function_makes_must_fit_the_columns(spark: SparkSession, made: dict[str, object], said: str) -> None:
+    frame = restante.spark.compose(spark.range(1, numPartitions=1), lambda _: made)
+    with pytest.raises(PySparkException, match=said):
+        frame.collect()
 
 
 def test_a_stream_leaves_each_micro_batch_once_and_in_order(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 
 import msgspec
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from restante.model.feed_answers import FeedWish
-from restante.spark.options import Reading, check_partitions
+from restante.spark.options import Reading, check_partitions, is_too_much
 from restante.spark.pages import Stored, stored_batches
 from restante.spark.rows import STORED, Rows
 
@@ -77,17 +77,18 @@ class MessageReader(DataSourceReader):
                 return self._take_values(name, (value,))
             case In((name,), values):
                 return self._take_values(name, values)
-        return self._take_bound(own)
+            case _:
+                return self._take_bound(own)
 
     def _take_bound(self, own: Filter) -> bool:
         match own:
-            case GreaterThan(("at",), datetime() as moment):
+            case GreaterThan(("at",), datetime() as moment) if moment.year < MAXYEAR:
                 self._take_time(since=_in_utc(moment) + _TICK)
             case GreaterThanOrEqual(("at",), datetime() as moment):
                 self._take_time(since=_in_utc(moment))
             case LessThan(("at",), datetime() as moment):
                 self._take_time(until=_in_utc(moment))
-            case LessThanOrEqual(("at",), datetime() as moment):
+            case LessThanOrEqual(("at",), datetime() as moment) if moment.year < MAXYEAR:
                 self._take_time(until=_in_utc(moment) + _TICK)
             case _:
                 return False
@@ -102,6 +103,8 @@ class MessageReader(DataSourceReader):
         if not all(isinstance(value, str) for value in wanted):
             return False
         texts = frozenset(str(value) for value in wanted)
+        if is_too_much(texts):
+            return False
         if name == "state":
             self._states = texts if self._states is None else self._states & texts
         elif name == "change":

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from restante.errors import InvalidOperation, InvalidRequest
+from restante.model.arrow import Column, column_of
 from restante.model.validation import FIELDS
 from restante.spark.options import Writing
 
@@ -107,8 +108,10 @@ class Shaping:
             self._check_order(batch.select(["recipient", order_by]))
             if order_by not in FIELDS:
                 batch = batch.drop_columns([order_by])
+        if "id" in batch.schema.names and pa.types.is_binary(batch.schema.field("id").type):
+            batch = _with_sized_ids(batch)
         for name, value in self.writing.constants:
-            codes = pa.array(np.zeros(batch.num_rows, np.int32))
+            codes: Column = column_of(np.zeros(batch.num_rows, np.int32))
             batch = batch.append_column(name, pa.DictionaryArray.from_arrays(codes, pa.array([value])))
         return batch
 
@@ -126,3 +129,13 @@ class Shaping:
                 f"The rows are not in the order of {self.writing.order_by}. Write restante.spark.ordered(frame, "
                 f"{self.writing.order_by!r}), which brings each recipient's rows together, in order."
             )
+
+
+def _with_sized_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark's binary has no length; the hub takes ids of 16 octets."""
+    place = batch.schema.get_field_index("id")
+    ids: Column = batch.column(place)
+    lengths: Column = pc.binary_length(ids)
+    if not pc.all(pc.equal(lengths, pa.scalar(16, lengths.type)), min_count=0).as_py():
+        raise InvalidRequest("The column id is binary, but not all ids have 16 octets: a UUID has.", column="id")
+    return batch.set_column(place, "id", ids.cast(pa.binary(16)))

@@ -82,7 +82,7 @@ def compose(frame: DataFrame, function: Composing, *, columns: Sequence[str] = (
         before = 0
         for batch in batches:
             rows = batch.to_pylist()
-            made = [_made(function, row, before + place) for place, row in enumerate(rows)]
+            made = [_made(function, row, before + place, arrow) for place, row in enumerate(rows)]
             yield pa.RecordBatch.from_pylist(made, schema=arrow)
             before += len(rows)
 
@@ -93,18 +93,30 @@ class ComposingFailed(Exception):
     """A function that makes messages of rows has raised."""
 
 
-def _made(function: Composing, row: dict[str, object], place: int) -> dict[str, object]:
+def _made(function: Composing, row: dict[str, object], place: int, schema: pa.Schema) -> dict[str, object]:
     try:
-        made = dict(function(row))
-        data = made.get("data")
-        if data is not None and not isinstance(data, bytes | str):
-            made["data"] = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        if isinstance(made.get("data"), str):
-            made["data"] = str(made["data"]).encode()
+        return _fitting(dict(function(row)), schema)
     except Exception as error:
         context = TaskContext.get()
         part = "" if context is None else f" of part {context.partitionId()}"
         shown = str(row)
         shown = shown if len(shown) <= _ROW_SHOWN else f"{shown[:_ROW_SHOWN]}…"
         raise ComposingFailed(f"row {place}{part}, {shown}: {type(error).__name__}: {error}") from error
-    return made
+
+
+def _fitting(made: dict[str, object], schema: pa.Schema) -> dict[str, object]:
+    """As the columns have it; what none of them takes would vanish, and is refused."""
+    for name in made:
+        if name not in schema.names:
+            raise InvalidRequest(
+                f"it gives {name!r}, which is none of the columns {', '.join(schema.names)}", column=name
+            )
+    data = made.get("data")
+    if data is not None and not isinstance(data, bytes | str):
+        data = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    made["data"] = data.encode() if isinstance(data, str) else data
+    if isinstance(properties := made.get("properties"), Mapping):
+        made["properties"] = list(properties.items())
+    for name in schema.names:
+        pa.scalar(made.get(name), schema.field(name).type)
+    return {name: made.get(name) for name in schema.names}

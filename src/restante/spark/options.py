@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -14,7 +14,14 @@ from restante.client.connecting import terms_of
 from restante.client.http_sync import HttpLink
 from restante.client.options import Retrying
 from restante.errors import InvalidRequest
-from restante.limits import PARCEL_BYTES_DEFAULT, PARCEL_BYTES_MAX, PRODUCER_RETRIES, SPARK_RANGE_NUMBERS_DEFAULT
+from restante.limits import (
+    PARCEL_BYTES_DEFAULT,
+    PARCEL_BYTES_MAX,
+    PRODUCER_RETRIES,
+    SPARK_FILTER_CHARACTERS_MAX,
+    SPARK_FILTER_VALUES_MAX,
+    SPARK_RANGE_NUMBERS_DEFAULT,
+)
 from restante.model.feed_answers import FeedWish
 
 BOOTSTRAP = "bootstrap"
@@ -41,6 +48,9 @@ _WRITING = ("key", "origin", "kind", "mediaType", "batch", "claimCheck", "parcel
 _OF_SPARK = ("checkpointlocation", "queryname", "outputmode")
 """Options that Spark hands on to every source and sink, in small letters."""
 
+_SHOWN = 200
+"""Characters of an option in an error."""
+
 Options = Mapping[str, str]
 """As Spark hands them over: names in whatever case."""
 Positions = dict[int, int]
@@ -52,7 +62,7 @@ class Place:
     """Where the hub is. This, and nothing else, travels to those who do the work."""
 
     url: str
-    token: str | None
+    token: str | None = field(repr=False)
 
     def link(self) -> HttpLink:
         """A call without an answer is tried again for a minute, so that a job outlives a restart of the hub."""
@@ -106,7 +116,7 @@ def reading_of(options: Options) -> Reading:
         range_size=given.get("rangeSize", _count, SPARK_RANGE_NUMBERS_DEFAULT),
         reader=given.get("reader", str, "spark"),
         positions=given.get("positions", _positions, {}),
-        start=given.get("startingPosition", _start, BOOTSTRAP),
+        start=given.get("startingPosition", _start, _start(BOOTSTRAP)),
         per_trigger=given.get("maxMessagesPerTrigger", _count, None),
     )
 
@@ -130,6 +140,11 @@ def writing_of(options: Options) -> Writing:
     )
 
 
+def is_too_much(texts: Collection[str]) -> bool:
+    """Whether a request could not carry all of these to the hub."""
+    return len(texts) > SPARK_FILTER_VALUES_MAX or sum(map(len, texts)) > SPARK_FILTER_CHARACTERS_MAX
+
+
 def check_partitions(asked: Iterable[int], count: int) -> None:
     for partition in asked:
         if partition not in range(count):
@@ -150,7 +165,8 @@ class _Given:
         try:
             return read(text)
         except ValueError as error:
-            raise InvalidRequest(f"The option {name} must be {error}, not {text!r}.", option=name) from None
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            raise InvalidRequest(f"The option {name} must be {error}, not {shown!r}.", option=name) from None
 
 
 def _known(options: Options, names: Iterable[str]) -> _Given:
@@ -213,6 +229,11 @@ def _texts(text: str) -> tuple[str, ...]:
     values = _json(text)
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
         raise ValueError('a text, or a JSON list of texts, like ["a", "b"]')
+    if is_too_much(values):
+        raise ValueError(
+            f"a list of at most {SPARK_FILTER_VALUES_MAX} texts of {SPARK_FILTER_CHARACTERS_MAX:,} characters in all (read "
+            "all, and filter the frame)"
+        )
     return tuple(values)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from restante.client.http_sync import HttpLink
-from restante.errors import PositionGone, RestanteError
+from restante.errors import InvalidOperation, PositionGone, RestanteError
 from restante.limits import SPARK_PAGE_CHANGES
 from restante.model.arrow import numbers_of
 from restante.spark.options import Reading
@@ -84,6 +84,13 @@ def _feed_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stretch) -> 
             answer = link.feed(part.partition, after=after, wish=wish, limit=limit, reader=reading.reader)
         except PositionGone as error:
             raise _gone(error, part) from error
+        if answer.next <= after:
+            raise InvalidOperation(
+                f"Partition {part.partition} ends at {answer.end}, before position {part.until}, up to which the "
+                "checkpoint wants it read. This is not the hub that was read before, or it was restored from an older "
+                "backup. Begin anew, with a new checkpoint.",
+                partition=part.partition,
+            )
         yield _up_to(answer.table, part.until)
         after = answer.next
 

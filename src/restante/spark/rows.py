@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from restante.model.arrow import Column, numbers_of
+from restante.model.arrow import Column
 from restante.model.uuids import uuid_column
 
 STORED = "stored"
@@ -73,24 +75,23 @@ class Rows:
         if whole.num_rows:
             yield from whole.combine_chunks().to_batches(max_chunksize=_ROWS_MAX)
 
-    def _fitting(self, values: Column | None, field: pa.Field, rows: int) -> Column:
+    def _fitting(self, values: Column | None, field: pa.Field[Any], rows: int) -> Column:
         if values is None:
             return pa.nulls(rows, field.type)
         return values if values.type == field.type else values.cast(field.type)
 
     def _chosen(self, column: Callable[[str], Column | None]) -> Column | None:
-        masks = []
-        at, state = column("at"), column("state")
+        """Which rows fit; None: all of them."""
+        masks: list[Column] = []
+        at: Any = column("at")
+        state: Any = column("state")
         if self.since is not None:
             masks.append(pc.greater_equal(at, pa.scalar(self.since, at.type)))
         if self.until is not None:
             masks.append(pc.less(at, pa.scalar(self.until, at.type)))
         if self.states is not None:
             masks.append(pc.is_in(state.cast(pa.string()), value_set=pa.array(sorted(self.states), pa.string())))
-        mask = None
-        for own in masks:
-            mask = own if mask is None else pc.and_(mask, own)
-        return mask
+        return reduce(pc.and_, masks) if masks else None
 
 
 def _feed_column(table: pa.Table, name: str, partition: int) -> Column | None:
@@ -116,8 +117,3 @@ def _id_texts(column: Column) -> Column:
     words = np.frombuffer(single.buffers()[1] or b"", np.uint64, 2 * len(single), 16 * single.offset).reshape(-1, 2)
     texts: Column = uuid_column(words)
     return pc.if_else(single.is_valid(), texts, pa.scalar(None, pa.string())) if single.null_count else texts
-
-
-def last_number(table: pa.Table) -> int:
-    """The last sequence number of a table that is not empty."""
-    return int(numbers_of(table.column("sequence_number"))[-1])

@@ -150,11 +150,12 @@ def _with_bootstraps(
 
 
 def _check_not_behind(ends: Positions, read: Positions) -> None:
-    missing = [partition for partition in read if partition not in ends]
-    if missing:
+    differing = sorted(read.keys() ^ ends.keys())
+    if differing:
         raise InvalidOperation(
-            f"The checkpoint has read partitions {_listed(missing)}, which are not read any more. Name the same "
-            "partitions as before, or begin anew with a new checkpoint."
+            f"The checkpoint and the option partitions differ in {_listed(differing)}. Name the same partitions as before, "
+            "or begin anew with a new checkpoint.",
+            partitions=differing,
         )
     for partition, position in read.items():
         if ends[partition] < position:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -52,7 +53,7 @@ class MessageWriter(DataSourceArrowWriter):
         self._writing = writing
         self._key = writing.key or f"spark-{secrets.token_hex(16)}"
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:  # type: ignore[override]  # pyspark has the rows of another base
         return _Task(self._writing, self._key).stage(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -70,7 +71,7 @@ class MicroBatchWriter(DataSourceStreamArrowWriter):
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Part:  # type: ignore[override]  # pyspark has the rows of another base
         batches = iterator if self._writing.order_by is None else _sorted(iterator, self._writing.order_by)
         return _Task(self._writing, self._key()).stage(batches)
 
@@ -167,13 +168,13 @@ class _Task:
 
 
 def _sorted(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
-    """All of them in the order of a column: Spark cannot sort what a task has of a micro-batch."""
+    """All of them in the order of a column: Spark cannot sort what a task has of a micro-batch. Nulls first, as Spark has it."""
     gathered = list(batches)
-    return (
-        iter(pa.Table.from_batches(gathered).sort_by([("recipient", "ascending"), (by, "ascending")]).to_batches())
-        if gathered
-        else iter(())
-    )
+    if not gathered:
+        return iter(())
+    table = pa.Table.from_batches(gathered)
+    order = pc.sort_indices(table, [("recipient", "ascending"), (by, "ascending")], null_placement="at_start")
+    return iter(table.take(order).to_batches())
 
 
 def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
