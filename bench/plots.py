@@ -54,6 +54,10 @@ WIRE_FEED = (
     ("wire_feed", "W9 10⁶ read from the start, in process", "in process"),
     ("wire_feed", "W9 10⁶ read from the start, over the wire", "over the wire"),
 )
+SPARK_RATES = (
+    ("wire_spark_write", "from Spark into the hub"),
+    ("wire_spark_read", "from the hub into Spark"),
+)
 CONSIGNMENT_SERIES = (
     ("commit a message", "commit, µs a message", 1e6),
     ("longest meanwhile", "longest call meanwhile, ms", 1e3),
@@ -88,7 +92,43 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         drawn.append(_consignments(series, folder / "bench-consignments.png"))
     if series := workloads.get("batches_alone", {}).get("series"):
         drawn.append(_batch(series, folder / "bench-batches.png"))
+    spark = [(title, workloads[name]) for name, title in SPARK_RATES if name in workloads]
+    if spark:
+        drawn.append(_spark(spark, folder / "bench-spark.png"))
+    if series := workloads.get("wire_spark_lag", {}).get("series"):
+        drawn.append(_lag(series, folder / "bench-spark-lag.png"))
     return drawn
+
+
+def _spark(workloads: Sequence[tuple[str, dict[str, Any]]], path: Path) -> Path:
+    """Everything that was measured of writing and reading, on a scale of logarithms."""
+    figure, panels = plt.subplots(
+        len(workloads), 1, figsize=(8, 1 + 1.6 * len(workloads)), layout="constrained", squeeze=False, sharex=True
+    )
+    for axes, (title, workload) in zip(panels.flat, workloads, strict=True):
+        rates = sorted(((own["name"], own["value"]) for own in workload["figures"]), key=lambda pair: pair[1])
+        bars = axes.barh([name for name, _ in rates], [rate for _, rate in rates])
+        for bar, (name, _) in zip(bars, rates, strict=True):
+            bar.set_color(_colour(name))
+        axes.bar_label(bars, [f"{rate:,.0f}" for _, rate in rates], fontsize=6, padding=2)
+        axes.set_xscale("log")
+        axes.set_title(title, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.margins(x=0.1)
+    panels.flat[-1].set_xlabel("messages a second")
+    return _save(figure, panels.flat, path)
+
+
+def _lag(series: dict[str, Any], path: Path) -> Path:
+    """How far the analytical store is behind, second by second."""
+    figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
+    for lines in series.values():
+        for name, points in lines.items():
+            axes.plot(*zip(*points, strict=True), label=name)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("seconds behind the hub")
+    axes.set_ylim(bottom=0)
+    return _save(figure, axes, path)
 
 
 def _batch(series: dict[str, Any], path: Path) -> Path:

@@ -6,7 +6,8 @@ The marked blocks of a page are one program and one shell session, run in a fold
 - A console block has commands, each on a line that begins with `$ `, and below each what it prints. A command that ends
   with `&` goes on in the background until the page is done. What differs each time (ids, times, durations) may differ.
 
-A page that says 8470 is run on a free port instead.
+A page that says 8470 is run on a free port instead. Blocks marked `<!-- run with spark -->` run where the one session of
+all tests is, in `tests/spark`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 MARK = "<!-- run -->"
+SPARK_MARK = "<!-- run with spark -->"
 PORT = "8470"
 MARKED = re.compile(
     rf"^{re.escape(MARK)}\n```(?P<kind>python|console)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?",
@@ -46,12 +48,19 @@ class Example(NamedTuple):
     shown: str
 
 
-def examples_of(page: Path) -> list[Example]:
+def examples_of(page: Path, *, mark: str = MARK) -> list[Example]:
     text = page.read_text(encoding="utf-8")
-    return [
+    marked = re.compile(MARKED.pattern.replace(re.escape(MARK), re.escape(mark)), MARKED.flags)
+    found = [
         Example(text.count("\n", 0, match.start("code")), match["kind"], match["code"], match["shown"] or "")
-        for match in MARKED.finditer(text)
+        for match in marked.finditer(text)
     ]
+    assert len(found) == text.count(mark), f"in {page.name}, a mark stands directly before its block"
+    return found
+
+
+def pages_with(mark: str) -> list[Path]:
+    return [page for page in PAGES if mark in page.read_text(encoding="utf-8")]
 
 
 class Session:
@@ -132,15 +141,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if MARK in page.read_text(encoding="utf-8")], ids=lambda p: p.stem
-)
-def test_the_examples_of_a_page_print_what_it_shows(page: Path, folder: Path) -> None:
-    examples = examples_of(page)
-    assert len(examples) == page.read_text(encoding="utf-8").count(MARK), "a mark stands directly before its block"
+def check_page(page: Path, folder: Path, *, mark: str = MARK) -> None:
+    """Run its marked blocks; each prints what the page says."""
     session = Session(page, folder)
     try:
-        for example in examples:
+        for example in examples_of(page, mark=mark):
             where = f"{page.name}, line {example.line + 1}"
             if example.kind == "python":
                 assert session.shown(session.python(example)) == session.shown(example.shown), where
@@ -149,6 +154,16 @@ def test_the_examples_of_a_page_print_what_it_shows(page: Path, folder: Path) ->
                 assert session.shown(session.console(command)) == session.shown(printed), f"{where}: {command}"
     finally:
         session.close()
+
+
+@pytest.mark.parametrize("page", pages_with(MARK), ids=lambda p: p.stem)
+def test_the_examples_of_a_page_print_what_it_shows(page: Path, folder: Path) -> None:
+    check_page(page, folder)
+
+
+def test_only_pages_that_are_run_with_spark_start_it() -> None:
+    starting = [page.name for page in pages_with(MARK) if "spark" in "".join(one.code for one in examples_of(page))]
+    assert starting == []
 
 
 def test_the_readme_has_an_example() -> None:

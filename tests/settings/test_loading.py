@@ -125,7 +125,8 @@ def test_batches_are_set_from_the_environment() -> None:
 
 
 def test_variables_of_programs_are_no_settings() -> None:
-    names = ("RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_COUNTERS_PASSWORD", "RESTANTE_LONG")
+    programs = ("RESTANTE_SETTINGS", "RESTANTE_HUB", "RESTANTE_TOKEN", "RESTANTE_SPARK_REPOSITORIES")
+    names = (*programs, "RESTANTE_COUNTERS_PASSWORD", "RESTANTE_LONG")
     assert load_settings(None, dict.fromkeys(names, "x")) == Settings()
 
 

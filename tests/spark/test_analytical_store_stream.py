@@ -54,14 +54,21 @@ def test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it(
         second = analytical_store.run(work, Options()).figures
         assert (second["messages"], second["deliveries"]) == (2, 3)
         assert counted(spark, tables) == {"collected": 8, "waiting": 2}
-        assert analytical_store.run(work, Options()).figures["micro_batches"] == 0
+    ended = analytical_store.start(work, Options())
+    ended.query.awaitTermination()
+    hub.kill()
+    last = ended.wait().figures
+    assert (last["micro_batches"], last["lag_numbers"]) == (0, None), "a hub that is away does not undo anything"
 
 
-def test_other_readers_need_nothing_of_us(spark: SparkSession, hub: HubProcess, tables: str) -> None:
+def test_other_readers_need_nothing_of_us_and_a_folder_may_be_relative(
+    spark: SparkSession, hub: HubProcess, tables: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(tables).parent)
     with hub.connect() as connected:
         sent(connected, "alice", count=4)
         collect(connected, "alice")
-    analytical_store.run(Work(spark=spark, url=hub.url, tables=tables), Options())
+    analytical_store.run(Work(spark=spark, url=hub.url, tables=f"./{Path(tables).name}"), Options())
     messages = DeltaTable(str(Path(tables, "messages")))
     deliveries = DeltaTable(str(Path(tables, "deliveries")))
     assert messages.to_pandas()["data"].tolist() == [b'{"number":%d}' % each for each in range(4)]

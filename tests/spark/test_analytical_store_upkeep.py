@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import date
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from restante.errors import InvalidOperation, InvalidRequest
@@ -35,6 +37,8 @@ def made(spark: SparkSession, folder: str, *, days: tuple[int, ...]) -> Tables:
         for each, change in enumerate(("collected", "set_aside")):
             about = {"sequence_number": first + 2 + each, "message_sequence_number": first + each, "change": change}
             rows.append({**told, **about, "at": f"2026-03-{day + 1:02}T08:00:00Z"})
+        completed = {"partition": 0, "sequence_number": first + 4, "change": "batch_completed", "batch": f"b{number}"}
+        rows.append({**completed, "at": f"2026-03-{day:02}T09:00:00Z"})
         apply(tables, frame_of(spark, rows, CHANGES), number=number, fidelity=Fidelity.NONE)
     return tables
 
@@ -43,20 +47,20 @@ def files(folder: str, table: str) -> int:
     return len(list(Path(folder, table).rglob("*.parquet")))
 
 
-def test_each_table_forgets_by_its_own_rule_and_what_is_open_is_kept(spark: SparkSession, tables: str) -> None:
+def test_each_table_forgets_by_its_own_rule(spark: SparkSession, tables: str) -> None:
     filled = made(spark, tables, days=(1, 5, 9))
     expire(filled, Options(keep_messages=4, keep_deliveries=6).upkeep, today=date(2026, 3, 11))
     check_rows(filled.messages.frame(), [{"sequence_number": 21}, {"sequence_number": 22}])
     check_rows(
         filled.deliveries.frame(),
         [
-            {"message_sequence_number": 2, "state": "set_aside"},
             {"message_sequence_number": 11, "state": "collected"},
             {"message_sequence_number": 12, "state": "set_aside"},
             {"message_sequence_number": 21, "state": "collected"},
             {"message_sequence_number": 22, "state": "set_aside"},
         ],
     )
+    check_rows(filled.batches.frame(), [{"batch": "b2"}])
 
 
 def test_small_files_become_one_and_the_old_ones_go_when_no_version_needs_them(
@@ -64,11 +68,14 @@ def test_small_files_become_one_and_the_old_ones_go_when_no_version_needs_them(
 ) -> None:
     filled = made(spark, tables, days=(1, 1, 1))
     rules = Options(versions_hours=0).upkeep
-    before = files(tables, "messages")
+    before = {name: files(tables, name) for name in ("messages", "batches")}
     compact(filled, rules)
-    assert files(tables, "messages") == before + 1, "the old version can still be read"
+    for name, count in before.items():
+        assert files(tables, name) == count + 1, "the old version can still be read"
     clean(filled, rules, today=date(2026, 3, 2))
-    assert files(tables, "messages") == 1
+    assert {name: files(tables, name) for name in before} == dict.fromkeys(before, 1)
+    told = DeltaTable(filled.messages.path).metadata().configuration
+    assert told["delta.logRetentionDuration"] == told["delta.deletedFileRetentionDuration"] == "interval 0 hours"
     assert filled.messages.frame().count() == 6
     assert cleaned_on(filled) == date(2026, 3, 2)
 
@@ -82,8 +89,28 @@ def test_how_documents_are_shown_is_fixed_when_the_tables_are_made(spark: SparkS
 
 def test_tables_without_their_checkpoint_are_not_filled_twice(spark: SparkSession, tables: str) -> None:
     made(spark, tables, days=(1,))
-    with pytest.raises(InvalidOperation, match="the checkpoint that says how far is gone"):
-        analytical_store.start(Work(spark=spark, tables=tables), Options())
+    work = Work(spark=spark, tables=tables)
+    with pytest.raises(InvalidOperation, match=r"the checkpoint that says how far, .*/analytical-store, is gone"):
+        analytical_store.start(work, Options())
+    begin(work)
+    shutil.rmtree(work.place("deliveries"))
+    with pytest.raises(InvalidOperation, match=r"what was filled is gone: [^,]*/deliveries\."):
+        analytical_store.start(work, Options())
+
+
+def test_a_checkpoint_without_its_tables_is_not_gone_on_with(spark: SparkSession, tables: str) -> None:
+    work = Work(spark=spark, tables=tables)
+    begin(work)
+    with pytest.raises(InvalidOperation, match=r"what was filled is gone: .*/messages, "):
+        analytical_store.start(work, Options())
+
+
+def begin(work: Work) -> None:
+    """A checkpoint as Spark leaves it after many batches: what it says of the first ones is gone."""
+    checkpoint = Path(work.place("checkpoints", "analytical-store"))
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "metadata").write_text("{}", encoding="utf-8")
+    (checkpoint / "commits" / "170").write_text("v1\n{}", encoding="utf-8")
 
 
 @pytest.mark.parametrize("keep_messages", [None, 8])

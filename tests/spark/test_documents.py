@@ -250,15 +250,15 @@ def test_plain_names_are_read_as_strictly(spark: SparkSession) -> None:
 
 
 def test_only_what_is_json_and_can_be_read_is_a_document(spark: SparkSession) -> None:
-    texts = ['{"a": 1}', "{bad", '{"a": 1, "a": 2}', '{"a": NaN}', "", "null", " 7 ", "[8]"]
-    messages = _messages(spark, texts).union(_messages(spark, ['{"b": 1}'], media_type="text/plain", first=8))
+    texts = ['{"a": 1}', "{bad", '{"a": 1, "a": 2}', '{"a": NaN}', "", '1,"b":2', "null", " 7 ", "[8]"]
+    messages = _messages(spark, texts).union(_messages(spark, ['{"b": 1}'], media_type="text/plain", first=9))
     found = survey(messages)
-    assert (found.documents, found.unreadable) == (4, 4)
+    assert (found.documents, found.unreadable) == (4, 5)
     schema = infer(found, None, WELL_DEFINED)
     assert schema.simpleString() == "struct<a:bigint,value:bigint>"
     assert _documents(with_document(messages, schema, WELL_DEFINED)) == [
         {"a": 1, "value": None},
-        *[None] * 4,
+        *[None] * 5,
         {"a": None, "value": None},
         {"a": None, "value": 7},
         {"a": None, "value": None},
@@ -266,13 +266,13 @@ def test_only_what_is_json_and_can_be_read_is_a_document(spark: SparkSession) ->
     ]
     aside = [tuple(row)[1:] for row in mismatches(found, schema).orderBy("sequence_number").collect()]
     assert aside == [
-        *[(number, "$", "json", "unreadable", texts[number]) for number in range(1, 5)],
-        (7, "$.value", "long", "array", "[8]"),
+        *[(number, "$", "json", "unreadable", texts[number]) for number in range(1, 6)],
+        (8, "$.value", "long", "array", "[8]"),
     ]
     variants = with_document(messages, StructType([]), Fidelity.VARIANT)
     assert variants.schema["document"].dataType == VariantType()
     shown = [row[0] for row in variants.orderBy("sequence_number").selectExpr("to_json(document)").collect()]
-    assert shown == ['{"a":1}', None, None, None, None, "null", "7", "[8]", None]
+    assert shown == ['{"a":1}', None, None, None, None, None, "null", "7", "[8]", None]
 
 
 @pytest.mark.parametrize("fidelity", [WELL_DEFINED, FULL_FIDELITY])

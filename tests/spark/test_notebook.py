@@ -45,6 +45,7 @@ def plots() -> Iterator[None]:
     plt.switch_backend(before)
 
 
+@pytest.mark.timeout(900)  # a machine with much else to do takes minutes
 @pytest.mark.usefixtures("spark", "plots")
 def test_the_notebook_tells_a_whole_night(
     hub: HubProcess, tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
@@ -14,14 +16,16 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, StructType
 
 from restante.errors import InvalidRequest
-from restante.limits import STORE_SLICES_MAX
+from restante.spark import slices
 from restante.spark.jobs import partitioned_store
-from restante.spark.jobs.partitioned_store import Options
+from restante.spark.jobs.partitioned_store import Options, State
 from restante.spark.jobs.work import Figure, Work
 from restante.spark.schemas import CHANGES
+from restante.spark.tables import Table, settings
 from tests.spark.given_then import Case, cases, named
 
 REGION = Options(name="by-region", key="data.customer.region", records_per_file=100)
+OTHER = Options(name="by-region", key="recipient", records_per_file=500, columns=("recipient",))
 OF_CHANGES = ("change", "at", "message_sequence_number", "bundle_id", "batch", "key", "state", "collected_at")
 STORED = StructType([field for field in CHANGES.fields if field.name not in OF_CHANGES])
 
@@ -32,12 +36,21 @@ def test_rows_get_their_key(spark: SparkSession, case: Case) -> None:
     case.check("store", partitioned_store.transform(messages, case.options(Options)))
 
 
-@pytest.fixture
-def work(spark: SparkSession, tables: str) -> Work:
-    """With 1,000 messages of 50 regions in the table."""
-    prepared = Work(spark=spark, tables=tables)
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Figure]]:
+    """A table of 1,000 messages of 50 regions, and the store of them, made once; and what was told of it."""
+    folder = tmp_path_factory.mktemp("template") / "tables"
+    prepared = Work(spark=spark, tables=str(folder))
     put(prepared, 0, 1_000)
-    return prepared
+    return folder, run(prepared)
+
+
+@pytest.fixture
+def work(spark: SparkSession, template: tuple[Path, dict[str, Figure]], tmp_path: Path) -> Work:
+    """With a table and a store of one's own. Delta's tables can be copied, since nothing in them says where they lie."""
+    folder = tmp_path / "tables"
+    shutil.copytree(template[0], folder)
+    return Work(spark=spark, tables=str(folder))
 
 
 def put(work: Work, first: int, count: int) -> None:
@@ -90,8 +103,8 @@ def read_by(frame: DataFrame) -> tuple[int, int]:
     return int(metrics.apply("numFiles").value()), int(metrics.apply("filesSize").value())
 
 
-def test_a_query_for_one_key_reads_one_file_of_many(work: Work) -> None:
-    figures = run(work)
+def test_a_query_for_one_key_reads_one_file_of_many(work: Work, template: tuple[Path, dict[str, Figure]]) -> None:
+    figures = template[1]
     assert (figures["rows"], figures["files"], figures["rebuilt"]) == (1_000, 10, 1)
     files, size = read_by(stored(work).where("key = 'region-07'"))
     assert files <= 2, "one, or two if the rows of the key lie across two"
@@ -101,7 +114,6 @@ def test_a_query_for_one_key_reads_one_file_of_many(work: Work) -> None:
 
 
 def test_the_rows_of_a_file_are_in_the_order_of_the_key(work: Work) -> None:
-    run(work)
     files = list(Path(work.place("stores", "by-region")).glob("slice=*/*.parquet"))
     assert len(files) == 10
     for file in files:
@@ -110,16 +122,17 @@ def test_the_rows_of_a_file_are_in_the_order_of_the_key(work: Work) -> None:
 
 
 def test_a_run_reads_what_is_new_and_no_more(work: Work) -> None:
-    run(work)
     assert run(work)["rows_read"] == 0
     put(work, 1_000, 30)
     figures = run(work)
     assert (figures["rows_read"], figures["rebuilt"], figures["slices"], figures["files"]) == (30, 0, 2, 11)
+    DeltaTable.forPath(work.spark, work.place("messages")).optimize().executeCompaction()
+    figures = run(work)
+    assert (figures["rows_read"], figures["rows_removed"]) == (0, 0), "compacting the table is no change"
     assert held(work) == wanted(work)
 
 
 def test_what_was_deleted_from_the_table_vanishes_from_the_store(work: Work) -> None:
-    run(work)
     put(work, 1_000, 100)
     delete(work, "recipient = 'recipient-3'")
     put(work, 1_100, 100)
@@ -130,33 +143,20 @@ def test_what_was_deleted_from_the_table_vanishes_from_the_store(work: Work) -> 
 
 
 def test_what_came_and_went_between_two_runs_never_shows(work: Work) -> None:
-    run(work)
     put(work, 1_000, 10)
     delete(work, "sequence_number >= 1000")
     figures = run(work)
     assert (figures["rows_read"], figures["rows_removed"], figures["rows"]) == (0, 0, 1_000)
-    assert run(work)["rows_read"] == 0
 
 
-def test_compacting_the_table_is_no_change(work: Work) -> None:
-    run(work)
-    put(work, 1_000, 10)
-    run(work)
-    DeltaTable.forPath(work.spark, work.place("messages")).optimize().executeCompaction()
-    figures = run(work)
-    assert (figures["rows_read"], figures["rows_removed"], figures["rows"]) == (0, 0, 1_010)
-
-
-def test_many_small_runs_leave_few_slices(work: Work) -> None:
-    run(work)
-    runs = STORE_SLICES_MAX + 1
-    for first in range(1_000, 1_000 + 5 * runs, 5):
+def test_many_small_runs_leave_few_slices(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "STORE_SLICES_MAX", 2)
+    told = []
+    for first in (1_000, 1_005, 1_010):
         put(work, first, 5)
-        figures = run(work)
-        assert int(str(figures["slices"])) <= STORE_SLICES_MAX
-        assert figures["rebuilt"] == 0
-    files = list(Path(work.place("stores", "by-region")).glob("slice=*/*.parquet"))
-    assert len({file.parent for file in files}) > STORE_SLICES_MAX, "some were merged"
+        told.append(run(work))
+    assert [(figures["slices"], figures["rebuilt"]) for figures in told] == [(2, 0)] * 3
+    assert [figures["files"] for figures in told] == [11] * 3, "the large slice was left alone"
     assert held(work) == wanted(work)
 
 
@@ -166,48 +166,46 @@ def test_many_small_runs_leave_few_slices(work: Work) -> None:
         Options(name="by-region", key="recipient", records_per_file=100),
         Options(name="by-region", key="data.customer.region", records_per_file=500),
         Options(name="by-region", key="data.customer.region", records_per_file=100, columns=("recipient",)),
+        Options(name="by-region", table="deliveries", key="data.customer.region", records_per_file=100),
     ],
-    ids=["key", "records_per_file", "columns"],
+    ids=["key", "records_per_file", "columns", "table"],
 )
-def test_another_definition_builds_it_anew(work: Work, other: Options) -> None:
-    run(work)
-    figures = run(work, other)
+def test_another_definition_makes_another_store(other: Options) -> None:
+    def application(options: Options) -> str:
+        return State(definition=options.definition, table_id="7", version=1).application
+
+    assert application(other) != application(REGION)
+    assert application(Options(**{**_fields(REGION), "name": "else", "versions_hours": 1})) == application(REGION)
+
+
+def test_a_store_of_another_definition_is_built_anew(work: Work) -> None:
+    figures = run(work, OTHER)
     assert (figures["rebuilt"], figures["rows"]) == (1, 1_000)
     put(work, 1_000, 10)
-    assert run(work, other)["rebuilt"] == 0
-    expected = contents(work.spark.read.format("delta").load(work.place("messages")), other.key)
-    assert held(work) == expected
-    if other.columns:
-        assert stored(work).columns == ["key", "partition", "sequence_number", "recipient", "slice"]
+    assert run(work, OTHER)["rebuilt"] == 0
+    assert held(work) == contents(work.spark.read.format("delta").load(work.place("messages")), OTHER.key)
+    assert stored(work).columns == ["key", "partition", "sequence_number", "recipient", "slice"]
 
 
 def test_a_build_that_fails_leaves_the_old_store_whole(work: Work) -> None:
-    run(work)
     before = held(work)
     lost = next(Path(work.place("messages")).glob("published_on=*/*.parquet"))
     kept = lost.rename(lost.with_suffix(".away"))
     with pytest.raises(PySparkException):
-        run(work, Options(name="by-region", key="recipient", records_per_file=100))
+        run(work, OTHER)
     assert held(work) == before
     kept.rename(lost)
-    assert run(work, Options(name="by-region", key="recipient", records_per_file=100))["rebuilt"] == 1
-
-
-def test_the_old_store_can_still_be_read_for_a_while(work: Work) -> None:
-    run(work)
-    before = held(work)
     version = DeltaTable.forPath(work.spark, work.place("stores", "by-region")).history(1).collect()[0]["version"]
-    run(work, Options(name="by-region", key="recipient", records_per_file=100))
+    assert run(work, OTHER)["rebuilt"] == 1
     old = work.spark.read.format("delta").option("versionAsOf", version).load(work.place("stores", "by-region"))
     rows = old.select("key", "partition", "sequence_number", "recipient").collect()
-    assert sorted(tuple(row) for row in rows) == before
+    assert sorted(tuple(row) for row in rows) == before, "it can still be read for a while"
 
 
 def test_what_was_deleted_is_gone_from_the_disk_once_no_version_needs_it(work: Work) -> None:
-    prompt = Options(name="by-region", key="data.customer.region", columns=("recipient",), versions_hours=0)
-    run(work, prompt)
+    prompt = Options(**{**_fields(REGION), "versions_hours": 0})
     delete(work, "recipient = 'recipient-13'")
-    run(work, prompt)
+    assert run(work, prompt)["rebuilt"] == 0
     files = list(Path(work.place("stores", "by-region")).rglob("*.parquet"))
     found = {name for file in files for name in pq.read_table(file, columns=["recipient"])["recipient"].to_pylist()}
     assert len(found) == 19
@@ -215,7 +213,6 @@ def test_what_was_deleted_is_gone_from_the_disk_once_no_version_needs_it(work: W
 
 
 def test_a_run_that_is_repeated_adds_nothing(work: Work) -> None:
-    run(work)
     put(work, 1_000, 10)
     run(work)
     later = stored(work).count()
@@ -223,16 +220,13 @@ def test_a_run_that_is_repeated_adds_nothing(work: Work) -> None:
     history = DeltaTable.forPath(work.spark, work.place("stores", "by-region")).history()
     first = history.where("userMetadata IS NOT NULL").orderBy("version").first()
     assert first is not None
-    empty = stored(work).limit(0)
-    empty.write.format("delta").mode("append").option("userMetadata", first["userMetadata"]).save(
-        work.place("stores", "by-region")
-    )
+    with settings(work.spark, {"spark.databricks.delta.commitInfo.userMetadata": first["userMetadata"]}):
+        Table(work.spark, work.place("stores", "by-region")).set({"note": "lost"})
     assert run(work)["rows_read"] == 10, "it reads them again"
     assert stored(work).count() == later, "and Delta knows that they are in"
 
 
 def test_changes_that_were_cleaned_away_make_it_build_anew(work: Work) -> None:
-    run(work)
     put(work, 1_000, 10)
     put(work, 1_010, 10)
     delete(work, "sequence_number < 10")
@@ -244,7 +238,6 @@ def test_changes_that_were_cleaned_away_make_it_build_anew(work: Work) -> None:
 
 
 def test_a_table_without_a_change_feed_is_read_whole(work: Work) -> None:
-    run(work)
     work.spark.sql(
         f"ALTER TABLE delta.`{work.place('messages')}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
     )
@@ -254,7 +247,6 @@ def test_a_table_without_a_change_feed_is_read_whole(work: Work) -> None:
 
 
 def test_new_columns_of_the_table_come_along(work: Work) -> None:
-    run(work)
     rows = work.spark.read.format("delta").load(work.place("messages")).limit(1)
     more = rows.withColumn("sequence_number", f.lit(5_000).cast("long")).withColumn("amount", f.lit(7))
     more.write.format("delta").mode("append").option("mergeSchema", "true").save(work.place("messages"))
@@ -262,18 +254,12 @@ def test_new_columns_of_the_table_come_along(work: Work) -> None:
     assert stored(work).where("amount = 7").count() == 1
 
 
-def test_several_stores_of_a_table_stand_beside_one_another(work: Work) -> None:
-    run(work)
-    figures = run(work, Options(key="recipient"))
-    assert figures["rows"] == 1_000
-    assert stored(work, "recipient").where("key = 'recipient-3'").count() == 50
-    assert held(work) == wanted(work)
-
-
-def test_the_path_may_be_elsewhere(work: Work, tmp_path: Path) -> None:
+def test_another_store_of_a_table_may_lie_elsewhere(work: Work, tmp_path: Path) -> None:
     place = str(tmp_path / "else where" / "store")
-    partitioned_store.run(work, Options(key="recipient", path=place))
-    assert work.spark.read.format("delta").load(place).count() == 1_000
+    assert run(work, Options(key="recipient", path=place))["rows"] == 1_000
+    other = work.spark.read.format("delta").load(place)
+    assert other.where("key = 'recipient-3'").count() == 50
+    assert held(work) == wanted(work)
 
 
 @pytest.mark.parametrize(
@@ -288,4 +274,8 @@ def test_the_path_may_be_elsewhere(work: Work, tmp_path: Path) -> None:
 def test_what_is_not_there_is_named(work: Work, options: Options, says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         run(work, options)
-    assert not Path(work.place("stores")).exists()
+    assert [folder.name for folder in Path(work.place("stores")).iterdir()] == ["by-region"]
+
+
+def _fields(options: Options) -> dict[str, Any]:
+    return msgspec.structs.asdict(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,14 +13,29 @@ from restante.errors import InvalidRequest
 from restante.spark.jobs import capture, replay
 from restante.spark.jobs.work import Work
 from restante.spark.schemas import CHANGES
-from tests.spark.given_then import Case, cases, named
+from tests.spark.given_then import Case, cases, frame_of, named
 from tests.spark.served import HubProcess
+
+NOW = datetime(2026, 4, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("case", cases("replay"), ids=named)
 def test_what_comes_back_follows_from_what_was_captured(spark: SparkSession, case: Case) -> None:
     changes = case.given(spark, "changes", CHANGES)
-    case.check("messages", replay.transform(changes, case.options(replay.Options)))
+    case.check("messages", replay.transform(changes, case.options(replay.Options), now=NOW))
+
+
+def test_the_key_follows_from_what_was_captured_and_asked_for(spark: SparkSession) -> None:
+    def key(name: str, options: replay.Options) -> str:
+        """Of a capture of two messages under the same numbers, whatever they are."""
+        row = {"partition": 0, "change": "published", "recipient": "alice", "id": name}
+        rows = [{**row, "sequence_number": 1}, {**row, "sequence_number": 2}]
+        return replay.key_of(frame_of(spark, rows, CHANGES), options)
+
+    one = key("a", replay.Options())
+    assert key("a", replay.Options(path="elsewhere")) == one
+    assert key("b", replay.Options()) != one, "another hub has the same numbers"
+    assert key("a", replay.Options(all=True)) != one
 
 
 def test_a_hub_that_was_lost_is_filled_again_from_its_capture(

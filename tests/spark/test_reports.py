@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from restante.errors import InvalidRequest
 from restante.limits import REPORT_PAGE_BYTES_TARGET
+from restante.spark import cleaning, report_keeping
 from restante.spark.jobs import collection_report, leaderboard
 from restante.spark.jobs.work import Work
 from restante.spark.report_posting import letters
@@ -19,6 +24,7 @@ from tests.spark.given_then import Case, cases, named
 from tests.spark.report_tables import fill, given_tables
 from tests.spark.served import HubProcess
 
+BEFORE = datetime(2026, 3, 1, tzinfo=UTC)
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)
 SECOND = datetime(2026, 3, 3, tzinfo=UTC)
 ALICE, BOB = {"recipient": "alice"}, {"recipient": "bob"}
@@ -50,31 +56,57 @@ def test_the_leaderboard_ranks(case: Case, spark: SparkSession) -> None:
     ]
 
 
-def test_a_run_is_kept_and_replaced_by_one_for_the_same_moment(spark: SparkSession, tables: str) -> None:
-    fill(spark, tables, ALICE, BOB)
-    work = Work(spark=spark, tables=tables)
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with three messages, made once."""
+    folder = tmp_path_factory.mktemp("template") / "tables"
+    fill(spark, str(folder), BOB, ALICE, BOB)
+    return folder
+
+
+@pytest.fixture
+def work(spark: SparkSession, template: Path, tmp_path: Path) -> Work:
+    """With tables of one's own."""
+    folder = tmp_path / "tables"
+    shutil.copytree(template, folder)
+    return Work(spark=spark, tables=str(folder))
+
+
+def test_a_run_is_kept_and_replaced_by_one_for_the_same_moment(work: Work) -> None:
     first = collection_report.run(work, collection_report.Options(as_of=FIRST))
     assert first.figures["rows"] == 2
     assert first.table is not None
     assert first.table.column("recipient").to_pylist() == ["alice", "bob"]
     collection_report.run(work, collection_report.Options(as_of=SECOND))
     collection_report.run(work, collection_report.Options(as_of=FIRST))
-    assert _kept(spark, tables) == [(FIRST, "alice"), (FIRST, "bob"), (SECOND, "alice"), (SECOND, "bob")]
+    assert _kept(work) == [(FIRST, "alice"), (FIRST, "bob"), (SECOND, "alice"), (SECOND, "bob")]
 
 
-def test_only_the_newest_runs_are_kept(spark: SparkSession, tables: str) -> None:
-    fill(spark, tables, ALICE)
-    work = Work(spark=spark, tables=tables)
+def test_only_the_newest_runs_are_kept_and_others_leave_the_disk(work: Work) -> None:
     for moment in (FIRST, SECOND):
-        collection_report.run(work, collection_report.Options(as_of=moment, keep=1))
-    assert _kept(spark, tables) == [(SECOND, "alice")]
+        collection_report.run(work, collection_report.Options(as_of=moment, keep=1, versions_hours=0))
+    assert _kept(work) == [(SECOND, "alice"), (SECOND, "bob")]
+    files = Path(work.place("reports", "collection-report")).glob("*.parquet")
+    days = {f"{moment:%Y-%m-%d}" for file in files for moment in pq.read_table(file)["computed_at"].to_pylist()}
+    assert days == {"2026-03-03"}
 
 
-def test_a_report_comes_into_mailboxes_once(spark: SparkSession, tables: str, hub: HubProcess) -> None:
-    fill(spark, tables, BOB, ALICE, BOB)
-    work = Work(spark=spark, url=hub.url, tables=tables)
+def test_many_runs_leave_few_files(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "_EVERY_SECONDS", 0)
+    report = work.spark.range(1, numPartitions=1).selectExpr("id AS number")
+    counts = []
+    for day in (1, 2):
+        moment = datetime(2026, 3, day, tzinfo=UTC)
+        report_keeping.keep(work, "numbers", report, computed_at=moment, runs=0, versions_hours=1)
+        place = work.place("reports", "numbers")
+        counts.append(len(work.spark.read.format("delta").load(place).inputFiles()))
+    assert counts == [1, 1]
+
+
+def test_a_report_comes_into_mailboxes_once(work: Work, hub: HubProcess) -> None:
+    sending = replace(work, url=hub.url)
     options = collection_report.Options(as_of=FIRST, deliver_to=("operations",), deliver_each=True)
-    outcomes = [collection_report.run(work, options) for _ in range(2)]
+    outcomes = [collection_report.run(sending, options) for _ in range(2)]
     key = f"report-collection-report-{FIRST.isoformat()}"
     assert [(one.figures["messages"], one.figures["consignment"]) for one in outcomes] == [(3, key)] * 2
     assert [(told["part"], _counts(told)) for told in _mail(hub, "operations")] == [("whole", {"alice": 1, "bob": 2})]
@@ -86,21 +118,15 @@ def test_a_report_comes_into_mailboxes_once(spark: SparkSession, tables: str, hu
     assert bobs["rows"][0]["oldest_waiting_at"] == "2026-03-01T08:00:00.000Z"
 
 
-def test_an_empty_report_says_so(spark: SparkSession, tables: str, hub: HubProcess) -> None:
-    fill(spark, tables)
-    work = Work(spark=spark, url=hub.url, tables=tables)
-    options = leaderboard.Options(as_of=FIRST, deliver_to=("operations",))
-    assert leaderboard.run(work, options).figures["messages"] == 1
-    assert [told["rows"] for told in _mail(hub, "operations")] == [[]]
-
-
-def test_nothing_is_sent_when_nobody_is_in_the_report(spark: SparkSession, tables: str, hub: HubProcess) -> None:
-    fill(spark, tables)
-    work = Work(spark=spark, url=hub.url, tables=tables)
-    outcome = collection_report.run(work, collection_report.Options(as_of=FIRST, deliver_each=True))
-    assert outcome.figures["messages"] == 0
+def test_an_empty_report_says_so_to_those_who_get_all_of_it(work: Work, hub: HubProcess) -> None:
+    sending = replace(work, url=hub.url)
+    each = collection_report.Options(as_of=FIRST, until=BEFORE, deliver_each=True)
+    assert collection_report.run(sending, each).figures["messages"] == 0
     with hub.connect() as connected:
-        assert list(connected.consignments()) == []
+        assert list(connected.consignments()) == [], "nobody is in the report, so nothing is sent"
+    whole = leaderboard.Options(as_of=FIRST, until=BEFORE, deliver_to=("operations",))
+    assert leaderboard.run(sending, whole).figures["messages"] == 1
+    assert [told["rows"] for told in _mail(hub, "operations")] == [[]]
 
 
 def test_a_long_report_is_several_messages_in_order(spark: SparkSession) -> None:
@@ -134,8 +160,9 @@ def test_a_window_that_ends_before_it_begins_is_refused() -> None:
         moment_of(collection_report.Options(since=SECOND, until=FIRST))
 
 
-def _kept(spark: SparkSession, tables: str) -> list[tuple[datetime, str]]:
-    kept = spark.read.format("delta").load(f"{tables}/reports/collection-report").orderBy("computed_at", "place")
+def _kept(work: Work) -> list[tuple[datetime, str]]:
+    table = work.spark.read.format("delta").load(work.place("reports", "collection-report"))
+    kept = table.orderBy("computed_at", "place")
     return [(row.computed_at.astimezone(UTC), row.recipient) for row in kept.collect()]
 
 

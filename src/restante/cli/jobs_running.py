@@ -84,8 +84,9 @@ def outcome_of(job: Job, work: Work, options: msgspec.Struct) -> Outcome:
     with _interruptible():
         thread.start()
         try:
-            while thread.is_alive():
-                thread.join(_LOOK_SECONDS)
+            # Not `join`: interrupted, it takes the thread for ended, whether it is or not.
+            while not thread.ended.wait(_LOOK_SECONDS):
+                pass
         except KeyboardInterrupt:
             _interrupt(work, thread)
     return thread.result()
@@ -111,12 +112,15 @@ class _Running(threading.Thread):
         self._job, self._work, self._options = job, work, options
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
+        self.ended = threading.Event()
 
     def run(self) -> None:
         try:
             self._outcome = self._job.run(self._work, self._options)
         except BaseException as error:  # noqa: BLE001  # handed to whoever waits for it
             self._error = error
+        finally:
+            self.ended.set()
 
     def result(self) -> Outcome:
         from restante.spark.failures import cause_of, of_spark

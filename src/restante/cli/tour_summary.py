@@ -24,7 +24,15 @@ from restante.model.batch_answers import BatchStatus
 _SUBJECT_WIDTH = 25
 _FAULTS_SHOWN_MAX = 20
 _PICTURE = "night.png"
-_REPORTED = ("recipient", "published", "collected", "waiting", "collect_seconds_p50", "collect_seconds_p95")
+_REPORTED = {
+    "recipient": "recipient",
+    "published": "published",
+    "collected": "collected",
+    "waiting": "waiting",
+    "collect_seconds_p50": "p50 s",
+    "collect_seconds_p95": "p95 s",
+}
+"""The columns of the report that fit a narrow terminal, and what they are called there."""
 
 
 class Stored(NamedTuple):
@@ -65,9 +73,11 @@ def print_night(console: Console, night: Night, stored: Stored) -> None:
 
 def print_report(console: Console, night: SettledNight, folder: Path | None) -> None:
     """What the tables tell: the slowest rows of the report, and a picture."""
-    shown = [{name: row[name] for name in _REPORTED} for row in night.report]
+    shown = [{heading: row[name] for name, heading in _REPORTED.items()} for row in night.report]
     if shown:
-        print_table(pa.Table.from_pylist(shown), "Collection report: who took longest")
+        print_table(
+            pa.Table.from_pylist(shown), "Collection report: who took longest, in seconds from delivered to collected"
+        )
     print_plot(console, night.collected)
     if folder is not None and night.collected and save_plot(folder / _PICTURE, night.collected):
         console.print()

@@ -1,7 +1,7 @@
 """An archive of the classes that a start of Spark loads: with it, Java maps one file instead of reading 280 jars.
 
-It is made ahead, by `python -m restante.spark.prepare`, for one Java and one Spark. Java itself checks that it fits, and
-starts without it when it does not, is damaged or gone: it can make a start faster, never fail.
+It is made ahead, by `python -m restante.spark.prepare --archive`, for one Java and one Spark. Java itself checks that
+it fits, and starts without it when it does not, is damaged or gone: it can make a start faster, never fail.
 """
 
 from __future__ import annotations

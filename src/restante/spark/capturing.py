@@ -17,14 +17,17 @@ CAPTURED = StructType([*CHANGES.fields]).add("hour", StringType())
 """A captured row: a change, and the hour in UTC of the folder that it lies in."""
 ERASED = "erased"
 HOUR = "%Y-%m-%dT%H"
-"""How an hour is written, in Python's words; Spark has others."""
-_HOUR = "yyyy-MM-dd'T'HH"
-_PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.[a-z.]*parquet$")
+"""How an hour is written, in Python's words."""
+_SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400, 3_600
+_PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.[a-z0-9.]*parquet$")
 
 
 def transform(changes: DataFrame) -> DataFrame:
-    """The changes with the hour in which they happened, in UTC."""
-    hour = f.date_format(f.to_utc_timestamp("at", f.current_timezone()), _HOUR)
+    """The changes with the hour in which they happened, in UTC: reckoned, so that no session's time zone takes part."""
+    seconds = f.unix_seconds("at")
+    day = f.date_from_unix_date(f.floor(seconds / f.lit(_SECONDS_A_DAY)).cast("int"))
+    number = f.floor(f.pmod(seconds, f.lit(_SECONDS_A_DAY)) / f.lit(_SECONDS_AN_HOUR)).cast("string")
+    hour = f.concat(day.cast("string"), f.lit("T"), f.lpad(number, 2, "0"))
     return changes.withColumn("hour", hour).select(*CAPTURED.names)
 
 
@@ -66,6 +69,14 @@ def captured_rows(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.schema(CAPTURED).parquet(path)
 
 
+def name_of(file: str, *, query: str, number: int) -> str:
+    """`partition=0/hour=2026-03-01T08/5f0c1d2e-00000007-00000-000.parquet`: the same each time."""
+    *_, partition, hour, part = file.split("/")
+    found = _PART.match(part)
+    assert found is not None, f"Spark names its files otherwise: {part}"
+    return f"{partition}/{hour}/{query[:8]}-{number:08}-{found[1]}-{found[2]}.parquet"
+
+
 class Capture:
     """The files of one capture, written by one query."""
 
@@ -90,7 +101,7 @@ class Capture:
             self._folders.remove(f"{self._staging}/{query}")
             self._stage(transform(batch), staged)
         for file in list(self._folders.files(staged, ending=".parquet")):
-            self._folders.move(file, f"{self._path}/{_name(file, query=str(query), number=number)}")
+            self._folders.move(file, f"{self._path}/{name_of(file, query=str(query), number=number)}")
             self.files += 1
         self._forget(batch)
 
@@ -123,11 +134,3 @@ class Capture:
             self._folders.move(part, file)
         self._folders.remove(staged)
         self.rewritten += 1
-
-
-def _name(file: str, *, query: str, number: int) -> str:
-    """`partition=0/hour=2026-03-01T08/5f0c1d2e-00000007-00000-000.parquet`: the same each time."""
-    *_, partition, hour, part = file.split("/")
-    found = _PART.match(part)
-    assert found is not None, f"Spark names its files otherwise: {part}"
-    return f"{partition}/{hour}/{query[:8]}-{number:08}-{found[1]}-{found[2]}.parquet"

@@ -7,7 +7,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-_MICROSECONDS = 1_000_000.0
+_MILLISECONDS = 1_000.0
 _MOVED = "moved"
 
 
@@ -21,9 +21,10 @@ def fates(
 ) -> DataFrame:
     """A row per message: its state then, and how many seconds it waited if it was collected.
 
-    What happened after `as_of` is left out, as if it had not happened yet. `since` (inclusive) and `until` (exclusive)
-    choose messages by when they were published. A message that was released to the end of its mailbox lives on under
-    another number, and counts once: there.
+    What happened after `as_of` is left out, as if it had not happened yet. The table knows only what happened last to a
+    message: one that was set aside before `as_of` and released after it counts as waiting. `since` (inclusive) and
+    `until` (exclusive) choose messages by when they were published. A message that was released to the end of its
+    mailbox lives on under another number, and counts once: there.
     """
     # A message that moved has its row, with the time it was first published, under its new number: here it never counts.
     moved = f.col("state") == f.lit(_MOVED)
@@ -43,11 +44,13 @@ def fates(
 
 
 def seconds_between(first: str, last: str) -> Column:
-    return (f.unix_micros(f.col(last)) - f.unix_micros(f.col(first))) / f.lit(_MICROSECONDS)
+    """To the millisecond: exact percentiles hold every value that there is, and of microseconds there are too many."""
+    micros = f.unix_micros(f.col(last)) - f.unix_micros(f.col(first))
+    return f.round(micros / f.lit(_MILLISECONDS)) / f.lit(_MILLISECONDS)
 
 
 def collect_seconds() -> Column:
-    """The exact median and 95th percentile of the seconds, as an array; null where nothing was collected."""
+    """The median and 95th percentile of the seconds, as an array; null where nothing was collected."""
     return f.percentile("collect_seconds", f.array(f.lit(0.5), f.lit(0.95)))
 
 

@@ -1,44 +1,60 @@
 """Makes later starts of Spark quick and free of the network: `python -m restante.spark.prepare`.
 
-Fetches Delta's jars, and writes the archive of classes after a short piece of work in a process of its own. What is
-there already stays. Run it when a machine or an image is set up; nothing depends on it.
+Fetches Delta's jars. With `--archive` it also writes the archive of classes, after a short piece of work in a process of
+its own, which takes a minute or more. What is there already stays. Run it when a machine or an image is set up; nothing
+depends on it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from restante.errors import RestanteError
+from restante.errors import InvalidOperation, RestanteError
 from restante.limits import ARCHIVE_SECONDS_MAX
 from restante.spark import archive, cache, jars, java
 
+_ARCHIVE = "--archive"
 
-def prepare() -> None:
-    """Raises what keeps Spark from starting; an archive that cannot be made is gone without."""
+
+def prepare(*, with_archive: bool = False) -> None:
+    """Raises what keeps Spark from starting, or an archive from being written."""
     jars.paths()
     found = java.find()
-    if not archive.place(found).is_file():
+    if with_archive and not archive.place(found).is_file():
         _archive(found)
 
 
 def _archive(found: java.Java) -> None:
     with tempfile.TemporaryDirectory(dir=cache.folder("classes"), prefix=".new-") as place:
         written = Path(place, "archive")
-        try:
-            # Its Java outlives the child by the time it takes to write, and holds the pipes open until it is done.
-            subprocess.run(
-                [sys.executable, "-m", __spec__.name, place, *archive.making(found, written)],
-                capture_output=True,
-                timeout=ARCHIVE_SECONDS_MAX,
-                check=False,
+        said = _child([place, *archive.making(found, written)])
+        if not written.is_file():
+            raise InvalidOperation(
+                f"The archive of classes was not written, and Spark starts without it. {said}".strip()
             )
-        except subprocess.TimeoutExpired:
-            return
-        if written.is_file():
-            written.replace(archive.place(found))
+        written.replace(archive.place(found))
+
+
+def _child(arguments: list[str]) -> str:
+    """What it has to say. It ends with its Java, which goes on writing for a while, or both are ended in time."""
+    command = [sys.executable, "-m", __spec__.name, *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        try:
+            # Java holds the pipe open until it is done.
+            _, said = child.communicate(timeout=ARCHIVE_SECONDS_MAX)
+        except BaseException as error:
+            os.killpg(child.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return f"It took longer than {ARCHIVE_SECONDS_MAX:.0f} s."
+            raise
+    return said.strip().rpartition("\n")[2]
 
 
 def _work(folder: str, options: list[str]) -> None:
@@ -59,11 +75,12 @@ def _work(folder: str, options: list[str]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        _work(sys.argv[1], sys.argv[2:])
+    given = sys.argv[1:]
+    if given and given != [_ARCHIVE]:
+        _work(given[0], given[1:])
         return
     try:
-        prepare()
+        prepare(with_archive=bool(given))
     except RestanteError as error:
         sys.exit(error.message)
 

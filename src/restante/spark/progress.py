@@ -15,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from restante.limits import SPARK_LOOK_SECONDS, SPARK_STAGES_SHOWN_MAX
 
+_REFRESHES_PER_SECOND = 5
+
 
 class Stage(NamedTuple):
     """A stage that runs."""
@@ -82,7 +84,7 @@ class Bars:
 
 def _bars(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console)
+    return Progress(*columns, console=console, refresh_per_second=_REFRESHES_PER_SECOND)
 
 
 def _watch(context: SparkContext, bars: Bars, ended: threading.Event) -> None:
@@ -106,5 +108,6 @@ def _running(context: SparkContext) -> list[Stage]:
 
 
 def _short(name: str) -> str:
-    """Of `collect at /a/long/path/x.py:12` what stands before the path."""
-    return name.partition(" at ")[0]
+    """Of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name for people."""
+    called = name.partition(" at ")[0]
+    return "aside" if called.startswith("$") else called

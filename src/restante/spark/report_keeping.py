@@ -1,4 +1,7 @@
-"""Reports as Delta tables: each run is kept with its moment, and run again for the same moment it is replaced."""
+"""Reports as Delta tables: each run is kept with its moment, and run again for the same moment it is replaced.
+
+About once a day the small files of the runs are made one, and what only older versions need is removed from the disk.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from restante.errors import InvalidRequest
+from restante.limits import MIB
+from restante.spark.cleaning import history_of
 from restante.spark.jobs.work import Work
+from restante.spark.tables import Table
 
 ADDED = ("computed_at", "place")
 """What is added to a report's columns: the moment of the run, and a number by which its rows come in order."""
 
+_FILE_BYTES = 64 * MIB
 _UNFIT = set(" ,;{}()\n\t=")
 """A Delta table has no such characters in the names of its columns."""
 
 
-def keep(work: Work, name: str, report: DataFrame, *, computed_at: datetime, runs: int) -> DataFrame:
+def keep(
+    work: Work, name: str, report: DataFrame, *, computed_at: datetime, runs: int, versions_hours: int
+) -> DataFrame:
     """Write a run into the table of the report, leave the newest `runs` there, and give what was written.
 
     Whoever goes on from what was written has the very rows that are kept, and nothing is computed a second time.
@@ -39,6 +48,7 @@ def keep(work: Work, name: str, report: DataFrame, *, computed_at: datetime, run
             " Give it another name, or delete the table."
         ) from error
     _forget(work, place, runs)
+    _tidy(work, place, versions_hours)
     kept = work.spark.read.format("delta").load(place).where(f.col("computed_at") == moment)
     return kept.select(*ADDED, *report.columns)
 
@@ -63,6 +73,13 @@ def _forget(work: Work, place: str, runs: int) -> None:
     found = [row.computed_at for row in moments.collect()]
     if len(found) > runs:
         table.delete(f.col("computed_at") <= f.lit(found[-1]))
+
+
+def _tidy(work: Work, place: str, versions_hours: int) -> None:
+    if history_of(work.spark, place).is_cleaning_due(versions_hours=versions_hours):
+        table = Table(work.spark, place)
+        table.compact(file_bytes=_FILE_BYTES)
+        table.clean(versions_hours=versions_hours)
 
 
 def _first_line(error: Exception) -> str:

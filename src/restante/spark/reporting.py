@@ -17,7 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from restante.errors import InvalidRequest
-from restante.limits import REPORT_NAME_CHARACTERS_MAX, REPORT_ROWS_SHOWN_MAX, REPORTS_KEPT_DEFAULT
+from restante.limits import (
+    REPORT_NAME_CHARACTERS_MAX,
+    REPORT_ROWS_SHOWN_MAX,
+    REPORTS_KEPT_DEFAULT,
+    TABLE_VERSIONS_HOURS_DEFAULT,
+    TABLE_VERSIONS_HOURS_MAX,
+)
 from restante.spark.jobs.work import Figure, Outcome, Work
 from restante.spark.report_keeping import ADDED, keep
 from restante.spark.report_posting import letters, post
@@ -39,6 +45,15 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep: Annotated[
         int, msgspec.Meta(ge=0, description="How many runs the report's table keeps, the newest ones. 0 is all.")
     ] = REPORTS_KEPT_DEFAULT
+    versions_hours: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=TABLE_VERSIONS_HOURS_MAX,
+            description="How long older versions of the report's table can still be read. What was deleted is gone from "
+            "the disk with a run a day after that. With 0, at once.",
+        ),
+    ] = TABLE_VERSIONS_HOURS_DEFAULT
     deliver_to: Annotated[
         tuple[str, ...], msgspec.Meta(description="Recipients that get the whole report in their mailboxes.")
     ] = ()
@@ -77,7 +92,7 @@ def conclude(work: Work, name: str, report: DataFrame, *, moment: Moment, option
     check_name(name)
     check_columns(report, each=options.deliver_each)
     work.tell(f"Computing the report {name} as of {moment.as_of:%Y-%m-%d %H:%M:%S} UTC.")
-    kept = keep(work, name, report, computed_at=moment.as_of, runs=options.keep)
+    kept = keep(work, name, report, computed_at=moment.as_of, runs=options.keep, versions_hours=options.versions_hours)
     shown = kept.orderBy("place").drop(*ADDED).limit(REPORT_ROWS_SHOWN_MAX).toArrow()
     rows = shown.num_rows if shown.num_rows < REPORT_ROWS_SHOWN_MAX else kept.count()
     figures: dict[str, Figure] = {"report": name, "computed_at": moment.as_of.isoformat(), "rows": rows}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from restante.limits import SPARK_ARROW_BATCH_BYTES, SPARK_ARROW_BATCH_ROWS
+from restante.limits import PYTHON_HELLO_SECONDS_MAX, SPARK_ARROW_BATCH_BYTES, SPARK_ARROW_BATCH_ROWS
 from restante.spark import archive, cache, jars, java
 from restante.spark.registering import register
 
@@ -19,6 +19,9 @@ rootLogger.appenderRef.console.ref = console
 # Spark, driven from Python, sets the root's level to this logger's, and says so if it differs.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+# Of a write that is given up, which is no news: whoever gave it up knows, and an error is raised as well.
+logger.writing.name = org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec
+logger.writing.level = off
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
@@ -36,6 +39,8 @@ _AT_START = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # On a busy machine a new Python may take longer to say hello than the 15 s that Spark waits for it.
+    "spark.python.authenticate.socketTimeout": f"{PYTHON_HELLO_SECONDS_MAX}s",
 }
 _JOINED = {
     "spark.sql.extensions": ",",

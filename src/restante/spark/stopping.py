@@ -1,4 +1,7 @@
-"""How what runs in Spark is brought to an end: streams are stopped between two of their batches, the rest is cancelled."""
+"""How what runs in Spark is brought to an end: streams are stopped between two of their batches, the rest is cancelled.
+
+A batch that takes too long to wait for is interrupted. It is done again at the next start, as after a crash.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from restante.limits import STREAM_PAUSE_SECONDS_MAX
 
 _LOOK_SECONDS = 0.1
 
@@ -18,6 +24,7 @@ def stop_streams(spark: SparkSession) -> int:
     active = spark.streams.active
     for query in active:
         try:
+            _await_pause(query)
             query.stop()
         except (PySparkException, Py4JError):
             continue  # It has failed meanwhile; whoever waits for it hears of it.
@@ -38,3 +45,10 @@ def ended(spark: SparkSession, threads: Sequence[threading.Thread], *, seconds: 
         for thread in threads:
             thread.join(_LOOK_SECONDS)
     return not any(thread.is_alive() for thread in threads)
+
+
+def _await_pause(query: StreamingQuery) -> None:
+    """Until it is between two batches, or has ended, or it takes too long."""
+    deadline = time.monotonic() + STREAM_PAUSE_SECONDS_MAX
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)

@@ -30,7 +30,8 @@ WRITING = {
 """Settings of a session that writes many batches."""
 SETTING = "restante."
 """Properties of a table that are ours begin with it."""
-_RETENTION = "delta.deletedFileRetentionDuration"
+_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "8"}
+"""Otherwise vacuum lists even a few folders in very many tasks, and that takes longer than all the rest."""
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
@@ -84,13 +85,8 @@ class Table:
 
     def settings(self) -> dict[str, str]:
         """Those of ours, by their names."""
-        detail = DeltaTable.forPath(self.spark, self.path).detail().select("properties").first()
-        assert detail is not None, "a Delta table can be described"
-        return {
-            name.removeprefix(SETTING): value
-            for name, value in detail["properties"].items()
-            if name.startswith(SETTING)
-        }
+        own = self._properties().items()
+        return {name.removeprefix(SETTING): value for name, value in own if name.startswith(SETTING)}
 
     def last_version_of(self, application: str) -> int | None:
         """The number of the last write that was made in this name."""
@@ -126,12 +122,20 @@ class Table:
 
     def clean(self, *, versions_hours: int) -> None:
         """Remove the files that no version of the last hours needs. Deleted rows are gone from the disk only then."""
-        self._alter({_RETENTION: f"interval {versions_hours} hours"})
-        DeltaTable.forPath(self.spark, self.path).vacuum(versions_hours)
+        kept = _retention(versions_hours)
+        if not kept.items() <= self._properties().items():
+            self._alter(kept)
+        with settings(self.spark, _LISTING):
+            DeltaTable.forPath(self.spark, self.path).vacuum(versions_hours)
 
     def set(self, values: Mapping[str, str]) -> None:
         """Settings of ours that may change."""
         self._alter({f"{SETTING}{name}": value for name, value in values.items()})
+
+    def _properties(self) -> dict[str, str]:
+        detail = DeltaTable.forPath(self.spark, self.path).detail().select("properties").first()
+        assert detail is not None, "a Delta table can be described"
+        return dict(detail["properties"])
 
     def _alter(self, properties: Mapping[str, str]) -> None:
         told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
@@ -162,20 +166,16 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)
 
 
-def exists_at(spark: SparkSession, path: str) -> bool:
-    """Whether there is a file or a folder of this name, wherever Spark can look."""
-    gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to Hadoop's file systems
-    place = gateway.org.apache.hadoop.fs.Path(path)
-    hadoop: Any = spark.sparkContext._jsc  # noqa: SLF001 - the same
-    return bool(place.getFileSystem(hadoop.hadoopConfiguration()).exists(place))
-
-
 def _properties(definition: Definition, versions_hours: int) -> dict[str, str]:
-    kept = f"interval {versions_hours} hours"
     own = {f"{SETTING}{name}": value for name, value in (definition.settings or {}).items()}
     statistics = {"delta.dataSkippingStatsColumns": ",".join(definition.statistics)} if definition.statistics else {}
-    retention = {_RETENTION: kept, "delta.logRetentionDuration": kept}
-    return {**_PROPERTIES, **retention, **statistics, **own}
+    return {**_PROPERTIES, **_retention(versions_hours), **statistics, **own}
+
+
+def _retention(versions_hours: int) -> dict[str, str]:
+    """An earlier version can be read as long as both its files and its log are there."""
+    kept = f"interval {versions_hours} hours"
+    return {"delta.deletedFileRetentionDuration": kept, "delta.logRetentionDuration": kept}
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM

@@ -16,13 +16,13 @@ from pyspark.sql.types import StructType
 
 from restante.spark.documents.column_types import layout_of, schema_of
 from restante.spark.documents.fidelity import Fidelity
-from restante.spark.documents.keeping_aside import MISMATCHES, kept_aside, nothing_aside
+from restante.spark.documents.keeping_aside import CARRIED, MISMATCHES, kept_aside, nothing_aside
 from restante.spark.documents.layouts import grown
 from restante.spark.documents.reading import with_struct
 from restante.spark.documents.surveying import Survey, survey
 from restante.spark.documents.texts import is_document, parsed
 
-__all__ = ["MISMATCHES", "Fidelity", "Survey", "infer", "mismatches", "survey", "with_document"]
+__all__ = ["CARRIED", "MISMATCHES", "Fidelity", "Survey", "infer", "mismatches", "survey", "with_document"]
 
 
 def infer(source: DataFrame | Survey, known: StructType | None, fidelity: Fidelity) -> StructType:
@@ -51,7 +51,10 @@ def with_document(frame: DataFrame, schema: StructType, fidelity: Fidelity, foun
 
 
 def mismatches(source: DataFrame | Survey, schema: StructType, fidelity: Fidelity = Fidelity.WELL_DEFINED) -> DataFrame:
-    """Each value that has no place in the schema, and each document that cannot be read: columns as in `MISMATCHES`."""
+    """Each value that has no place in the schema, and each document that cannot be read.
+
+    Columns as in `MISMATCHES`, and those of `CARRIED` that the messages have.
+    """
     found = _survey(source)
     if not fidelity.has_columns or found.conforms(schema, fidelity):
         return nothing_aside(found.frame)

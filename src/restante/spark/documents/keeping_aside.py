@@ -1,10 +1,13 @@
-"""What has no place in the columns of documents: found by the survey, shown value by value, nothing lost."""
+"""What has no place in the columns of documents: found by the survey, shown value by value.
+
+Any number of messages can be concerned, with whole documents. So nothing of it goes through the driver's memory.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from restante.spark.documents.fidelity import Fidelity
 from restante.spark.documents.layouts import Misfit
@@ -23,6 +26,14 @@ MISMATCHES = StructType(
     ]
 )
 """A value without a place: of which message, where, what was expected, what it is, and itself as JSON."""
+CARRIED = StructType(
+    [
+        StructField("id", StringType()),
+        StructField("recipient", StringType()),
+        StructField("published_at", TimestampType()),
+    ]
+)
+"""What comes along if the messages have it, so that nobody has to look for them."""
 
 _MISFIT = StructType(
     [
@@ -57,12 +68,17 @@ def kept_aside(found: Survey, schema: StructType, fidelity: Fidelity) -> DataFra
         "misfit.expected",
         "misfit.found",
         f.coalesce(f.to_json(at(f.col("parsed"), f.col("misfit.names"))), as_text).alias("value"),
+        *_carried(found.frame).names,
     )
 
 
 def nothing_aside(frame: DataFrame) -> DataFrame:
     """No row of that kind."""
-    return frame.sparkSession.createDataFrame([], MISMATCHES)
+    return frame.sparkSession.createDataFrame([], StructType([*MISMATCHES.fields, *_carried(frame).fields]))
+
+
+def _carried(frame: DataFrame) -> StructType:
+    return StructType([field for field in CARRIED.fields if field.name in frame.columns])
 
 
 def _row(misfit: Misfit) -> tuple[list[str], str, str, str]:

@@ -18,10 +18,14 @@ def is_document() -> Column:
 
 
 def document_text() -> Column:
-    """The JSON text of an object. Whether it is valid nobody has looked."""
+    """The JSON text of an object. Whether it is valid nobody has looked, unless it is a bare value.
+
+    What is no value by itself (`1,"b":2`) could be one within the braces, so it stays as it is, and cannot be read.
+    """
     text = f.col("data").cast("string")
     wrapped = f.concat(f.lit(f'{{"{BARE_VALUE}":'), text, f.lit("}"))
-    return f.when(text.startswith("{") | text.rlike(r"^\s*\{"), text).otherwise(wrapped)
+    is_object = text.startswith("{") | text.rlike(r"^\s*\{")
+    return f.when(is_object | parsed(text).isNull(), text).otherwise(wrapped)
 
 
 def parsed(text: Column) -> Column:

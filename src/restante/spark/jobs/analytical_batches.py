@@ -2,11 +2,15 @@
 
 Each table takes its part in commits of its own, so a crash may come between two of them. Then Spark gives the same batch
 again, and what was done is done once: appends carry the number of the batch, and a table refuses one that it has; merges
-and deletions change nothing the second time. The order makes it so: messages, then deliveries that are new, then those
-that replace an open one, and at last what was erased.
+and deletions change nothing the second time.
 
-The source is read twice at most: for messages, while which the changes are counted, and for what became of them. The
-careful way, which compares deliveries with those that are open, is only gone if there are such.
+A batch of what is stored can be smaller the second time: the hub's retention may have removed messages meanwhile. So there,
+what became of messages comes before them. A delivery without its message harms nobody; a message without its delivery
+would wait for ever. A batch of the feed is always the same: messages come first, and what was erased at last.
+
+The source is read twice at most: for messages, while which the changes are counted, and if there is anything else, for that.
+If it is needed more than once it is kept while the batch lasts, without data. The careful way, which compares deliveries
+with those that are open, is only gone if there are such.
 """
 
 from __future__ import annotations
@@ -49,37 +53,73 @@ class Facts:
     newest: datetime | None = None
     mismatches: int = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but messages, and some that are settled where they are."""
+        return not (self.moved or self.opened or self.erased or self.completed)
 
-def apply(tables: Tables, changes: DataFrame, *, number: int, fidelity: Fidelity) -> Facts:
-    """Apply the batch of this number to all tables. The same number again: what is missing of it is done."""
+
+def apply(
+    tables: Tables, changes: DataFrame, *, number: int, fidelity: Fidelity, feed_has_begun: bool = False
+) -> Facts:
+    """Apply the batch of this number to all tables. The same number again: what is missing of it is done.
+
+    Once the feed has begun, no batch of what is stored can come any more, and nobody need look.
+    """
     spark = changes.sparkSession
     for name, value in WRITING.items():
         spark.conf.set(name, value)
     # Each task writes files of its own: more tasks than cores only make more files.
     read = changes.coalesce(spark.sparkContext.defaultParallelism)
     if not fidelity.has_columns:
-        return _applied(tables, read, number, fidelity)
+        return _applied(tables, read, number, fidelity, feed_has_begun=feed_has_begun)
     with _kept(read) as kept:  # To infer columns takes several looks at the documents.
-        return _applied(tables, kept, number, fidelity)
+        return _applied(tables, kept, number, fidelity, feed_has_begun=feed_has_begun)
 
 
-def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
+def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity, *, feed_has_begun: bool) -> Facts:
+    if not feed_has_begun and _is_of_stored(changes):
+        return _take_stored(tables, changes, number, fidelity)
     facts = _take_messages(tables, changes, number, fidelity)
-    if facts.moved:
-        facts = _take_moved(tables, changes, number, facts, fidelity)
-    if facts.settled or facts.opened:
-        _change_deliveries(tables.deliveries, changes, number, facts)
-    if facts.completed:
-        tables.batches.append_once(rules.batches_of(changes), application=APPLICATION, version=number)
-    if facts.erased:
-        _erase(tables, rules.erased_of(changes))
+    if facts.is_plain:
+        if facts.settled:
+            _change_deliveries(tables.deliveries, changes, number, facts)
+        return facts
+    with _kept(rules.beside_messages(changes)) as beside:
+        if facts.moved:
+            facts = _take_moved(tables, beside, number, facts, fidelity)
+        if facts.settled or facts.opened:
+            _change_deliveries(tables.deliveries, beside, number, facts)
+        if facts.completed:
+            tables.batches.append_once(rules.batches_of(beside), application=APPLICATION, version=number)
+        if facts.erased:
+            _erase(tables, rules.erased_of(beside))
     return facts
+
+
+def _is_of_stored(changes: DataFrame) -> bool:
+    """The first row tells: the stream gives what is stored in batches of their own."""
+    first = changes.select("change").first()
+    return first is not None and first["change"] == "stored"
+
+
+def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
+    """Nothing of these partitions was taken in before, and each message is there once: nothing has to be compared."""
+    if tables.deliveries.has(APPLICATION, number):
+        facts = _facts(changes)
+    else:
+        seen = Observation()
+        happened = rules.happened_to(changes.observe(seen, *_counts()))
+        tables.deliveries.append_once(happened, application=APPLICATION, version=number)
+        facts = Facts(**seen.get)
+    aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
+    return replace(facts, mismatches=aside)
 
 
 def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
     """Count on the way: a pass for that alone would read everything once more."""
     if fidelity.has_columns or tables.messages.has(APPLICATION, number):
-        facts = _facts(changes.agg(*_counts()))
+        facts = _facts(changes)
         aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
         return replace(facts, mismatches=aside)
     seen = Observation()
@@ -88,10 +128,10 @@ def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fi
     return Facts(**seen.get)
 
 
-def _take_moved(tables: Tables, changes: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
+def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
     """Only messages between the numbers from which some were moved can be theirs."""
     between = f.col("sequence_number").between(f.lit(facts.moved_first), f.lit(facts.moved_last))
-    moved = rules.moved_of(changes, tables.messages.frame().where(between))
+    moved = rules.moved_of(beside, tables.messages.frame().where(between))
     aside = append_messages(tables, moved, fidelity, application=f"{APPLICATION} moved", version=number)
     return replace(facts, mismatches=facts.mismatches + aside)
 
@@ -103,9 +143,9 @@ def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts
         return
     with _kept(rules.happened_to(changes)) as happened, _kept(open_before) as known:
         rows = rules.latest(happened)
-        new = rows.join(f.broadcast(known), list(rules.KEY), "left_anti")
+        new = rows.join(known, list(rules.KEY), "left_anti")
         deliveries.append_once(new, application=APPLICATION, version=number)
-        touching = rows.join(f.broadcast(known), list(rules.KEY), "left_semi")
+        touching = rows.join(known, list(rules.KEY), "left_semi")
         deliveries.replace_newer(touching, same=_SAME, newer=_NEWER)
 
 
@@ -160,7 +200,7 @@ def _counts() -> list[Column]:
     ]
 
 
-def _facts(counted: DataFrame) -> Facts:
-    row = counted.first()
+def _facts(changes: DataFrame) -> Facts:
+    row = changes.agg(*_counts()).first()
     assert row is not None, "an aggregate has a row"
     return Facts(**row.asDict())

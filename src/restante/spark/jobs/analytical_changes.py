@@ -58,6 +58,7 @@ BATCHES = StructType(
 )
 KEY = ("partition", "message_sequence_number")
 """What tells one delivery from another."""
+_SECONDS_A_DAY = 86_400
 _SETTLING = ("collected", "expired", "withdrawn")
 
 
@@ -84,15 +85,20 @@ def messages_of(changes: DataFrame) -> DataFrame:
     return _messages(changes.where(is_new()), f.col("at"))
 
 
+def beside_messages(changes: DataFrame) -> DataFrame:
+    """Everything but messages that are new. Of the feed, only those that were moved have data here."""
+    return changes.where(~is_new())
+
+
 def moved_of(changes: DataFrame, messages: DataFrame) -> DataFrame:
     """The messages that were released to the end, under their new numbers. When they were published, the table knows.
 
     A message keeps its id wherever it goes. If the table has forgotten it, the release is all that is known.
     """
     moved = changes.where(is_moved())
-    ids = f.broadcast(moved.select("partition", "id").distinct())
+    ids = moved.select("partition", "id").distinct()
     first = messages.join(ids, ["partition", "id"], "left_semi").groupBy("partition", "id").agg(f.min("published_at"))
-    known = f.broadcast(first.toDF("partition", "id", "first_at"))
+    known = first.toDF("partition", "id", "first_at")
     return _messages(moved.join(known, ["partition", "id"], "left"), f.coalesce(f.col("first_at"), f.col("at")))
 
 
@@ -101,14 +107,9 @@ def settled_of(changes: DataFrame) -> DataFrame:
     return _deliveries(changes.where(is_settled()))
 
 
-def deliveries_of(changes: DataFrame) -> DataFrame:
-    """What became of messages: one row each, for the last change of each."""
-    return latest(_deliveries(changes.where(is_settled() | is_open())))
-
-
 def latest(deliveries: DataFrame) -> DataFrame:
     """Of each message the last row. Only messages that were open on the way can have several."""
-    often = f.broadcast(deliveries.where(~f.col("settled")).select(*KEY).distinct())
+    often = deliveries.where(~f.col("settled")).select(*KEY).distinct()
     once = deliveries.join(often, list(KEY), "left_anti")
     order = Window.partitionBy(*KEY).orderBy(f.desc("change_sequence_number"), f.desc("settled"))
     ranked = deliveries.join(often, list(KEY), "left_semi").withColumn("_rank", f.row_number().over(order))
@@ -171,7 +172,13 @@ def _happened() -> Column:
 def _messages(changes: DataFrame, published_at: Column) -> DataFrame:
     taken = (name for name in MESSAGE_COLUMNS if name != "published_at")
     rows = changes.select(*taken, published_at.alias("published_at"))
-    return rows.select(*MESSAGE_COLUMNS, f.to_date("published_at").alias("published_on"))
+    return rows.select(*MESSAGE_COLUMNS, _day("published_at").alias("published_on"))
+
+
+def _day(moment: str) -> Column:
+    """The day in UTC: reckoned, so that no session's time zone takes part."""
+    days = f.floor(f.unix_seconds(moment) / f.lit(_SECONDS_A_DAY))
+    return f.date_from_unix_date(days.cast("int"))
 
 
 def _deliveries(changes: DataFrame) -> DataFrame:

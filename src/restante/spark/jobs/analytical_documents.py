@@ -31,11 +31,9 @@ def append_messages(tables: Tables, messages: DataFrame, fidelity: Fidelity, *, 
 def _keep_aside(
     tables: Tables, found: Survey, schema: StructType, fidelity: Fidelity, *, application: str, version: int
 ) -> int:
-    own = ("partition", "sequence_number")
-    values = f.broadcast(mismatches(found, schema, fidelity))
     counted = Observation()
-    rows = found.frame.select(*own, "id", "recipient", "published_at").join(values, list(own))
-    rows = rows.select(*MISMATCHES.names).observe(counted, f.count("*").alias("values"))
+    values = mismatches(found, schema, fidelity).select(*MISMATCHES.names)
+    rows = values.observe(counted, f.count("*").alias("values"))
     tables.mismatches.append_once(rows, application=application, version=version)
     return int(counted.get["values"])
 

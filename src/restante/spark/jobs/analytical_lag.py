@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
+
+from restante.client.connecting import terms_of
+from restante.client.http_sync import HttpLink
+from restante.client.options import Retrying
+from restante.spark.options import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +23,14 @@ class Lag:
     numbers: int | None
     """Over all partitions; None: nothing was read yet."""
     seconds: float | None
-    """How long ago the newest change in the tables happened; None: nothing has happened since the stream began."""
+    """How old the newest change in the tables is, unless everything is there; None: nothing has happened since the stream
+    began. After a quiet hour, one change that is not in yet makes it an hour."""
+
+
+def ends_of(place: Place) -> dict[int, int]:
+    """The last number of each partition. Asked once: who only wants to know need not wait for a hub that is away."""
+    with closing(HttpLink(terms_of(place.url, token=place.token, retries=Retrying(times=0)))) as link:
+        return {own.partition: own.visible_sequence for own in link.partitions()}
 
 
 def lag_of(

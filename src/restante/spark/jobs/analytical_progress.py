@@ -35,7 +35,8 @@ class Progress:
 
     def take_in(self, changes: DataFrame, number: int) -> None:
         """What Spark calls with each micro-batch."""
-        facts = apply(self._tables, changes, number=number, fidelity=self._fidelity)
+        begun = self.newest is not None
+        facts = apply(self._tables, changes, number=number, fidelity=self._fidelity, feed_has_begun=begun)
         self._note(facts, datetime.now(UTC))
         if (number + 1) % self._upkeep.every == 0:
             compact(self._tables, self._upkeep)

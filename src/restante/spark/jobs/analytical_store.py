@@ -6,7 +6,6 @@ Spark, DuckDB, pandas and polars read them without us. The hub's own retention d
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from restante.errors import InvalidOperation, InvalidRequest
+from restante.errors import InvalidOperation, InvalidRequest, Unavailable
 from restante.limits import (
     TABLE_DAYS_MAX,
     TABLE_FILE_MIB_DEFAULT,
@@ -26,13 +25,13 @@ from restante.limits import (
 )
 from restante.spark.documents import Fidelity
 from restante.spark.failures import cause_of
-from restante.spark.jobs.analytical_lag import Lag, lag_of
+from restante.spark.folders import Folders
+from restante.spark.jobs.analytical_lag import Lag, ends_of, lag_of
 from restante.spark.jobs.analytical_progress import Progress
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_tables, tables_at
 from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.options import Place, reading_of
-from restante.spark.tables import exists_at
 
 NAME = "analytical-store"
 SUMMARY = "Keep tables of all messages and of what became of them, seconds behind the hub."
@@ -104,21 +103,26 @@ class Running:
 
     def lag(self) -> Lag:
         """How far the tables are behind the hub, which is asked how far it is."""
-        with closing(self._place.link()) as link:
-            ends = {own.partition: own.visible_sequence for own in link.partitions()}
-        return lag_of(self.query.lastProgress, ends, self._progress.newest, now=datetime.now(UTC))
+        return lag_of(self.query.lastProgress, ends_of(self._place), self._progress.newest, now=datetime.now(UTC))
 
     def wait(self) -> Outcome:
-        """Until it has ended: with what is there now, or when somebody stops the stream."""
+        """Until it has ended: with what is there now, or when somebody stops the stream.
+
+        All is in the tables then. If the hub is away, just the lag is not known.
+        """
         try:
             self.query.awaitTermination()
         except PySparkException as error:
             raise cause_of(error) from error
         self._progress.tidy(datetime.now(UTC).date())
-        return self._progress.outcome(self.lag())
+        try:
+            lag = self.lag()
+        except Unavailable:
+            lag = Lag(None, None)
+        return self._progress.outcome(lag)
 
     def stop(self) -> None:
-        """Between two micro-batches."""
+        """At once. A micro-batch that is cut off by it is finished by the next run."""
         self.query.stop()
 
 
@@ -134,9 +138,9 @@ def run(work: Work, options: Options) -> Outcome:
 def start(work: Work, options: Options) -> Running:
     """Begin where the last run ended, without waiting for anything."""
     options.upkeep.check()
-    tables = tables_at(work.spark, work.tables)
+    tables = tables_at(work.spark, work.place())
     checkpoint = work.place("checkpoints", NAME)
-    _check_together(tables, has_begun=exists_at(work.spark, f"{checkpoint}/commits/0"), work=work)
+    _check_together(tables, Folders(work.spark), checkpoint)
     create_tables(tables, options.schema, versions_hours=options.versions_hours)
     progress = Progress(tables, options.schema, options.upkeep, work.tell)
     reader = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
@@ -145,19 +149,28 @@ def start(work: Work, options: Options) -> Running:
     return Running(_triggered(writer, options.trigger), progress, reading_of(work.hub).place)
 
 
-def _check_together(tables: Tables, *, has_begun: bool, work: Work) -> None:
+def _check_together(tables: Tables, folders: Folders, checkpoint: str) -> None:
     """The checkpoint says what was read, the tables have it: one without the other would lose messages or repeat them."""
     is_filled = tables.messages.exists and tables.messages.last_version_of(APPLICATION) is not None
-    if is_filled and not exists_at(work.spark, work.place("checkpoints", NAME, "metadata")):
+    if is_filled and not folders.exists(f"{checkpoint}/metadata"):
         raise InvalidOperation(
-            f"The tables in {work.tables} are filled, but the checkpoint that says how far is gone. Put it back, or fill "
-            "new tables in another folder."
+            f"The table at {tables.messages.path} is filled, but the checkpoint that says how far, {checkpoint}, is gone. "
+            "Put it back, or fill new tables in another folder."
         )
-    if has_begun and not is_filled:
+    gone = [table.path for table in tables.all if not table.exists]
+    if not is_filled and not gone:
+        gone = [tables.messages.path]
+    if gone and _has_begun(folders, checkpoint):
         raise InvalidOperation(
-            f"There is a checkpoint in {work.tables}, but the tables that were filled are gone. Put them back, or fill new "
+            f"There is a checkpoint, {checkpoint}, but what was filled is gone: {', '.join(gone)}. Put it back, or fill new "
             "tables in another folder."
         )
+
+
+def _has_begun(folders: Folders, checkpoint: str) -> bool:
+    """Whether any micro-batch was finished. Spark keeps a word on the last hundred of them."""
+    commits = f"{checkpoint}/commits"
+    return folders.exists(commits) and any(folders.files(commits, ending=""))
 
 
 def _triggered(writer: DataStreamWriter, trigger: str) -> StreamingQuery:

@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType, VariantType
+from pyspark.sql.types import StructField, StructType, VariantType
 
+from restante.spark.documents import CARRIED, Fidelity
 from restante.spark.documents import MISMATCHES as VALUES
-from restante.spark.documents import Fidelity
 from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
 from restante.spark.tables import Definition, Table
 
 DOCUMENT = "document"
 APPLICATION = "restante analytical-store"
 """In this name the tables know which batches they have."""
-MISMATCHES = StructType(
-    [
-        *VALUES.fields,
-        *(StructField(name, StringType()) for name in ("id", "recipient")),
-        StructField("published_at", TimestampType()),
-    ]
-)
+MISMATCHES = StructType([*VALUES.fields, *CARRIED.fields])
 """Values that have no place in the columns of documents, and of which message they are."""
 
 
@@ -33,6 +27,10 @@ class Tables:
     deliveries: Table
     batches: Table
     mismatches: Table
+
+    @property
+    def all(self) -> tuple[Table, ...]:
+        return (self.messages, self.deliveries, self.batches, self.mismatches)
 
 
 def tables_at(spark: SparkSession, folder: str) -> Tables:

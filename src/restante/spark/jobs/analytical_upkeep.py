@@ -42,24 +42,29 @@ class Upkeep:
 
 
 def compact(tables: Tables, rules: Upkeep) -> None:
-    for table in (tables.messages, tables.deliveries):
+    """Tables that have few small files are left as they are."""
+    for table in tables.all:
         table.compact(file_bytes=rules.file_mib * MIB)
 
 
 def expire(tables: Tables, rules: Upkeep, *, today: date) -> None:
-    """Whole days at a time: of messages that is a matter of whole files."""
+    """Whole days at a time, in UTC: of messages that is a matter of whole files.
+
+    A delivery goes by when it happened, open or not: its message was published before that, and is gone already.
+    """
     if rules.keep_messages is not None:
         oldest = today - timedelta(days=rules.keep_messages)
         tables.messages.delete(f.col("published_on") < f.lit(oldest))
-        tables.mismatches.delete(f.to_date("published_at") < f.lit(oldest))
+        tables.mismatches.delete(f.col("published_at") < f.lit(_begin(oldest)))
+        tables.batches.delete(f.col("completed_at") < f.lit(_begin(oldest)))
     if rules.keep_deliveries is not None:
-        first = datetime.combine(today - timedelta(days=rules.keep_deliveries), datetime.min.time(), UTC)
-        tables.deliveries.delete(f.col("settled") & (f.col("at") < f.lit(first)))
+        oldest = today - timedelta(days=rules.keep_deliveries)
+        tables.deliveries.delete(f.col("at") < f.lit(_begin(oldest)))
 
 
 def clean(tables: Tables, rules: Upkeep, *, today: date) -> None:
     """Remove files that nothing needs any more; the table of messages remembers when that was done last."""
-    for table in (tables.deliveries, tables.batches, tables.mismatches, tables.messages):
+    for table in tables.all:
         table.clean(versions_hours=rules.versions_hours)
     remember_cleaning(tables, today)
 
@@ -72,3 +77,7 @@ def remember_cleaning(tables: Tables, today: date) -> date:
 def cleaned_on(tables: Tables) -> date | None:
     told = tables.messages.settings().get(_CLEANED_ON)
     return None if told is None else date.fromisoformat(told)
+
+
+def _begin(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)

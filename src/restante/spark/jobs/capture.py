@@ -4,6 +4,8 @@ Plain readers know nothing of Spark's own list of committed files: they read wha
 beside the capture, and only when it is complete its files are moved in, one by one, under names that follow from the query,
 the micro-batch and the file's place in it. A micro-batch that was begun before is not written again but moved on, and so no
 change is ever there twice. What was erased in the hub is erased from the files as well.
+
+A capture belongs to one hub: numbers of another one would mean other messages.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from restante.errors import InvalidRequest
+from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import CAPTURE_ROWS_PER_FILE_DEFAULT, CAPTURE_ROWS_PER_FILE_MAX
 from restante.spark.capturing import Capture
 from restante.spark.failures import cause_of
+from restante.spark.folders import Folders, absolute
 from restante.spark.jobs.work import Outcome, Work
 
 NAME = "capture"
@@ -51,13 +54,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(work: Work, options: Options) -> Outcome:
     """Capture what has happened since the last run; with an interval, until the stream is stopped."""
-    capture = Capture(
-        work.spark,
-        path=options.path or work.place("capture"),
-        staging=work.place("checkpoints", f"{NAME}.staging"),
-        rows_per_file=options.roll,
-    )
-    query = _started(work, options, capture)
+    path = absolute(options.path or work.place("capture")).rstrip("/")
+    # Of each place its own, so that two captures do not share one.
+    checkpoint = f"{path}.checkpoint" if options.path else work.place("checkpoints", NAME)
+    _check_is_the_same(Folders(work.spark), path=path, checkpoint=checkpoint)
+    # Beside the files: only there a move is sure to be within one file system.
+    capture = Capture(work.spark, path=path, staging=f"{path}.staging", rows_per_file=options.roll)
+    query = _started(work, options, capture, checkpoint=checkpoint)
     try:
         query.awaitTermination()
     except PySparkException as error:
@@ -67,11 +70,20 @@ def run(work: Work, options: Options) -> Outcome:
     return Outcome(figures={"changes": capture.changes, "files": capture.files, "erased_from_files": capture.rewritten})
 
 
-def _started(work: Work, options: Options, capture: Capture) -> StreamingQuery:
+def _check_is_the_same(folders: Folders, *, path: str, checkpoint: str) -> None:
+    """Whoever has lost the checkpoint, or comes with another hub, does not know what these files are of."""
+    if folders.exists(path) and not folders.exists(f"{checkpoint}/metadata"):
+        raise InvalidOperation(
+            f"There is a capture at {path}, but not its checkpoint at {checkpoint}. A capture belongs to one hub, and"
+            " goes on by its checkpoint only. Name another path for a new capture."
+        )
+
+
+def _started(work: Work, options: Options, capture: Capture, *, checkpoint: str) -> StreamingQuery:
     """The same stream as last time, by its checkpoint."""
     changes = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
     stream = changes.option("startingPosition", options.starting).load()
-    writer = stream.writeStream.foreachBatch(capture.keep).option("checkpointLocation", work.place("checkpoints", NAME))
+    writer = stream.writeStream.foreachBatch(capture.keep).option("checkpointLocation", checkpoint)
     try:
         timed = (
             writer.trigger(availableNow=True)

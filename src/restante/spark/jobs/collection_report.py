@@ -28,7 +28,7 @@ def transform(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """A row per recipient and origin, by their names. Times to collect are exact percentiles, in seconds."""
+    """A row per recipient and origin, by their names. Times to collect are percentiles of all times, in seconds."""
     oldest = f.min(f.when(f.col("state") == f.lit(State.WAITING.value), f.col("published_at")))
     counted = (
         fates(messages, deliveries, as_of=as_of, since=since, until=until)

@@ -28,20 +28,18 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_MAX,
 )
 from restante.spark import table_changes
+from restante.spark.cleaning import history_of
 from restante.spark.folders import absolute
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.property_paths import value_at
 from restante.spark.slices import files_for, to_merge
 from restante.spark.table_changes import Source, identity_of
-from restante.spark.tables import Table, settings
+from restante.spark.tables import Table
 
 NAME = "partitioned-store"
 SUMMARY = "Keep a copy of a table that is laid out by any property, so that a query for one value reads little."
 KEY = "key"
 SLICE = "slice"
-_HISTORY_MAX = 100
-_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "8"}
-"""Otherwise vacuum lists even a few folders in very many tasks, and that takes longer than all the rest."""
 _PROPERTIES = {
     # Delta hands a table's properties on to Parquet.
     "parquet.block.size": str(STORE_ROW_GROUP_BYTES),
@@ -72,7 +70,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.Meta(
             ge=0,
             le=TABLE_VERSIONS_HOURS_MAX,
-            description="How long older versions can still be read. Rows that went are gone from the disk after that.",
+            description="How long older versions can still be read. Rows that went are gone from the disk with a run "
+            "a day after that. With 0, at once.",
         ),
     ] = TABLE_VERSIONS_HOURS_DEFAULT
 
@@ -130,6 +129,12 @@ def run(work: Work, options: Options) -> Outcome:
     store = _Store(work, options)
     wanted = State(definition=options.definition, table_id=source.table_id, version=source.version)
     known = store.state()
+    outcome = _brought_up(store, source, known, wanted)
+    store.clean()
+    return outcome
+
+
+def _brought_up(store: _Store, source: Source, known: State | None, wanted: State) -> Outcome:
     if known is None or known.application != wanted.application or not source.reaches(known.version):
         return store.build(source, wanted)
     if known.version == source.version:
@@ -152,14 +157,12 @@ class _Store:
         self.path = absolute(options.path or work.place("stores", name))
         self._work = work
         self._name = name
+        self._history = history_of(self.spark, self.path)
 
     def state(self) -> State | None:
         """What the last of our commits says, if there is one."""
-        if not DeltaTable.isDeltaTable(self.spark, self.path):
-            return None
-        history = DeltaTable.forPath(self.spark, self.path).history(_HISTORY_MAX)
-        told = history.where("userMetadata IS NOT NULL").orderBy(f.desc("version")).select("userMetadata").collect()
-        return next((state for row in told if (state := _state_of(row[0]))), None)
+        told = (commit["userMetadata"] for commit in self._history.commits)
+        return next((state for text in told if text and (state := _state_of(text))), None)
 
     def build(self, source: Source, wanted: State) -> Outcome:
         """All of it anew. The commit takes the place of whatever was there."""
@@ -169,7 +172,6 @@ class _Store:
         laid = transform_laid_out(keyed, number=0, files=self._files(rows))
         self._prepare(laid)
         _carrying(laid.write, wanted).mode("overwrite").option("overwriteSchema", "true").save(self.path)
-        self._clean()
         return self.outcome(wanted, read=rows, removed=0, rebuilt=True)
 
     def update(self, source: Source, known: State, wanted: State) -> Outcome:
@@ -204,19 +206,20 @@ class _Store:
             }
         )
 
+    def clean(self) -> None:
+        """Files that were replaced go from the disk, once no version that can be read needs them."""
+        hours = self.options.versions_hours
+        if self._history.is_cleaning_due(versions_hours=hours):
+            Table(self.spark, self.path).clean(versions_hours=hours)
+
     def _prepare(self, laid: DataFrame) -> None:
         """Make the table, if there is none: with row groups small enough to leave out most of a file."""
-        if DeltaTable.isDeltaTable(self.spark, self.path):
+        if self._history.commits:
             return
         builder = DeltaTable.createIfNotExists(self.spark).location(self.path).addColumns(laid.schema)
         for name, value in _PROPERTIES.items():
             builder = builder.property(name, value)
         builder.partitionedBy(SLICE).execute()
-
-    def _clean(self) -> None:
-        """Files that were replaced go from the disk, once no version that can be read needs them."""
-        with settings(self.spark, _LISTING):
-            Table(self.spark, self.path).clean(versions_hours=self.options.versions_hours)
 
     def _files(self, rows: int) -> int:
         return files_for(rows, records_per_file=self.options.records_per_file)
@@ -250,8 +253,6 @@ class _Store:
             numbers = ", ".join(map(str, (*merged, number)))
             writer = writer.mode("overwrite").option("replaceWhere", f"{SLICE} IN ({numbers})")
         (writer if merged else writer.mode("append")).save(self.path)
-        if merged:
-            self._clean()
 
 
 def _carrying(writer: DataFrameWriter, state: State) -> DataFrameWriter:

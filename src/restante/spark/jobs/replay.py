@@ -1,8 +1,8 @@
 """Captured files brought back into a hub, with the ids that the messages had: again and again, and each message is there once.
 
 What was waiting waits again. What was set aside had not been collected either, so it waits too. What was collected, expired
-or withdrawn comes back only if all is asked for; what was erased never does. All of it is one consignment, whose key follows
-from what was captured and what was asked for.
+or withdrawn comes back only if all is asked for, and without a time to expire that has passed; what was erased never does.
+All of it is one consignment, whose key follows from what was captured and what was asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from restante.spark.capturing import ERASED, HOUR, captured_rows, carries_message, number_of_message, transform_without
+from restante.spark.folders import absolute
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sending import send
 
@@ -54,12 +55,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def transform(changes: DataFrame, options: Options) -> DataFrame:
-    """The messages that are to come back, with the number that gives their order, and the state they were in."""
-    last = transform_last(changes)
-    wanted = last.where(_is_wanted(options))
-    never = f.when(f.col("state") != "expired", f.col("expires_at"))
-    return wanted.withColumn("expires_at", never).select(*_MESSAGE, "sequence_number", "state")
+def transform(changes: DataFrame, options: Options, *, now: datetime) -> DataFrame:
+    """The messages that are to come back, with the number that gives their order, and the state they were in.
+
+    Whoever asks for what is settled wants to see it. So it does not expire, where it would do so at once.
+    """
+    wanted = transform_last(changes).where(_is_wanted(options))
+    is_over = f.col("state").isin(*_SETTLED) & ((f.col("state") == "expired") | (f.col("expires_at") <= f.lit(now)))
+    return wanted.withColumn("expires_at", f.when(~is_over, f.col("expires_at"))).select(
+        *_MESSAGE, "sequence_number", "state"
+    )
 
 
 def transform_last(changes: DataFrame) -> DataFrame:
@@ -84,20 +89,23 @@ def transform_last(changes: DataFrame) -> DataFrame:
 
 
 def transform_ranges(changes: DataFrame) -> DataFrame:
-    """How far the capture reaches, in each partition."""
-    bounds = changes.groupBy("partition").agg(
-        f.min("sequence_number").alias("first"), f.max("sequence_number").alias("last"), f.count("*").alias("changes")
+    """How far the capture reaches, in each partition, and a sum over all changes: two hubs have the same numbers."""
+    told = f.xxhash64("sequence_number", "change", "id", "recipient")
+    return changes.groupBy("partition").agg(
+        f.min("sequence_number").alias("first"),
+        f.max("sequence_number").alias("last"),
+        f.count("*").alias("changes"),
+        f.bit_xor(told).alias("sum"),
     )
-    return bounds.select("partition", "first", "last", "changes")
 
 
 def run(work: Work, options: Options) -> Outcome:
     """Deliver them as one consignment, in the order that each recipient had them in."""
-    changes = captured_rows(work.spark, options.path or work.place("capture"))
+    changes = captured_rows(work.spark, absolute(options.path or work.place("capture")))
     if options.published_after is not None:
         changes = changes.where(f.col("hour") >= _hour(options.published_after))
-    key = _key(changes, options)
-    messages = transform(changes, options)
+    key = key_of(changes, options)
+    messages = transform(changes, options, now=datetime.now(UTC))
     states = messages.groupBy("state").count().orderBy("state").collect()
     counted = {f"was_{row['state']}": row["count"] for row in states}
     if not counted:
@@ -105,6 +113,14 @@ def run(work: Work, options: Options) -> Outcome:
     work.tell(f"Delivering {sum(counted.values()):,} messages as consignment {key}.")
     sent = send(work, messages.drop("state"), key=key, order_by="sequence_number")
     return Outcome(figures={"key": key, "messages": sent.messages, "duplicates": sent.duplicates, **counted})
+
+
+def key_of(changes: DataFrame, options: Options) -> str:
+    """The consignment's: the same for the same changes and the same wish, wherever the files lie."""
+    ranges = [tuple(row) for row in transform_ranges(changes).orderBy("partition").collect()]
+    wish = msgspec.structs.replace(options, path="")
+    told = msgspec.json.encode((ranges, wish), order="sorted")
+    return f"{NAME}-{hashlib.sha256(told).hexdigest()[:32]}"
 
 
 def _state() -> Column:
@@ -128,11 +144,3 @@ def _is_wanted(options: Options) -> Column:
 def _hour(time: datetime) -> str:
     """The folder of this time. Nothing that happens to a message happens before it is published."""
     return time.astimezone(UTC).strftime(HOUR)
-
-
-def _key(changes: DataFrame, options: Options) -> str:
-    """The same for the same files and the same wish."""
-    ranges = [tuple(row) for row in transform_ranges(changes).orderBy("partition").collect()]
-    wish = msgspec.structs.replace(options, path="")
-    told = msgspec.json.encode((ranges, wish), order="sorted")
-    return f"{NAME}-{hashlib.sha256(told).hexdigest()[:32]}"

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from restante.client.address import DEFAULT_URL
+from restante.spark.folders import absolute
 
 Figure = int | float | str | None
 
@@ -26,13 +27,13 @@ class Work:
     url: str = DEFAULT_URL
     token: str | None = None
     tables: str = "./tables"
-    """A folder, or any place that Spark can write to."""
+    """A folder, or any place that Spark can write to. A relative one begins where this program was started."""
     tell: Callable[[str], None] = field(default=_untold)
     """Hears what the job is about, a line at a time."""
 
     def place(self, *names: str) -> str:
-        """Where a table of this name lies."""
-        return "/".join((self.tables.rstrip("/"), *names))
+        """Where a table of this name lies; without one, where they all do. From the root on: Delta takes nothing else."""
+        return "/".join((absolute(self.tables).rstrip("/"), *names))
 
     @property
     def hub(self) -> dict[str, str]:
