@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from restante.cli.spark_night import Document, faults
+from restante.spark.failures import interrupted
 from tests.cli.places import run
 
 LINES = [
@@ -39,6 +41,14 @@ def test_a_night_is_computed_delivered_collected_and_told(spark: SparkSession, t
     assert sum(row["documents"] for row in night["settlement"]) == night["messages"] - 10
     assert night["report"][0]["waiting"] == 0
     assert spark.read.format("delta").load(str(data / "tables" / "messages")).count() == night["messages"]
+
+
+def test_ctrl_c_is_known_behind_what_spark_raises_after_it() -> None:
+    error = Py4JError("no result")
+    assert not interrupted(error)
+    error.__context__ = ValueError()
+    error.__context__.__context__ = KeyboardInterrupt()
+    assert interrupted(error)
 
 
 def test_mail_that_is_right_has_no_faults() -> None:

@@ -151,7 +151,7 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
     from restante.cli.jobs_running import tell_beside
     from restante.cli.jobs_spark import spark_session
     from restante.cli.spark_night import Plan, Shows, play
-    from restante.spark.failures import cause_of, of_spark
+    from restante.spark.failures import cause_of, interrupted, of_spark
     from restante.spark.jobs.work import Work
     from restante.spark.progress import stages
 
@@ -163,6 +163,8 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
         try:
             return play(hub, work, Plan.of(readings=readings, actors=actors), shows)
         except Exception as error:
+            if interrupted(error):
+                raise KeyboardInterrupt from error
             if of_spark(error):
                 raise cause_of(error) from error
             raise

@@ -22,6 +22,11 @@ def of_spark(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
+def interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind it: Spark, cleaning up after that, may raise an error of its own."""
+    return isinstance(error, KeyboardInterrupt) or (error.__context__ is not None and interrupted(error.__context__))
+
+
 def cause_of(error: BaseException) -> RestanteError:
     """The error of ours that it is, or hides; else one that says what Spark, or the job itself, had to say."""
     if isinstance(error, RestanteError):

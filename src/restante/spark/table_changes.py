@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
@@ -91,7 +92,11 @@ def identity_of(schema: StructType) -> tuple[str, ...]:
     raise InvalidRequest("The table has no columns partition and sequence_number, so its changes cannot be followed.")
 
 
-def was_cleaned_away(error: PySparkException) -> bool:
-    """Whether it says that a file, or the log of a version, is no longer there."""
-    condition = error.getCondition() or ""
-    return "FILE_NOT_EXIST" in condition or "FILE_NOT_FOUND" in condition or "VERSION" in condition
+def was_cleaned_away(error: PySparkException | Py4JJavaError) -> bool:
+    """Whether it says that a file, or the log of a version, is no longer there.
+
+    What fails in a task comes as an error of Java's, and says what it is in its text only.
+    """
+    is_told = isinstance(error, PySparkException)
+    condition = (error.getCondition() or "") if is_told else str(error)
+    return "FILE_NOT_EXIST" in condition or "FILE_NOT_FOUND" in condition or (is_told and "VERSION" in condition)

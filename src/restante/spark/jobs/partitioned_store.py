@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -141,7 +142,7 @@ def _brought_up(store: _Store, source: Source, known: State | None, wanted: Stat
         return store.outcome(wanted, read=0, removed=0, rebuilt=False)
     try:
         return store.update(source, known, wanted)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if not table_changes.was_cleaned_away(error):
             raise
     return store.build(source, wanted)
