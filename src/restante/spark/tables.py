@@ -20,7 +20,7 @@ from restante.errors import InvalidOperation
 from restante.limits import MIB, TABLE_VERSIONS_HOURS_DEFAULT
 
 WRITING = {
-    # Without it every row is sorted by the partition column before it is written, and that takes a third of the time.
+    # Without it every row is sorted by the partition column.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     # The state of a log of some hundred files needs no more tasks than this.
     "spark.databricks.delta.snapshotPartitions": "2",
