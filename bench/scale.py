@@ -75,9 +75,9 @@ class Scale:
 
     spark_messages: int = 1_000_000
     """Messages that Spark writes into the hub, or reads from it."""
-    spark_singles: int = 20_000
+    spark_singles: int = 5_000
     """Messages that Spark publishes one by one."""
-    spark_repetitions: int = 5
+    spark_repetitions: int = 3
     store_messages: int = 3_000_000
     """Messages that the analytical store catches up with."""
     store_repetitions: int = 3
