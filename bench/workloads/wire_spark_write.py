@@ -7,7 +7,7 @@ these have fewer messages, and rates are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -53,7 +53,7 @@ def run(bench: WireBench) -> Outcome:
         }
         if isinstance(postgresql, Postgresql):
             contenders[JDBC] = (many, partial(_jdbc, address=postgresql.address))
-            contenders[TUNED] = (many, partial(_jdbc, address=postgresql.address, **TUNING))
+            contenders[TUNED] = (many, partial(_jdbc, address=postgresql.address, tuning=TUNING))
             contenders[SINGLE_POSTGRESQL] = (few, partial(_singly, publish=partial(_insert, postgresql.address)))
         samples = bench.interleave(
             WHAT, [_contender(name, *work) for name, work in contenders.items()], scale.spark_repetitions
@@ -84,7 +84,7 @@ def _nothing(frame: DataFrame) -> None:
     frame.write.format("nothing").mode("append").save()
 
 
-def _jdbc(frame: DataFrame, address: str, **tuning: str) -> None:
+def _jdbc(frame: DataFrame, address: str, tuning: Mapping[str, str] | None = None) -> None:
     """Into the table that the other workloads use, with ids, which it needs."""
     parts = dict(part.split("=", 1) for part in address.split())
     options = {
@@ -92,7 +92,7 @@ def _jdbc(frame: DataFrame, address: str, **tuning: str) -> None:
         "user": parts["user"],
         "dbtable": "message",
         "driver": "org.postgresql.Driver",
-        **tuning,
+        **(tuning or {}),
     }
     frame.selectExpr("uuid() AS id", "*").write.format("jdbc").options(**options).mode("append").save()
 
