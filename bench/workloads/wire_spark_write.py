@@ -18,6 +18,7 @@ from bench import spark as sparks
 from bench.outcome import Figure, Goal, Line, Outcome, faster
 from bench.peers.postgresql import Postgresql
 from bench.sampling import Contender, timed
+from bench.server import driver
 from bench.wire import OURS, WireBench
 
 WHAT = "S1 10⁶ messages from Spark"
@@ -110,9 +111,7 @@ def _publish(url: str, rows: Iterator[Row]) -> None:
 
 
 def _insert(address: str, rows: Iterator[Row]) -> None:
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as connection:
+    with driver("psycopg").connect(address, autocommit=True) as connection:
         for row in rows:
             values: list[Any] = [row["recipient"], row["origin"], row["kind"], bytes(row["data"])]
             connection.execute(
