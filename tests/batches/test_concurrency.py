@@ -16,9 +16,10 @@ import msgspec
 import pytest
 
 from restante import limits
-from restante.client import connecting, sync
+from restante.client import sync
 from restante.client.http_async import AsyncHttpLink
 from restante.client.link import AsyncLink
+from restante.client.terms import terms_of
 from restante.errors import BatchSealed
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
@@ -50,7 +51,7 @@ class Reached:
 async def reached(place: str, folder: Path) -> AsyncIterator[Reached]:
     if place == "wire":
         running = await asyncio.to_thread(start, folder, SETTINGS)
-        link = AsyncHttpLink(connecting.terms_of(running.url))
+        link = AsyncHttpLink(terms_of(running.url))
         try:
             yield Reached(link, running.desk.link.hub)
         finally:

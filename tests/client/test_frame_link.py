@@ -18,10 +18,10 @@ import pytest
 
 from restante import errors
 from restante.client import sync
-from restante.client.connecting import terms_of
 from restante.client.frame_link_async import AsyncFrameLink
 from restante.client.frame_link_sync import FrameLink
 from restante.client.link import Link
+from restante.client.terms import terms_of
 from restante.limits import MIB, SEND_BYTES_MAX
 from restante.model.access import Role
 from restante.model.answers import Receipt

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from restante import errors
-from restante.client.connecting import terms_of
 from restante.client.frame_linking import Numbering, UnderWay, UnreadableAnswer, is_small, read_answer
+from restante.client.terms import terms_of
 from restante.limits import LINK_FRAMES_MAX, MIB
 from restante.model.answers import Receipt
 from restante.model.message import Message

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 import restante
-from restante.client import connecting, sync
+from restante.client import sync
 from restante.client.http_sync import HttpLink
 from restante.client.socket_sync import SocketCarrier
 from restante.client.surface import Hub
+from restante.client.terms import terms_of
 from restante.ports.content import OriginPort
 from restante.server.serving import Running, start
 from restante.settings import Settings
@@ -73,7 +74,7 @@ class WireHub(sync.Hub):
     """A client that takes its hub with it when it closes."""
 
     def __init__(self, running: Running) -> None:
-        terms = connecting.terms_of(running.url)
+        terms = terms_of(running.url)
         super().__init__(HttpLink(terms), partial(SocketCarrier, terms))
         self.running = running
 

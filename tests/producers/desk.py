@@ -11,9 +11,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from restante.client import connecting, sync
+from restante.client import sync
 from restante.client.http_sync import HttpLink
 from restante.client.link import Link
+from restante.client.terms import terms_of
 from restante.errors import InvalidClientState, RestanteError
 from restante.model.answers import ProducerState, Receipt
 from restante.model.message import Message
@@ -67,7 +68,7 @@ class Desk:
         if not isinstance(self.hub, WireHub):
             yield self.link
             return
-        link = HttpLink(connecting.terms_of(self.hub.running.url))
+        link = HttpLink(terms_of(self.hub.running.url))
         yield link
         link.close()
 

@@ -63,8 +63,8 @@ class Door(NamedTuple):
         """What the hub's surface is made of, for the few things that it leaves out. Close it."""
         if self.data is not None:
             return open_hub_of(self.data, create=create)
-        from restante.client.connecting import terms_of
         from restante.client.http_sync import HttpLink
+        from restante.client.terms import terms_of
 
         return HttpLink(terms_of(self.hub, token=self.token))
 

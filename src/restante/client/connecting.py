@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import random
-import time
 from collections.abc import Generator
 from functools import partial
 from typing import Any
 
 from restante.client import asynchronous, sync
-from restante.client.address import DEFAULT_URL, address_of
+from restante.client.address import DEFAULT_URL
 from restante.client.http_async import AsyncHttpLink
 from restante.client.http_sync import HttpLink
-from restante.client.options import Retrying, Terms, checked_timeout, retrying_of
+from restante.client.options import Retrying, Terms
 from restante.client.socket_async import AsyncSocketCarrier
 from restante.client.socket_sync import SocketCarrier
+from restante.client.terms import RETRYING, terms_of
 from restante.limits import CLIENT_TIMEOUT_SECONDS
-
-_RETRYING = Retrying()
 
 
 def connect(
@@ -26,7 +22,7 @@ def connect(
     *,
     token: str | None = None,
     timeout: float = CLIENT_TIMEOUT_SECONDS,
-    retries: int | Retrying = _RETRYING,
+    retries: int | Retrying = RETRYING,
 ) -> sync.Hub:
     """A hub over the network, for programs that wait. Connections are made when they are needed.
 
@@ -64,7 +60,7 @@ def connect_async(
     *,
     token: str | None = None,
     timeout: float = CLIENT_TIMEOUT_SECONDS,
-    retries: int | Retrying = _RETRYING,
+    retries: int | Retrying = RETRYING,
 ) -> Connecting:
     """A hub over the network, for asynchronous programs; otherwise as `restante.connect`."""
     return Connecting(terms_of(url, token=token, timeout=timeout, retries=retries))
@@ -73,25 +69,6 @@ def connect_async(
 def connected(url: str, *, token: str | None = None) -> asynchronous.Hub:
     """An asynchronous hub over the network, open already: its connections are made when they are needed."""
     return _over(terms_of(url, token=token))
-
-
-def terms_of(
-    url: str,
-    *,
-    token: str | None = None,
-    timeout: float = CLIENT_TIMEOUT_SECONDS,
-    retries: int | Retrying = _RETRYING,
-) -> Terms:
-    """The terms of a client in this process, checked."""
-    return Terms(
-        address=address_of(url, token=token),
-        timeout=checked_timeout(timeout),
-        retrying=retrying_of(retries),
-        clock=time.monotonic,
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        chance=random.random,
-        random=os.urandom,
-    )
 
 
 def _over(terms: Terms) -> asynchronous.Hub:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from restante.client.address import DEFAULT_URL
-from restante.client.connecting import terms_of
 from restante.client.http_sync import HttpLink
 from restante.client.options import Retrying
+from restante.client.terms import terms_of
 from restante.errors import InvalidRequest
 from restante.limits import (
     PARCEL_BYTES_DEFAULT,

@@ -10,9 +10,9 @@ from datetime import datetime
 import msgspec
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 
-from restante.client.connecting import terms_of
 from restante.client.http_sync import HttpLink
 from restante.client.options import Retrying
+from restante.client.terms import terms_of
 from restante.spark.options import Place
 
 
