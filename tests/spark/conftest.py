@@ -13,6 +13,8 @@ from tests.spark.driving import Drivers
 from tests.spark.served import HubProcess
 
 HERE = Path(__file__).parent
+SECONDS_MAX = 900
+"""Of a test: what Spark compiles when it does something for the first time can take long on a machine that is busy."""
 SMALL = {
     "spark.driver.memory": "1g",
     # Tests have few rows each: most of what the compilers of Java and Spark would make is never used twice.
@@ -27,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")

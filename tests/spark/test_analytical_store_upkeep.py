@@ -63,6 +63,7 @@ def test_each_table_forgets_by_its_own_rule(spark: SparkSession, tables: str) ->
     check_rows(filled.batches.frame(), [{"batch": "b2"}])
 
 
+@pytest.mark.long
 def test_small_files_become_one_and_the_old_ones_go_when_no_version_needs_them(
     spark: SparkSession, tables: str
 ) -> None:

@@ -150,6 +150,7 @@ def test_what_came_and_went_between_two_runs_never_shows(work: Work) -> None:
     assert (figures["rows_read"], figures["rows_removed"], figures["rows"]) == (0, 0, 1_000)
 
 
+@pytest.mark.long
 def test_many_small_runs_leave_few_slices(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STORE_SLICES_MAX", 2)
     told = []
@@ -203,6 +204,7 @@ def test_a_build_that_fails_leaves_the_old_store_whole(work: Work) -> None:
     assert sorted(tuple(row) for row in rows) == before, "it can still be read for a while"
 
 
+@pytest.mark.long
 def test_what_was_deleted_is_gone_from_the_disk_once_no_version_needs_it(work: Work) -> None:
     prompt = Options(**{**_fields(REGION), "versions_hours": 0})
     delete(work, "recipient = 'recipient-13'")
@@ -227,6 +229,7 @@ def test_a_run_that_is_repeated_adds_nothing(work: Work) -> None:
     assert stored(work).count() == later, "and Delta knows that they are in"
 
 
+@pytest.mark.long
 def test_changes_that_were_cleaned_away_make_it_build_anew(work: Work) -> None:
     put(work, 1_000, 10)
     put(work, 1_010, 10)
@@ -238,6 +241,7 @@ def test_changes_that_were_cleaned_away_make_it_build_anew(work: Work) -> None:
     assert held(work) == wanted(work)
 
 
+@pytest.mark.long
 def test_a_table_without_a_change_feed_is_read_whole(work: Work) -> None:
     work.spark.sql(
         f"ALTER TABLE delta.`{work.place('messages')}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
@@ -247,6 +251,7 @@ def test_a_table_without_a_change_feed_is_read_whole(work: Work) -> None:
     assert (figures["rebuilt"], figures["rows"]) == (1, 1_010)
 
 
+@pytest.mark.long
 def test_new_columns_of_the_table_come_along(work: Work) -> None:
     rows = work.spark.read.format("delta").load(work.place("messages")).limit(1)
     more = rows.withColumn("sequence_number", f.lit(5_000).cast("long")).withColumn("amount", f.lit(7))
@@ -255,6 +260,7 @@ def test_new_columns_of_the_table_come_along(work: Work) -> None:
     assert stored(work).where("amount = 7").count() == 1
 
 
+@pytest.mark.long
 def test_another_store_of_a_table_may_lie_elsewhere(work: Work, tmp_path: Path) -> None:
     place = str(tmp_path / "else where" / "store")
     assert run(work, Options(key="recipient", path=place))["rows"] == 1_000

@@ -82,6 +82,7 @@ def test_a_run_is_kept_and_replaced_by_one_for_the_same_moment(work: Work) -> No
     assert _kept(work) == [(FIRST, "alice"), (FIRST, "bob"), (SECOND, "alice"), (SECOND, "bob")]
 
 
+@pytest.mark.long
 def test_only_the_newest_runs_are_kept_and_others_leave_the_disk(work: Work) -> None:
     for moment in (FIRST, SECOND):
         collection_report.run(work, collection_report.Options(as_of=moment, keep=1, versions_hours=0))
@@ -91,6 +92,7 @@ def test_only_the_newest_runs_are_kept_and_others_leave_the_disk(work: Work) -> 
     assert days == {"2026-03-03"}
 
 
+@pytest.mark.long
 def test_many_runs_leave_few_files(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "_EVERY_SECONDS", 0)
     report = work.spark.range(1, numPartitions=1).selectExpr("id AS number")

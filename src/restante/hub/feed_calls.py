@@ -57,6 +57,8 @@ class FeedCalls:
                 if found is None or not closing.is_set():
                     pause = self.feed_pause(partition, after, limit, following=True)
                     closing.wait(min(pause, max(0, deadline - time.monotonic())))
+                    if found is not None and closing.is_set():
+                        return found
                     found = self.look_feed(partition, after=after, wish=wish, limit=limit, following=True)
                 after = found.next
                 if not nothing_new(found) or time.monotonic() >= deadline or closing.is_set():
