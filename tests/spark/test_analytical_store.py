@@ -100,7 +100,9 @@ def test_changes_become_the_rows_of_the_tables(
     check(case, made_tables)
 
 
-@pytest.mark.parametrize("name", [STEPS[0], *(pytest.param(name, marks=pytest.mark.long) for name in STEPS[1:])])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (place > 0)) for place, name in enumerate(STEPS)]
+)
 def test_a_batch_that_was_cut_off_at_any_commit_is_finished_by_the_next_try(
     name: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
 ) -> None:
