@@ -78,9 +78,9 @@ class Scale:
     spark_singles: int = 5_000
     """Messages that Spark publishes one by one."""
     spark_repetitions: int = 3
-    store_messages: int = 3_000_000
+    store_messages: int = 1_000_000
     """Messages that the analytical store catches up with."""
-    store_repetitions: int = 3
+    store_repetitions: int = 1
     lag_seconds: int = 180
     store_rows: int = 10_000_000
     """Rows of the table that a partitioned store is made of."""

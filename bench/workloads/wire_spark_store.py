@@ -1,4 +1,4 @@
-"""S3: the analytical store catches up with 3·10⁶ messages, all collected: by the feed, and from what is stored.
+"""S3: the analytical store catches up with 10⁶ messages, all collected: by the feed, and from what is stored.
 
 Timed from the start of the job until everything is in the tables. By the feed each message is seen twice, as it is published
 and as it is collected.
