@@ -115,6 +115,7 @@ def test_a_batch_read_whose_worker_is_killed_shows_one_moment(drivers: Drivers, 
     assert sorted(told, key=repr) == stored(hub, at)
 
 
+@pytest.mark.long
 def test_a_bootstrap_whose_driver_is_killed_goes_on_as_of_the_same_moment(
     drivers: Drivers, hub: HubProcess, tmp_path: Path
 ) -> None:
