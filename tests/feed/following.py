@@ -188,8 +188,14 @@ class Followed(Consigned):
                 self.core.snapshot(partition, position=pick % (start - 1))
 
     def go_on_with_snapshots(self) -> None:
-        for taking in self.taking:
-            answer = self.core.snapshot(taking.partition, after=taking.token, limit=taking.limit)
+        for taking in tuple(self.taking):
+            try:
+                answer = self.core.snapshot(taking.partition, after=taking.token, limit=taking.limit)
+            except PositionGone:
+                assert taking.position < self._bounds(taking.partition)[0] - 1
+                event("a snapshot that took too long")
+                self.taking.remove(taking)
+                continue
             assert answer.position == taking.position
             assert taking.limit is None or answer.table.num_rows <= taking.limit
             taking.rows += rows_of(answer.table)

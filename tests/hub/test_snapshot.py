@@ -139,6 +139,17 @@ def test_what_was_set_aside_so_long_ago_that_no_change_tells_is_still_set_aside(
     assert states(pages.rest())[1] == "set_aside"
 
 
+def test_pages_that_take_longer_than_changes_are_kept_are_gone_rather_than_wrong(hub: Hub, clock: FakeClock) -> None:
+    hub.producer.send([letter(1), letter(2, "ben")])
+    pages = Pages(hub, 1)
+    for number, name in ((1, "ada"), (2, "ben")):
+        hub.recipient(name).set_aside(id_of(number))
+    clock.advance(RETENTION_SECONDS + 1)
+    hub.retain()
+    with pytest.raises(PositionGone):
+        pages.rest()
+
+
 def test_forgotten_and_erased_messages_are_not_shown(hub: Hub, clock: FakeClock) -> None:
     hub.producer.send([letter(n, NAMES[n % 4]) for n in range(1, 13)])
     taken(hub, "ada", max_messages=2)

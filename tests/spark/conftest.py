@@ -23,6 +23,7 @@ SMALL = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All in one process: there, one session serves them all. And first, for they take the longest."""
     items.sort(key=lambda item: HERE not in item.path.parents)

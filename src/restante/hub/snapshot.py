@@ -2,8 +2,8 @@
 
 The position is the visible sequence when the first page is read, or an earlier one that the caller names. No page
 takes a message beyond it or heeds a change beyond it, so all pages together show one moment, and the feed goes on from
-there. A position that is named can be read again, as long as the feed could go on from it: a change record that
-retention removed beyond it might have told that a message was not yet set aside, or not yet moved.
+there. It can be read as long as the feed could go on from it: a change record that retention removed beyond it might
+have told that a message was not yet set aside, or not yet moved.
 
 Runs lie sorted by the recipient's hash, and filing does not change that. So pages go by hash, and within a hash by
 number; a token says how far they have come.
@@ -90,8 +90,7 @@ def read_snapshot(
             erasures = memory.counters.erasures
             page = _Page(core, memory, token, choice, names)
             table, end = page.read(limit)
-            if position is not None:
-                _check_kept(core, memory, position)
+            _check_kept(core, memory, token.position)
             if _erasures(core, memory) == erasures:
                 return SnapshotAnswer(table=table, next=None if end is None else end.text(), position=token.position)
     raise Unavailable("Recipients are erased faster than a page can be read. Try again.")
