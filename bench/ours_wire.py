@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.request import urlopen
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from bench.drivers.restante import Asynchronous, OneByOneBare, OneByOneClient, P
 from bench.peer import Operation, Peer, Taken
 from bench.server import LOCALHOST, Process, Server, Way
 
+METRICS_SECONDS_MAX = 30
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -95,6 +97,12 @@ class Restante(Server):
                 return {"restante": partial(Pipelined, self.url)}
             case _:
                 return {}
+
+    def metric(self, name: str) -> int:
+        """A number that it counts."""
+        with urlopen(f"{self.url}/metrics", timeout=METRICS_SECONDS_MAX) as answer:
+            lines = answer.read().decode().splitlines()
+        return int(float(next(line.split()[1] for line in lines if line.startswith(f"{name} "))))
 
     def close(self) -> None:
         self._process.stop(signal.SIGTERM)

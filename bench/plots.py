@@ -54,6 +54,18 @@ WIRE_FEED = (
     ("wire_feed", "W9 10⁶ read from the start, in process", "in process"),
     ("wire_feed", "W9 10⁶ read from the start, over the wire", "over the wire"),
 )
+WIRE_LIVE = (
+    ("wire_live_throughput", "W11 1,000 connections, by the clients", "1,000 mailboxes,\nby the clients"),
+    ("wire_live_throughput", "W11 1,000 connections, over bare sockets", "1,000 mailboxes,\nover bare sockets"),
+    ("wire_live_fanout", "W13 one to 1,000 clients, by the clients", "one to 1,000,\nby the clients"),
+    ("wire_live_fanout", "W13 one to 1,000 clients, over bare sockets", "one to 1,000,\nover bare sockets"),
+)
+WIRE_LIVE_TIMES = (
+    ("wire_live_latency", "W12 1,000 messages a second, p50, by the clients", "p50,\nby the clients"),
+    ("wire_live_latency", "W12 1,000 messages a second, p99, by the clients", "p99,\nby the clients"),
+    ("wire_live_latency", "W12 1,000 messages a second, p50, over bare sockets", "p50,\nover bare sockets"),
+    ("wire_live_latency", "W12 1,000 messages a second, p99, over bare sockets", "p99,\nover bare sockets"),
+)
 SPARK_RATES = (
     ("wire_spark_write", "from Spark into the hub"),
     ("wire_spark_read", "from the hub into Spark"),
@@ -83,10 +95,12 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         ("bench-peers-small.png", WIRE_RATES, "durable publishes a second", 1.0),
         ("bench-peers-batches.png", WIRE_BATCHES, "items acknowledged a second, durable", 1.0),
         ("bench-peers-feed.png", WIRE_FEED, "messages read a second", 1.0),
+        ("bench-peers-live.png", WIRE_LIVE, "messages received a second, durable", 1.0),
+        ("bench-peers-live-latency.png", WIRE_LIVE_TIMES, "milliseconds from publish to receipt", 1e3),
     ):
         if groups := _wire_groups(workloads, chosen, unit):
             # Some are near one another: the length of a bar is to be what it says.
-            linear = chosen in {WIRE_BATCHES, WIRE_FEED}
+            linear = chosen in {WIRE_BATCHES, WIRE_FEED, WIRE_LIVE}
             drawn.append(_grouped_bars(groups, label, folder / name, linear=linear))
     if series := workloads.get("consignments", {}).get("series"):
         drawn.append(_consignments(series, folder / "bench-consignments.png"))

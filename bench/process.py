@@ -31,13 +31,14 @@ def bytes_read() -> int:
     return _fields(PROC / "self" / "io")["rchar"]
 
 
-def resident_bytes() -> int:
-    return sum(_fields(PROC / str(pid) / "status").get("VmRSS", 0) for pid in _family()) * 1024
+def resident_bytes(of: int | None = None) -> int:
+    """Of all processes of ours, or of another one and those that it started."""
+    return sum(_fields(PROC / str(pid) / "status").get("VmRSS", 0) for pid in _family(of)) * 1024
 
 
-def _family() -> list[int]:
-    """This process and its descendants."""
-    found = [os.getpid()]
+def _family(of: int | None = None) -> list[int]:
+    """This process, or another, and its descendants."""
+    found = [of or os.getpid()]
     for pid in found:
         for children in (PROC / str(pid) / "task").glob("*/children"):
             found += [int(child) for child in children.read_text().split()]

@@ -73,6 +73,29 @@ class Scale:
     """Parcels of one sample beside a reader."""
     beside_turns: int = 15
 
+    live_connections: int = 1_000
+    """Clients that wait for what is pushed."""
+    live_each: int = 100
+    """Messages of each of them that are published as fast as it goes."""
+    live_pace: int = 1_000
+    """Messages a second that are published at an even pace, to all of them."""
+    live_seconds: float = 5.0
+    live_burst: int = 50
+    """Messages that are pushed to all clients of one recipient, as fast as it goes."""
+    live_broadcasts: int = 50
+    """The same at an even pace."""
+    live_broadcast_pace: int = 10
+    live_stuck: int = 100
+    """Clients that read nothing."""
+    live_stuck_messages: int = 75
+    """Large messages for each of those, so that nothing more goes into their buffers."""
+    live_idle: int = 10_000
+    """Clients that are connected while next to nothing is published."""
+    live_pushes: int = 500
+    """Messages to some of those."""
+    live_push_pace: int = 100
+    live_repetitions: int = 5
+
     spark_messages: int = 1_000_000
     """Messages that Spark writes into the hub, or reads from it."""
     spark_singles: int = 5_000
@@ -128,6 +151,17 @@ QUICK = Scale(
     consigned=20_000,
     commits=(1_000, 5_000, 20_000),
     read=20_000,
+    live_connections=50,
+    live_each=20,
+    live_pace=500,
+    live_seconds=0.5,
+    live_burst=20,
+    live_broadcasts=10,
+    live_broadcast_pace=20,
+    live_stuck=5,
+    live_idle=200,
+    live_pushes=50,
+    live_repetitions=2,
     spark_messages=20_000,
     spark_singles=200,
     store_messages=20_000,

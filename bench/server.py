@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import pwd
+import resource
 import socket
 import subprocess
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from bench.peer import Operation
+from bench.process import resident_bytes
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
@@ -36,6 +38,7 @@ class Server:
     name: ClassVar[str]
     lesser: ClassVar[frozenset[str]] = frozenset()
     """Ways that do less than the work asks for: their figures are shown, but no goal refers to them."""
+    _process: Process
 
     @classmethod
     def missing(cls) -> str | None:
@@ -55,6 +58,9 @@ class Server:
 
     def clear(self) -> None:
         """Not timed: forget all messages, before another workload."""
+
+    def resident_bytes(self) -> int:
+        return resident_bytes(self._process.pid)
 
     def close(self) -> None:
         """Stops it, whatever state it is in."""
@@ -84,6 +90,10 @@ class Process:
                 start_new_session=True,  # Ctrl-C stops the bench, which then stops its servers
                 **as_user(user),
             )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
     def output(self) -> str:
         return self._log.read_text(errors="replace")
@@ -127,6 +137,14 @@ def servers() -> list[type[Server]]:
 def driver(name: str) -> Any:
     """A peer's driver, which is installed for this bench alone: nothing else may depend on it, types neither."""
     return importlib.import_module(name)
+
+
+def raise_file_limit() -> int:
+    """As many open files and sockets as may be, for this process and those that it starts; gives how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def as_user(name: str | None) -> dict[str, Any]:

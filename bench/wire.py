@@ -13,7 +13,7 @@ from bench.ours_wire import Restante
 from bench.outcome import Figure, Line, Outcome
 from bench.peer import Operation, Peer
 from bench.sampling import Contender, Samples
-from bench.server import Server, Way, servers
+from bench.server import Server, Way, raise_file_limit, servers
 
 OURS = Restante.name
 BARE = "bare"
@@ -118,6 +118,7 @@ def running(
     folder: Path, *, ours: bool = True, peers: bool = True
 ) -> Iterator[tuple[dict[str, Server], dict[str, dict[str, str]]]]:
     """All servers that can take part, and what is known of each, those that cannot included."""
+    raise_file_limit()
     started: dict[str, Server] = {}
     facts: dict[str, dict[str, str]] = {}
     with ExitStack() as stack:

@@ -130,10 +130,10 @@ def check_commands() -> Iterator[str]:
 def check_routes() -> Iterator[str]:
     """Every route is in a table of the page with its method, the roles that it takes, and nothing is there besides."""
     page = "reference/http.md"
-    routes = importlib.import_module("restante.server.app").ROUTES
-    link = importlib.import_module("restante.server.pipeline").PATH.decode()
+    app = importlib.import_module("restante.server.app")
+    routes = app.ROUTES
     wanted = {f"{route.method} {route.path}": roles_of(route.roles) for route in routes}
-    wanted[f"WS {link}"] = "publisher"
+    wanted |= {f"WS {socket.path}": roles_of(socket.roles) for socket in app.SOCKETS}
     path = DOCS / page
     found = dict(ROUTE.findall(path.read_text(encoding="utf-8") if path.exists() else ""))
     for name, roles in wanted.items():

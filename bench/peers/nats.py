@@ -34,7 +34,7 @@ from bench.server import LOCALHOST, Process, Server, Way
 BATCH_MESSAGES_MAX = 1_000
 BUNDLE_MESSAGES_MAX = 51_200
 EXPIRES_NANOSECONDS = 60 * 10**9
-CONFIG = {"name": STREAM, "subjects": [f"{STREAM}.>"], "storage": "file", "allow_atomic": True}
+CONFIG = {"name": STREAM, "subjects": [f"{STREAM}.>"], "storage": "file", "allow_atomic": True, "max_consumers": 20_000}
 SETTINGS = """
 listen: "{host}:-1"
 ports_file_dir: "{folder}"

@@ -31,7 +31,13 @@ from bench.peer import Operation, Peer, Taken
 from bench.resp import Resp, packed
 from bench.server import LOCALHOST, Process, Server, Way, driver, free_port, listening
 
-SETTINGS = {"appendonly": "yes", "appendfsync": "always", "save": "", "auto-aof-rewrite-percentage": "0"}
+SETTINGS = {
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "save": "",
+    "auto-aof-rewrite-percentage": "0",
+    "maxclients": "12000",
+}
 POLL_SECONDS = 0.02
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-    from restante.settings import OriginGroupSettings, OriginSettings, Settings
+    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ __all__ = [
     "ContentRequest",
     "DequeuedNotice",
     "ItemRange",
+    "LiveSettings",
     "Message",
     "OriginGroupSettings",
     "OriginPort",
@@ -72,7 +73,7 @@ _HOMES = {
     "model.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
-    "settings": ("OriginGroupSettings", "OriginSettings", "Settings"),
+    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings"),
 }
 
 

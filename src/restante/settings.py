@@ -109,11 +109,34 @@ class OriginSettings(Section, frozen=True, kw_only=True):
 
 
 class OriginGroupSettings(Section, frozen=True, kw_only=True):
-    """One origin group. `strict_order`: a bundle ends before the first waiting message of another cabinet."""
+    """One origin group."""
 
     strict_order: bool = False
+    """A bundle ends before the first waiting message of another cabinet of the group."""
+    live_collect: bool = False
+    """Whoever is connected may collect by saying up to which number it has got everything."""
 
-    rules = {"strict_order": _FLAG}
+    rules = {"strict_order": _FLAG, "live_collect": _FLAG}
+
+
+class LiveSettings(Section, frozen=True, kw_only=True):
+    """How messages are pushed to those who are connected."""
+
+    queue_messages: int = limits.LIVE_QUEUE_MESSAGES_DEFAULT
+    """How many messages may wait for one connection; what is newer is dropped, and read from history."""
+    queue_bytes: int = limits.MIB
+    """How many bytes may wait for one connection; a single message may be larger."""
+    connections_max: int = 16_000
+    """How many clients may be connected in all."""
+    recipient_connections_max: int = 1_024
+    """How many clients of one recipient may be connected."""
+
+    rules = {
+        "queue_messages": _whole(1, limits.LIVE_QUEUE_MESSAGES_MAX),
+        "queue_bytes": _whole(limits.KIB, limits.LIVE_QUEUE_BYTES_MAX),
+        "connections_max": _whole(1, limits.CONNECTIONS_MAX),
+        "recipient_connections_max": _whole(1, limits.CONNECTIONS_MAX),
+    }
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
@@ -123,7 +146,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     port: int = 8470
     access: Access = "auto"
     """`auto`: tokens are asked for if there are any; otherwise open, and then only on loopback addresses."""
-    connections_max: int = 10_000
+    connections_max: int = 20_000
     publish_bytes_in_flight_max: int = 256 * limits.MIB
     publishes_waiting_max: int = 16_384
     reads_waiting_max: int = 1_024
@@ -191,6 +214,7 @@ class Settings(Section, frozen=True, kw_only=True):
     origins: dict[str, OriginSettings] = {}
     origin_groups: dict[str, OriginGroupSettings] = {}
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
+    live: LiveSettings = msgspec.field(default_factory=LiveSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -211,6 +235,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "origin_groups": Rule(f"groups by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "server": Rule("the settings of the server"),
+        "live": Rule("the settings of live delivery"),
     }
 
     @property
@@ -226,6 +251,10 @@ class Settings(Section, frozen=True, kw_only=True):
     def strict_order(self, group: str) -> bool:
         known = self.origin_groups.get(group)
         return known is not None and known.strict_order
+
+    def live_collect(self, group: str) -> bool:
+        known = self.origin_groups.get(group)
+        return known is not None and known.live_collect
 
 
 @cache

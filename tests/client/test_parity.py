@@ -23,6 +23,8 @@ from restante.client import (
     feed_async,
     feed_sync,
     link,
+    live_async,
+    live_sync,
     pipeline_async,
     pipeline_sync,
     producer_async,
@@ -50,9 +52,10 @@ PLAIN = {
     "consignments",
     "feed",
     "snapshot",
+    "live",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
-`open` and `consignment` give is awaited, or entered; the last three are iterated.)"""
+`open` and `consignment` give is awaited, or entered; the last four are iterated.)"""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
@@ -80,6 +83,8 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (consignments_sync.Consignment, consignments_async.Consignment),
         (feed_sync.Feed, feed_async.Feed),
         (feed_sync.Snapshot, feed_async.Snapshot),
+        (live_sync.Live, live_async.Live),
+        (live_sync.LiveSent, live_async.LiveSent),
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
@@ -105,6 +110,8 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
         (surface.Consignment, consignments_sync.Consignment),
         (surface.Feed, feed_sync.Feed),
         (surface.Snapshot, feed_sync.Snapshot),
+        (surface.Live, live_sync.Live),
+        (surface.LiveSent, live_sync.LiveSent),
         (link.Link, HttpLink),
         (link.AsyncLink, AsyncHttpLink),
     ],
@@ -134,6 +141,8 @@ def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type
         acknowledger_async.Acknowledger,
         consignments_async.Consignment,
         feed_async.Feed,
+        live_async.Live,
+        live_async.LiveSent,
     ],
     ids=lambda kind: kind.__name__,
 )

@@ -309,6 +309,9 @@ class ReferenceRecipient:
                     letter.settle(State.WITHDRAWN, self._now)
             return len(found)
 
+    def live(self, *_: object, **__: object) -> surface.Live:
+        raise errors.InvalidOperation("The reference is not followed: tests/client has a model of that.")
+
     def erase(self, *, dry_run: bool = False) -> int:
         with self._mailbox() as mailbox:
             count = len(mailbox.letters)

@@ -59,6 +59,7 @@ ALLOWED = {
     "DELETE /v1/consignments/{consignment}": "po",
     "POST /v1/consignments/{consignment}/parcels": "po",
     "POST /v1/consignments/{consignment}/commit": "po",
+    "GET /v1/recipients/{recipient}/live": "xo",
     "GET /v1/partitions/{partition}/feed": "ro",
     "GET /v1/partitions/{partition}/snapshot": "ro",
     "POST /v1/maintenance/file": "o",
@@ -67,7 +68,8 @@ ALLOWED = {
     "GET /v1/backup": "o",
     "GET /metrics": "ro",
 }
-OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /openapi.json", "GET /docs"}
+OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
+OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}
 LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
 PLACES = {
     "{partition}": "0",
@@ -205,7 +207,7 @@ def test_a_publisher_stages_for_its_origins_only(call: Callable[[str | None], Wi
 def test_a_recipient_collects_its_own_mail_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:
     wire = call(secrets["x"])
     assert wire.get("/v1/recipients/ada/peek").status in (200, 204)
-    for path in ("peek", "messages", "explain", f"messages/{ID}", "partition"):
+    for path in ("peek", "messages", "explain", f"messages/{ID}", "partition", "live"):
         assert wire.get(f"/v1/recipients/bob/{path}").status == 403
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from restante.server.app import ROUTES
+from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
 from restante.server.openapi.parts import CLOCK
 from restante.server.openapi.places import CONSIGNMENT_ID
@@ -57,9 +58,19 @@ def _ask(url: str, request: dict[str, Any]) -> Answered:
         headers = {"Restante-Correlation-Id": _CORRELATION_ID, **request["headers"]}
         connection.request(request["method"], request["target"], body or None, headers)
         answer = connection.getresponse()
-        return Answered(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        body = b"".join(_first_event(answer)) if answer.headers["content-type"] == EVENTS else answer.read()
+        return Answered(answer.status, {name.lower(): value for name, value in answer.getheaders()}, body)
     finally:
         connection.close()
+
+
+def _first_event(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Up to the end of the first event that has data, for events have no end."""
+    line = b""
+    while not line.startswith(b"data:"):
+        line = answer.readline()
+        assert line != b""
+        yield line
 
 
 def _valid(schema: dict[str, Any], value: object) -> None:

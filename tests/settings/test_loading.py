@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import OriginGroupSettings, OriginSettings, ServerSettings, Settings
+from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 
@@ -259,7 +259,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 13 + 3 + len(ServerSettings.rules)
+    assert len(sources) == len(effective) == 13 + 3 + len(ServerSettings.rules) + len(LiveSettings.rules)
 
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6)

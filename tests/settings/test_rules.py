@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import OriginGroupSettings, OriginSettings, Section, ServerSettings, Settings
+from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Section, ServerSettings, Settings
 
 WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "partition_count", 0),
@@ -48,6 +48,7 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "origins", {"billing": 3}),
     (Settings, "origin_groups", {" ": OriginGroupSettings()}),
     (Settings, "server", 3),
+    (Settings, "live", 3),
     (OriginSettings, "group", ""),
     (OriginSettings, "group", "\t"),
     (OriginSettings, "group", "x" * 65),
@@ -61,6 +62,15 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (OriginSettings, "dequeued_url", "file:///etc/passwd"),
     (OriginSettings, "dequeued_url", "http://[::1"),
     (OriginGroupSettings, "strict_order", "yes"),
+    (OriginGroupSettings, "live_collect", 1),
+    (LiveSettings, "queue_messages", 0),
+    (LiveSettings, "queue_messages", limits.LIVE_QUEUE_MESSAGES_MAX + 1),
+    (LiveSettings, "queue_bytes", limits.KIB - 1),
+    (LiveSettings, "queue_bytes", limits.LIVE_QUEUE_BYTES_MAX + 1),
+    (LiveSettings, "connections_max", 0),
+    (LiveSettings, "connections_max", limits.CONNECTIONS_MAX + 1),
+    (LiveSettings, "recipient_connections_max", True),
+    (LiveSettings, "recipient_connections_max", limits.CONNECTIONS_MAX + 1),
     (ServerSettings, "host", ""),
     (ServerSettings, "host", "http://localhost"),
     (ServerSettings, "port", -1),
@@ -89,7 +99,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(section: type[Section], n
 
 
 def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
-    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings):
+    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings):
         names = [field.name for field in msgspec.structs.fields(section)]
         assert list(section.rules) == names
         assert {name for owner, name, _ in WRONG if owner is section} == set(names)

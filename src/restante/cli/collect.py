@@ -14,6 +14,7 @@ import typer
 from restante.cli.connecting import DEFAULT_URL, DataFolder, Door, HubUrl, Token
 from restante.cli.exits import NOTHING_THERE
 from restante.cli.formats import Format
+from restante.cli.live_options import After, CollectLive
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,6 +62,8 @@ def collect(
     no_confirm: Annotated[
         bool, typer.Option("--no-confirm", help="Only look at the next bundle; it stays where it is.")
     ] = False,
+    live: CollectLive = False,
+    after: After = None,
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
     data: DataFolder = None,
@@ -84,20 +87,18 @@ def collect(
     restante collect alice --json > mail.jsonl
     restante collect alice --to ./mail --format parquet
     restante collect alice --to ./mail --follow   until Ctrl-C
+    restante collect alice --live --after 4711    as they come, unconfirmed
     """
     _check_output(to, file_format, text=text, as_json=as_json)
-    if no_confirm and follow:
-        raise typer.BadParameter("It looks at one bundle; --follow waits for more.", param_hint="--no-confirm")
-    wish = _Wish(
-        origins=origin or [],
-        groups=group or [],
-        max_messages=max_messages,
-        max_weight=max_weight,
-        max_bundles=1 if no_confirm else max_bundles,
-        idle=None if follow else wait,
-        confirm=not no_confirm,
+    wish = _wish(
+        _Wish(origin or [], group or [], max_messages, max_weight, max_bundles, wait, confirm=not no_confirm),
+        follow=follow,
     )
-    with Door(hub, token, data).open() as opened:
+    door = Door(hub, token, data)
+    if live or after is not None:
+        _collect_live(door, recipient, wish, to=to, live=live, after=after, text=text, as_json=as_json)
+        return
+    with door.open() as opened:
         deliver = (
             _printer(_bundle_writer(text=text, as_json=as_json)) if to is None else _filer(to, file_format, as_json)
         )
@@ -111,6 +112,46 @@ Deliver = Callable[["Bundle"], None]
 """Makes a bundle safe: printed, or on the disk."""
 Write = Callable[["Bundle"], Iterator[bytes]]
 """A bundle as it is printed."""
+
+
+def _wish(said: _Wish, *, follow: bool) -> _Wish:
+    """What that comes to."""
+    if follow and not said.confirm:
+        raise typer.BadParameter("It looks at one bundle; --follow waits for more.", param_hint="--no-confirm")
+    bundles = said.max_bundles if said.confirm else 1
+    return said._replace(max_bundles=bundles, idle=None if follow else said.idle)
+
+
+def _collect_live(
+    door: Door,
+    recipient: str,
+    wish: _Wish,
+    *,
+    to: Path | None,
+    live: bool,
+    after: int | None,
+    text: bool,
+    as_json: bool,
+) -> None:
+    from restante.cli.collect_live import check_alone, collect_live
+
+    if not live:
+        raise typer.BadParameter("It is a place to follow from: give --live too.", param_hint="--after")
+    if text and as_json:
+        raise typer.BadParameter("It prints the data alone: without --json.", param_hint="--text")
+    check_alone(
+        to=to,
+        origin=wish.origins,
+        group=wish.groups,
+        max_messages=wish.max_messages,
+        max_weight=wish.max_weight,
+        max_bundles=wish.max_bundles,
+        follow=wish.idle is None,
+        wait=wish.idle,
+        no_confirm=not wish.confirm,
+    )
+    with door.open() as opened:
+        collect_live(opened.recipient(recipient), after=after, text=text, as_json=as_json)
 
 
 def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool, as_json: bool) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante.cli.night_steps import Advance, Night, Step, Watch, followed, side_by_side, timed
+from restante.cli.onlookers import Tell, looking_on
 from restante.cli.showing import counted
 from restante.client.surface import Batch, Bundle, Hub
 from restante.model.arrow import Column, bytes_of, column_of, offsets_of, string_array
@@ -80,12 +81,14 @@ def _named(codes: NDArray[np.integer[Any] | np.bool_], names: Sequence[str]) -> 
     return pa.DictionaryArray.from_arrays(column_of(codes.astype(np.int32)), string_array(names))
 
 
-def play(hub: Hub, post: Post, watch: Watch) -> Night:
-    """The whole night."""
+def play(hub: Hub, post: Post, watch: Watch, tell: Tell = lambda _: None) -> Night:
+    """The whole night. A few recipients are connected meanwhile, and `tell` says what they get."""
     night = Night(messages=post.messages, recipients=post.recipients)
     batch = hub.batches.open(key=post.name)
     stage = _Stage(hub, post, batch, night, watch)
-    for act in (_publish, _publish_again, _file, _collect, _complete):
+    with looking_on(hub, post.names, night, tell):
+        _publish(stage)
+    for act in (_publish_again, _file, _collect, _complete):
         act(stage)
     _explain(hub, post, night)
     return night

@@ -12,6 +12,7 @@ import typer
 
 from restante.cli.connecting import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.formats import Format
+from restante.cli.live_options import Chat, Me
 from restante.cli.send_options import (
     Attempt,
     Consignment,
@@ -63,6 +64,8 @@ def send(
     attempt: Attempt = None,
     with_batch: WithBatch = False,
     no_commit: NoCommit = False,
+    live: Chat = False,
+    me: Me = None,
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
     data: DataFolder = None,
@@ -85,13 +88,18 @@ def send(
     restante send night.jsonl --batch $B                each is an item of it
     restante send part-*.parquet --consignment night-7  all at one moment
     restante send mail/*.jsonl --forward                what collect wrote
+    restante send --live --recipient alice --me bob     chat
     zcat orders.jsonl.gz | restante send -
     """
     from restante.cli.pieces import Defaults, Reading
     from restante.cli.sending import Findings
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
-    findings = Findings() if dry_run else None
+    findings, door = Findings() if dry_run else None, Door(hub, token, data)
+    if live or me is not None:
+        others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
+        _chat(door, defaults, me, others | {"dry_run": dry_run}, live=live, as_json=as_json)
+        return
     _check_content(files, text, value)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
@@ -99,12 +107,24 @@ def send(
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
         sources = [_single_source(defaults, text=text, value=value)]
-    door = Door(hub, token, data)
     if consignment is None or findings is not None:
         _send(door, sources, findings, idempotent=idempotent, batch=batch, as_json=as_json)
     else:
         wish = (consignment, attempt or 0, idempotent)
         _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
+
+
+def _chat(
+    door: Door, defaults: Defaults, me: str | None, others: dict[str, object], *, live: bool, as_json: bool
+) -> None:
+    from restante.cli.chat import chat, check_chat
+
+    if not live:
+        raise typer.BadParameter("It is for a chat: give --live too.", param_hint="--me")
+    recipient, own = check_chat(defaults.recipient, me, **others)
+    fields = {name: value for name, value in defaults.given().items() if name != "recipient"}
+    with door.open(create=True) as opened:
+        chat(opened, recipient, own, fields, as_json=as_json)
 
 
 def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:

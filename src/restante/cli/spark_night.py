@@ -20,6 +20,7 @@ import numpy as np
 from pyspark.sql import functions as f
 
 from restante.cli.night_steps import Advance, Moment, SettledNight, Step, Watch, followed, side_by_side, timed
+from restante.cli.onlookers import looking_on
 from restante.client.surface import Bundle, Hub
 from restante.spark.fates import fates
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
@@ -67,7 +68,8 @@ def play(hub: Hub, work: Work, plan: Plan, shows: Shows) -> SettledNight:
     """The whole night."""
     night = SettledNight(messages=0, recipients=plan.actors, readings=plan.readings, tables=work.tables)
     since = datetime.now(UTC) - timedelta(seconds=1)  # The hub's clock may be a little behind.
-    batch = _settle(work, plan, night, shows)
+    with looking_on(hub, plan.names, night, work.tell):
+        batch = _settle(work, plan, night, shows)
     with shows.bars() as watch:
         _collect(hub, plan, night, watch, batch)
     _complete(hub, night, batch)

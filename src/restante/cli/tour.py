@@ -140,10 +140,11 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[Running]:
 
 def _played(url: str, messages: int, recipients: int) -> Night:
     import restante
+    from restante.cli.jobs_running import tell_beside
     from restante.cli.sample_night import Post, play
 
     with _bars() as watch, restante.connect(url, token=_token()) as hub:
-        return play(hub, Post(messages, recipients), watch)
+        return play(hub, Post(messages, recipients), watch, tell_beside)
 
 
 def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Night:

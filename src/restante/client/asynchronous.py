@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,9 @@ from restante.client.consignments_async import Consignment, list_consignments, o
 from restante.client.feed_async import Feed, Snapshot
 from restante.client.feed_pages import reading_of, wish_of
 from restante.client.link import AsyncLink, Order
+from restante.client.live_asking import client_of, following_of
+from restante.client.live_async import Live
+from restante.client.live_states import LiveState
 from restante.client.opening import Opening
 from restante.client.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
 from restante.client.sync import BundleView
@@ -171,6 +175,22 @@ class Recipient:
     ) -> int:
         """Withdraw everything that waits or is set aside; gives how many messages."""
         return await self._link.purge(self.name, origin=origin, kind=kind, before=before, dry_run=dry_run)
+
+    def live(
+        self,
+        *,
+        after: int | None = None,
+        client: str | None = None,
+        on_state: Callable[[LiveState], None] | None = None,
+        on_echo: Callable[[Message], None] | None = None,
+    ) -> Live:
+        """Follow the mailbox: each message as it comes, once and in order. `async for message in recipient.live(after=0)`.
+
+        It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
+        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
+        """
+        door = self._link.live(self.name, client=client_of(client))
+        return Live(door, partial(self._link.history, self.name), following_of(after, on_state, on_echo))
 
     async def erase(self, *, dry_run: bool = False) -> int:
         """Erase all messages for good, history too; gives how many."""

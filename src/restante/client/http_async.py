@@ -21,6 +21,7 @@ from restante.client.http_batches_async import AsyncBatchCalls
 from restante.client.http_consignments_async import AsyncConsignmentCalls
 from restante.client.http_feed_async import AsyncFeedCalls
 from restante.client.link import Order
+from restante.client.live_socket_async import AsyncSocketDoor
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
     BundleAnswer,
@@ -174,10 +175,12 @@ class AsyncHttpLink(AsyncBatchCalls, AsyncConsignmentCalls, AsyncFeedCalls):
         before: int | None = None,
         state: State | None = None,
         limit: int | None = None,
+        live_gap: int | None = None,
     ) -> HistoryPage:
-        return await self._run(
-            protocol.history(self._terms, recipient, after=after, before=before, state=state, limit=limit)
+        asked = protocol.history(
+            self._terms, recipient, after=after, before=before, state=state, limit=limit, live_gap=live_gap
         )
+        return await self._run(asked)
 
     async def find(self, recipient: str, message_id: str) -> Message:
         return await self._run(protocol.find(self._terms, recipient, message_id))
@@ -217,6 +220,10 @@ class AsyncHttpLink(AsyncBatchCalls, AsyncConsignmentCalls, AsyncFeedCalls):
 
     async def partition_of(self, recipient: str) -> int:
         return await self._run(protocol.partition_of(self._terms, recipient))
+
+    def live(self, recipient: str, *, client: str | None = None) -> AsyncSocketDoor:
+        """The way to a mailbox that is followed. Nothing is connected yet."""
+        return AsyncSocketDoor(self._terms, recipient, client)
 
     async def file(self) -> int:
         return await self._run(protocol.maintain(self._terms, "file"))

@@ -22,6 +22,7 @@ from restante.client.http_consignments_sync import ConsignmentCalls
 from restante.client.http_feed_sync import FeedCalls
 from restante.client.joint_sync import JointCalls
 from restante.client.link import Order
+from restante.client.live_socket_sync import SyncSocketDoor
 from restante.client.options import Retrying, Terms
 from restante.model.answers import (
     BundleAnswer,
@@ -196,8 +197,12 @@ class HttpLink(BatchCalls, ConsignmentCalls, FeedCalls):
         before: int | None = None,
         state: State | None = None,
         limit: int | None = None,
+        live_gap: int | None = None,
     ) -> HistoryPage:
-        return self._run(protocol.history(self._terms, recipient, after=after, before=before, state=state, limit=limit))
+        asked = protocol.history(
+            self._terms, recipient, after=after, before=before, state=state, limit=limit, live_gap=live_gap
+        )
+        return self._run(asked)
 
     def find(self, recipient: str, message_id: str) -> Message:
         return self._run(protocol.find(self._terms, recipient, message_id))
@@ -237,6 +242,10 @@ class HttpLink(BatchCalls, ConsignmentCalls, FeedCalls):
 
     def partition_of(self, recipient: str) -> int:
         return self._run(protocol.partition_of(self._terms, recipient))
+
+    def live(self, recipient: str, *, client: str | None = None) -> SyncSocketDoor:
+        """The way to a mailbox that is followed. Nothing is connected yet."""
+        return SyncSocketDoor(self._terms, recipient, client)
 
     def file(self) -> int:
         return self._run(protocol.maintain(self._terms, "file"))

@@ -54,6 +54,7 @@ from restante.model.intake import is_few
 from restante.model.message import Message, State
 from restante.model.outtake import to_messages
 from restante.model.producer import ProducerNumbers
+from restante.wire.live import LIVE_GAP
 from restante.wire.publish import Encoded, encode_publish
 
 
@@ -169,10 +170,13 @@ def history(
     before: int | None = None,
     state: State | None = None,
     limit: int | None = None,
+    live_gap: int | None = None,
 ) -> Dialogue[HistoryPage]:
+    """A page of history. `live_gap` is how many messages are missing that were not pushed; the hub counts such gaps."""
     query = given(after=after, before=before, state=None if state is None else State(state).value, limit=limit)
     path = f"{_mailbox(recipient)}/messages"
-    response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=FOR_ARROW), 200)
+    headers = (*FOR_ARROW, (LIVE_GAP, str(live_gap))) if live_gap else FOR_ARROW
+    response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=headers), 200)
     make = partial(history_of, response, terms.address)
     page: HistoryPage = make() if len(response.body) <= limits.MIB else (yield Work(make))
     return page

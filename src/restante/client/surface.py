@@ -6,7 +6,7 @@ names, arguments and answers, with `await`, `async with` and `async for` where t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -20,6 +20,8 @@ from restante.client.batch_view import BatchName
 from restante.client.consignment_surface import Consignment
 from restante.client.feed_pages import FeedPage, SnapshotPage
 from restante.client.feed_surface import Feed, Snapshot
+from restante.client.live_states import LiveStage, LiveState
+from restante.client.live_surface import Live, LiveSent
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.answers import (
     Dequeued,
@@ -82,6 +84,10 @@ __all__ = [
     "ItemGroup",
     "ItemRange",
     "Items",
+    "Live",
+    "LiveSent",
+    "LiveStage",
+    "LiveState",
     "Message",
     "OpenBundle",
     "PartitionReceipt",
@@ -186,6 +192,17 @@ class Recipient(Protocol):
         before: datetime | None = None,
         dry_run: bool = False,
     ) -> int: ...
+    def live(
+        self,
+        *,
+        after: int | None = None,
+        client: str | None = None,
+        on_state: Callable[[LiveState], None] | None = None,
+        on_echo: Callable[[Message], None] | None = None,
+    ) -> Live:
+        """Follow it: each message as it comes, once and in order, from behind the number `after`, or from now on."""
+        ...
+
     def erase(self, *, dry_run: bool = False) -> int: ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +17,9 @@ from restante.client.consignments_sync import Consignment, list_consignments, op
 from restante.client.feed_pages import reading_of, wish_of
 from restante.client.feed_sync import Feed, Snapshot
 from restante.client.link import Link, Order
+from restante.client.live_asking import client_of, following_of
+from restante.client.live_states import LiveState
+from restante.client.live_sync import Live
 from restante.client.pipeline_sync import CallCarrier, Carrier, Pipeline
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.answers import (
@@ -198,6 +201,22 @@ class Recipient:
     ) -> int:
         """Withdraw everything that waits or is set aside; gives how many messages."""
         return self._link.purge(self.name, origin=origin, kind=kind, before=before, dry_run=dry_run)
+
+    def live(
+        self,
+        *,
+        after: int | None = None,
+        client: str | None = None,
+        on_state: Callable[[LiveState], None] | None = None,
+        on_echo: Callable[[Message], None] | None = None,
+    ) -> Live:
+        """Follow the mailbox: each message as it comes, once and in order. `for message in recipient.live(after=0)`.
+
+        It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
+        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere. The callbacks are called in a thread of it.
+        """
+        door = self._link.live(self.name, client=client_of(client))
+        return Live(door, partial(self._link.history, self.name), following_of(after, on_state, on_echo))
 
     def erase(self, *, dry_run: bool = False) -> int:
         """Erase all messages for good, history too; gives how many."""

@@ -22,6 +22,7 @@ from restante.hub.binding_arrivals import bind_duplicates, bind_stretches
 from restante.hub.committer import Planned
 from restante.hub.consignments import known_row, leave, tidy, touch
 from restante.hub.core import Core, Stale, uuid_text
+from restante.hub.live_mail import Elsewhere
 from restante.hub.mailbags import enter_runs
 from restante.hub.planning import Draft
 from restante.hub.staged_mail import NamedRun, PartitionMail, holds, load_bags, prepare, refreshed
@@ -218,6 +219,7 @@ def _number_runs(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, no
     if batch:
         bind_stretches(core, draft, mail.partition, [Stretch(first, following - 1, batch)])
     draft.concerns.append(mail.recipients)
+    draft.mail.append(Elsewhere(mail.partition, following - 1, mail.recipients))
     draft.arrived.append(mail.fingerprint)
     draft.applies.append(partial(enter_runs, core, partition, runs))
     draft.applies.append(

@@ -19,6 +19,7 @@ from restante.hub.batch_work import BatchWork
 from restante.hub.bell import Bell
 from restante.hub.committer import Committer, JointPlan, Planned, Request
 from restante.hub.feed_memory import FeedMemory
+from restante.hub.live_mail import LivePost
 from restante.hub.notice_schedule import Schedule
 from restante.hub.partitions import Deed, Partition
 from restante.hub.planning import Draft, Plan
@@ -139,6 +140,7 @@ class Core:
     random: Callable[[int], bytes] = os.urandom
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
+    live: LivePost = field(default_factory=LivePost)
     feed: FeedMemory = field(default_factory=FeedMemory)
     filing_locks: list[threading.Lock] = field(default_factory=list)
     """Whoever rewrites the runs of a partition holds its lock."""
@@ -179,7 +181,11 @@ class Core:
 
     def start(self, plan_jointly: JointPlan) -> None:
         """Begin to commit."""
-        self.committer = Committer(self._new_plan, plan_jointly, self.bell.ring)
+        self.committer = Committer(self._new_plan, plan_jointly, self._announce)
+
+    def _announce(self, plan: Plan) -> None:
+        self.live.announce(plan.mail)
+        self.bell.ring(plan)
 
     def _new_plan(self) -> Plan:
         while self.between_commits:

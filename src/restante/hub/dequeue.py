@@ -20,10 +20,11 @@ from restante.model.keys import Cabinet, bundle_key
 
 def request(core: Core, address: Address, bundle_id: bytes) -> Request[Dequeued]:
     """A dequeue, to be submitted."""
-    return Planned(lambda draft: _plan(core, draft, address, bundle_id))
+    return Planned(lambda draft: plan(core, draft, address, bundle_id))
 
 
-def _plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Dequeued:
+def plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Dequeued:
+    """Dequeue a bundle that is open, or was opened in this commit."""
     row = _open_row(draft, address, bundle_id)
     now = core.clock()
     cabinet = Cabinet(row.recipient, row.origin, row.kind)

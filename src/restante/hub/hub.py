@@ -21,6 +21,7 @@ from restante.hub import (
     explain,
     filing,
     history,
+    live_collect,
     peek,
     producers,
     removal,
@@ -35,6 +36,7 @@ from restante.hub.consignment_calls import ConsignmentCalls
 from restante.hub.content import content_of
 from restante.hub.core import Core, parse_uuid, uuid_text
 from restante.hub.feed_calls import FeedCalls
+from restante.hub.in_process_live import HubDoor
 from restante.hub.listing import Listings, Order
 from restante.hub.opening import open_partitions
 from restante.hub.planning import Plan
@@ -61,6 +63,7 @@ from restante.ports.counters import Counters
 from restante.ports.store import Store
 from restante.ports.webhook import PostWebhook
 from restante.settings import Settings
+from restante.wire.live_lines import LiveDoor
 
 
 class Hub(BatchCalls, ConsignmentCalls, FeedCalls):
@@ -246,6 +249,14 @@ class Hub(BatchCalls, ConsignmentCalls, FeedCalls):
     def _dequeue(self, recipient: str, bundle_id: str) -> Request[Dequeued]:
         return dequeue.request(self._core, self._core.address(recipient), parse_uuid(bundle_id, "bundle_id"))
 
+    def live_collect(self, recipient: str, sequence_number: int) -> int:
+        """All up to a number is collected, in the origin groups that are collected so; gives how many messages."""
+        return live_collect.collect(self._core, self._core.address(recipient), sequence_number)
+
+    def live(self, recipient: str, *, client: str | None = None) -> LiveDoor:
+        """The way to a mailbox that is followed."""
+        return HubDoor(self, recipient, client)
+
     def explain(
         self, recipient: str, *, origins: Collection[str] = (), origin_groups: Collection[str] = ()
     ) -> Explanation:
@@ -259,6 +270,7 @@ class Hub(BatchCalls, ConsignmentCalls, FeedCalls):
         before: int | None = None,
         state: State | None = None,
         limit: int | None = None,
+        live_gap: int | None = None,  # noqa: ARG002 - a hub counts the gaps of those who are connected to it
     ) -> HistoryPage:
         address = self._core.address(recipient)
         return history.history(self._core, address, after=after, before=before, state=state, limit=limit)

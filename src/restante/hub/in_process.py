@@ -14,6 +14,7 @@ from restante.hub.hub import Hub
 from restante.hub.in_process_batches import InProcessBatches
 from restante.hub.in_process_consignments import InProcessConsignments
 from restante.hub.in_process_feed import InProcessFeed
+from restante.hub.in_process_live import InProcessLive
 from restante.hub.listing import Order
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.answers import (
@@ -37,7 +38,7 @@ T = TypeVar("T")
 _THREADS_MAX = 32
 
 
-class InProcess(InProcessBatches, InProcessConsignments, InProcessFeed):
+class InProcess(InProcessBatches, InProcessConsignments, InProcessFeed, InProcessLive):
     """The asynchronous link to a hub in this process.
 
     A small publish is queued from the event loop itself and answered by the committer; everything that reads runs in
@@ -157,6 +158,7 @@ class InProcess(InProcessBatches, InProcessConsignments, InProcessFeed):
         before: int | None = None,
         state: State | None = None,
         limit: int | None = None,
+        live_gap: int | None = None,  # noqa: ARG002 - a hub counts the gaps of those who are connected to it
     ) -> HistoryPage:
         return await self.thread(self._hub.history, recipient, after=after, before=before, state=state, limit=limit)
 

@@ -8,6 +8,7 @@ from restante.hub.binding import bind_moved
 from restante.hub.contents import message_columns
 from restante.hub.core import Address, Core
 from restante.hub.history import Located
+from restante.hub.live_mail import Elsewhere
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft
 from restante.hub.reading import with_data
@@ -26,5 +27,6 @@ def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> i
     fingerprint, numbers = arrivals.fingerprint, np.array([number], np.int64)
     draft.arrived.append(fingerprint)
     draft.applies.append(lambda: core.partitions[address.partition].remember(fingerprint, numbers))
+    draft.mail.append(Elsewhere(address.partition, number, np.array([address.hash], np.uint64)))
     bind_moved(core, draft, address.partition, found.number, number)
     return number

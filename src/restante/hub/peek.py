@@ -114,9 +114,9 @@ def _peek_once(core: Core, address: Address, asked: Wish) -> Bundle | None:
     cabinet, first = chosen
     bounds = replace(asked.bounds, before=strict_end(core, opened, cabinet, first, now))
     filling = Filling(opened.head(cabinet), now, bounds)
-    read = _fill(core, opened.places[cabinet], filling)
+    read = fill(core, opened.places[cabinet], filling)
     bundle_id = asked.bundle_id or core.new_uuid()
-    row = core.commit(lambda draft: _open(core, draft, opened, cabinet, filling, bundle_id, asked))
+    row = core.commit(lambda draft: open_planned(core, draft, opened, cabinet, filling, bundle_id, asked))
     return Bundle.of(core, bundle_id, row, _trimmed(read, row))
 
 
@@ -184,7 +184,7 @@ def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: in
     return min((number for number in firsts if number is not None), default=2**63 - 1)
 
 
-def _fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
+def fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
     """Fill the bundle; gives what was read on the way."""
     read = []
     for chunk in chunks(core, places, after=filling.head.head):
@@ -195,7 +195,7 @@ def _fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
     return read
 
 
-def _open(
+def open_planned(
     core: Core, draft: Draft, opened: Opened, cabinet: Cabinet, filling: Filling, bundle_id: bytes, asked: Wish
 ) -> BundleRow:
     """Commit the bundle, if the mailbox is as it was looked into."""

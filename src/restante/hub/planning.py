@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from restante.hub.live_mail import Mail
 from restante.hub.partitions import PARTITION_KEY, Partition, PartitionRow, encode_counters, run_key
 from restante.model.binding import Bindings
 from restante.model.change import ChangeRecord, encode_change
@@ -40,6 +41,8 @@ class Plan:
         """Fingerprints of the messages that it stores."""
         self.staged: set[bytes] = set()
         """Consignments that it stages something for."""
+        self.mail: list[Mail] = []
+        """What it stores, for those who are connected."""
         self._fence = fence
 
     def draft(self) -> Draft:
@@ -55,6 +58,7 @@ class Plan:
         self.concerns.extend(draft.concerns)
         self.arrived.extend(draft.arrived)
         self.staged.update(draft.staged)
+        self.mail.extend(draft.mail)
 
     def finish(self) -> Changes:
         """The changes with the counters of every partition that they touch."""
@@ -101,6 +105,7 @@ class Draft:
         self.concerns: list[Hashes] = []
         self.arrived: list[Hashes | Sequence[int]] = []
         self.staged: set[bytes] = set()
+        self.mail: list[Mail] = []
 
     def is_staged_before(self, consignment_id: bytes) -> bool:
         """Whether this commit has staged something already, of which memory does not know yet."""

@@ -30,6 +30,7 @@ from restante.hub.binding_arrivals import Duplicates, bind_duplicates, bind_item
 from restante.hub.committer import Request
 from restante.hub.core import Core
 from restante.hub.identities import Judged, Verdict, disjoint, holds, judge
+from restante.hub.live_mail import Shipped
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft, Plan
 from restante.hub.producers import Admission, admitted, conclude
@@ -56,6 +57,7 @@ class Parcel:
     place: NDArray[np.int64]
     counts: NDArray[np.int64]
     segments: list[Encoded]
+    published_at: int
 
 
 @dataclass(slots=True)
@@ -239,8 +241,9 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
 
 def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
     place, counts = places(arrivals.partition, core.deed.partition_count)
-    segments = mailbags(arrivals, place, published_at=core.clock(), key=core.deed.key)
-    return Parcel(arrivals, grouped, place, counts, segments)
+    now = core.clock()
+    segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
+    return Parcel(arrivals, grouped, place, counts, segments, now)
 
 
 def _refuse(requests: Sequence[Publish], start: NDArray[np.int64], faults: Sequence[Fault]) -> None:
@@ -366,6 +369,7 @@ def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
     number = first[parcel.arrivals.partition] + parcel.place
     draft.arrived.append(parcel.arrivals.fingerprint)
     draft.applies.append(lambda: _remember(core, parcel, number))
+    draft.mail.append(Shipped(parcel.arrivals, number, parcel.published_at))
     return number
 
 

@@ -7,7 +7,7 @@ with all the others of the commit, which gives the same result, only later. So n
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from restante import limits
 from restante.hub.core import Address, Core
+from restante.hub.live_mail import Handed
 from restante.hub.mailbags import put_mailbag
 from restante.hub.planning import Draft
 from restante.model.answers import PartitionReceipt, Receipt
@@ -55,7 +56,8 @@ def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequ
     if letters is None:
         return False
     names, addresses = NameTable(core.deed.key), [core.locate(letter.recipient) for letter in letters]
-    bags = _bags(core, names, letters, addresses)
+    now, ids = core.clock(), _ids(core, letters)
+    bags = _bags(names, letters, addresses, ids, now)
     if not _as_asked(requests, addresses) or not _all_new(core, bags, beside):
         return False
     mailbags = _mailbags(bags, names.encoded())
@@ -65,7 +67,7 @@ def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequ
     for encoded in mailbags:
         _store(core, draft, encoded, bags[encoded.group])
     draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
-    _give_receipts(requests, addresses, bags)
+    draft.mail.append(Handed(letters, ids, _give_receipts(requests, addresses, bags), now))
     return True
 
 
@@ -91,27 +93,28 @@ def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Let
         at = end
 
 
-def _bags(core: Core, names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address]) -> dict[int, _Bag]:
+def _bags(
+    names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address], ids: Sequence[bytes], now: int
+) -> dict[int, _Bag]:
     """The letters by partition, with the names of them all, as on the long way."""
     bags: dict[int, _Bag] = {}
-    now, made = core.clock(), _made_ids(core, letters)
-    for letter, address in zip(letters, addresses, strict=True):
+    for letter, address, own_id in zip(letters, addresses, ids, strict=True):
         bag = bags.get(address.partition)
         if bag is None:
             bag = bags[address.partition] = _Bag(names)
-        own_id = letter.id or next(made)
         bag.fingerprints.append(fingerprint(address.hash, *_WORDS.unpack(own_id)))
         bag.handful.add_letter(letter, own_id, address.hash, now)
     return bags
 
 
-def _made_ids(core: Core, letters: Sequence[Letter]) -> Iterator[bytes]:
-    """An id for each letter that has none."""
+def _ids(core: Core, letters: Sequence[Letter]) -> list[bytes]:
+    """The id of each letter; one that has none gets one."""
     count = sum([not letter.id for letter in letters])
     if not count:
-        return iter(())
+        return [letter.id for letter in letters]
     random = core.random(count * RANDOM_BYTES_PER_ID)
-    return iter(few_uuids(count, now_ms=core.clock() // 1000, random=random))
+    made = iter(few_uuids(count, now_ms=core.clock() // 1000, random=random))
+    return [letter.id or next(made) for letter in letters]
 
 
 def _as_asked(requests: Sequence[Publish], addresses: Sequence[Address]) -> bool:
@@ -159,8 +162,9 @@ def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
     draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
 
 
-def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], bags: dict[int, _Bag]) -> None:
-    at = 0
+def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], bags: dict[int, _Bag]) -> list[int]:
+    """Answer each request; gives the number of each letter."""
+    at, given = 0, []
     for request in requests:
         count = len(request.messages)
         numbers: dict[int, list[int]] = {}
@@ -168,6 +172,7 @@ def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], ba
             partition = address.partition
             bag = bags[partition]
             numbers.setdefault(partition, []).append(bag.following)
+            given.append(bag.following)
             bag.following += 1
         receipts = [
             PartitionReceipt(partition=partition, first_sequence_number=own[0], last_sequence_number=own[-1])
@@ -175,3 +180,4 @@ def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], ba
         ]
         request.result = Receipt(accepted=count, duplicates=0, partitions=tuple(receipts))
         at += count
+    return given

@@ -6,10 +6,11 @@ import logging
 import time
 
 from restante.errors import Internal, RestanteError
+from restante.server import pipeline
 from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.gate import check_role
-from restante.server.pipeline import serve_pipeline
+from restante.server.live import events, web_socket
 from restante.server.routes import (
     acknowledgements,
     batches,
@@ -38,10 +39,14 @@ ROUTES: tuple[Route, ...] = (
     *acknowledgements.ROUTES,
     *partitions.ROUTES,
     *feed.ROUTES,
+    *events.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,
     *pages.ROUTES,
 )
+
+SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
+"""What a web socket can be opened for."""
 
 
 class Application:
@@ -50,12 +55,23 @@ class Application:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._router = Router(ROUTES)
+        self._sockets = Router(SOCKETS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(Exchange(scope, receive, send))
         elif scope["type"] == "websocket":
-            await serve_pipeline(self._desk, scope, receive, send)
+            await receive()
+            await self._web_socket(Exchange(scope, receive, send))
+
+    async def _web_socket(self, exchange: Exchange) -> None:
+        """After the first event of a web socket, which says nothing: accept and serve it, or refuse it."""
+        try:
+            route = self._sockets.find(exchange)
+            self._admit(exchange, route)
+            await route.handler(self._desk, exchange)
+        except RestanteError as error:
+            await exchange.deny_socket(error)
 
     async def _http(self, exchange: Exchange) -> None:
         started, route = time.perf_counter(), None

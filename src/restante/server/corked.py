@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 
 class Corked:
@@ -36,3 +36,9 @@ class Corked:
     def close(self) -> None:
         self.uncork()
         self._transport.close()
+
+
+def bare(transport: object) -> asyncio.Transport:
+    """The transport itself."""
+    own = transport._transport if isinstance(transport, Corked) else transport  # noqa: SLF001 - of this module
+    return cast("asyncio.Transport", own)

@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 from restante.hub.hub import Hub
 from restante.hub.in_process import InProcess
 from restante.server.gate import Gate
+from restante.server.live.post import Post
 from restante.server.metrics import Metrics
 from restante.server.room import Room
 from restante.settings import Settings
@@ -32,10 +33,13 @@ class Desk:
     url: str = ""
     """The address under which this hub is reached."""
     room: Room = field(init=False)
+    post: Post = field(init=False)
+    """Who is connected, and gets messages pushed."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
+        self.post = Post(self.hub, self.settings.live, self.gate, drain_seconds=self.settings.server.drain_seconds)
 
     @property
     def hub(self) -> Hub:

@@ -223,6 +223,32 @@ class Exchange:
             abort()
             await self.gone()
 
+    # A web socket
+
+    async def receive_event(self) -> Event:
+        """What comes next over a web socket."""
+        return await self._receive()
+
+    async def accept_socket(self) -> None:
+        await self._send({"type": "websocket.accept", "headers": [(CORRELATION_ID, self.correlation_id.encode())]})
+
+    async def send_text(self, text: str) -> None:
+        await self._send({"type": "websocket.send", "text": text})
+
+    async def close_socket(self, code: int, reason: str) -> None:
+        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def deny_socket(self, error: RestanteError) -> None:
+        """Refuse to open a web socket, and say why."""
+        body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
+        headers = [
+            (CORRELATION_ID, self.correlation_id.encode()),
+            (b"content-type", media.PROBLEM.encode()),
+            *_problem_headers(error),
+        ]
+        await self._send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
+        await self._send({"type": "websocket.http.response.body", "body": body})
+
     async def problem(self, error: RestanteError) -> None:
         """The error as problem details; if the answer has begun, there is no way but to break it off."""
         if self.status:

@@ -170,6 +170,37 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _batches(tally)
     yield from _consignments(desk.hub.consignment_totals(), tally)
     yield from _readers(desk.hub.feed_readers())
+    yield from _live(desk)
+
+
+def _live(desk: Desk) -> Iterator[Metric]:
+    post = desk.post
+    queues = [connection.queue for connection in tuple(post.connections())]
+    gauges = {
+        "restante_live_connections": ("Clients that are connected for live delivery.", len(queues)),
+        "restante_live_queued_messages": ("Messages that wait in the queues of clients.", sum(map(len, queues))),
+        "restante_live_fullest_queue": ("Messages in the fullest of these queues.", max(map(len, queues), default=0)),
+    }
+    for name, (text, value) in gauges.items():
+        yield GaugeMetricFamily(name, text, value=value)
+    tally = post.tally
+    counters = {
+        "restante_live_pushed": ("Messages handed to connected clients, also those dropped there.", tally.pushed),
+        "restante_live_dropped": ("Messages that a full queue dropped.", tally.dropped(queues)),
+        "restante_live_gaps": ("How often a queue began to drop.", tally.gaps(queues)),
+        "restante_live_replays": ("Times that a client was given messages from history.", tally.replays),
+        "restante_live_replayed": ("Messages that were given from history.", tally.replayed),
+        "restante_live_gaps_recovered": ("Gaps that clients filled from history.", tally.gaps_recovered),
+        "restante_live_sent": ("Messages that clients sent over their connections.", tally.sent),
+        "restante_live_echoes_dropped": ("Echoes that were left out for a client too slow.", tally.echoes_dropped),
+    }
+    for name, (text, value) in counters.items():
+        yield CounterMetricFamily(name, text, value=value)
+    latency = HistogramMetricFamily(
+        "restante_live_push_duration_seconds", "From the commit until its messages were handed to their clients."
+    )
+    latency.add_metric((), tally.latency.buckets(), tally.latency.seconds)
+    yield latency
 
 
 def _batches(tally: HubTally) -> Iterator[Metric]:

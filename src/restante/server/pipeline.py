@@ -14,66 +14,46 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal, ParamSpec, TypeVar
 
-import msgspec
 import pyarrow as pa
 
-from restante.errors import Internal, NotFound, RestanteError
+from restante.errors import Internal, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.access import Grant, Role
 from restante.model.message import Message
 from restante.server.desk import Desk
-from restante.server.exchange import CORRELATION_ID, ClientGone, Exchange, Receive, Scope, Send
+from restante.server.exchange import ClientGone, Exchange
 from restante.server.frame_order import FrameOrder
-from restante.server.gate import check_role
 from restante.server.label import Label, label_of
 from restante.server.origin_access import check_origins
 from restante.server.routes.publishing import count
+from restante.server.routing import Route
 from restante.server.taking import SMALL_BODY_BYTES
-from restante.wire import media
 from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
-from restante.wire.problems import problem_of, status_of
+from restante.wire.problems import problem_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger("restante.server")
 
-PATH = b"/v1/publish"
-_PUBLISHER = frozenset({Role.PUBLISHER})
 _GOING_AWAY = 1001
 
 
-async def serve_pipeline(desk: Desk, scope: Scope, receive: Receive, send: Send) -> None:
-    """One WebSocket from its handshake to its end."""
-    exchange = Exchange(scope, receive, send)
-    await receive()
-    if (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0] != PATH:
-        await _deny(send, exchange, NotFound("There is no link at this address: it is /v1/publish."))
-        return
-    try:
-        exchange.grant = desk.gate.grant(exchange.header(b"authorization"))
-        check_role(exchange.grant, _PUBLISHER, None)
-    except RestanteError as error:
-        await _deny(send, exchange, error)
-        return
-    await send({"type": "websocket.accept", "headers": [(CORRELATION_ID, exchange.correlation_id.encode())]})
-    await _Pipeline(desk, exchange, receive, send).run()
+async def serve_pipeline(desk: Desk, exchange: Exchange) -> None:
+    """One WebSocket, from its acceptance to its end."""
+    await exchange.accept_socket()
+    await _Pipeline(desk, exchange).run()
 
 
-async def _deny(send: Send, exchange: Exchange, error: RestanteError) -> None:
-    problem = problem_of(error, correlation_id=exchange.correlation_id)
-    headers = [(CORRELATION_ID, exchange.correlation_id.encode()), (b"content-type", media.PROBLEM.encode())]
-    await send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": msgspec.json.encode(problem)})
+SOCKETS = (Route("GET", "/v1/publish", serve_pipeline, frozenset({Role.PUBLISHER})),)
 
 
 class _Pipeline:
-    def __init__(self, desk: Desk, exchange: Exchange, receive: Receive, send: Send) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange) -> None:
         self._desk = desk
+        self._exchange = exchange
         self._grant: Grant = exchange.grant
         self._correlation_id = exchange.correlation_id
-        self._receive = receive
-        self._send = send
         self._room = asyncio.Semaphore(PIPELINE_FRAMES_MAX)
         self._answers: set[asyncio.Task[None]] = set()
         self._barrier: asyncio.Task[None] | None = None
@@ -99,7 +79,7 @@ class _Pipeline:
     async def _next(self, drained: asyncio.Future[Literal[True]]) -> str | bytes | None:
         """The next frame; None when the hub is closing."""
         await self._room.acquire()
-        frame = asyncio.ensure_future(self._receive())
+        frame = asyncio.ensure_future(self._exchange.receive_event())
         await asyncio.wait((frame, drained), return_when=asyncio.FIRST_COMPLETED)
         if not frame.done():
             frame.cancel()
@@ -113,7 +93,7 @@ class _Pipeline:
     async def _finish(self) -> None:
         if self._answers:
             await asyncio.gather(*self._answers, return_exceptions=True)
-        await self._send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The hub is shutting down."})
+        await self._exchange.close_socket(_GOING_AWAY, "The hub is shutting down.")
 
     async def _take(self, data: str | bytes) -> None:
         """Put one frame into the queue; its answer is sent when it has been committed."""
@@ -176,5 +156,5 @@ class _Pipeline:
         """Send an answer. Its frame takes room until then, so a client that reads no answers is not read from either."""
         # Who has gone, or broke the protocol, gets no answer; the next event says so.
         with suppress(OSError, RuntimeError):
-            await self._send({"type": "websocket.send", "text": text})
+            await self._exchange.send_text(text)
         self._room.release()

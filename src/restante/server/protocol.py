@@ -10,11 +10,12 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
@@ -196,10 +197,41 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
+class Pushing(Protocol):
+    """Somebody who writes to a socket whenever there is room."""
+
+    def flush(self) -> None:
+        """There is room again."""
+        ...
+
+    def farewell(self) -> None:
+        """The client has not answered for too long."""
+        ...
+
+
 class Socket(WebSocketsSansIOProtocol):
     """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
 
+    live: Pushing | None = None
+    """Who pushes messages here; it also says when the socket is to be closed."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.handshake_initiated and not self.close_sent:
+            self.scope["restante.socket"] = self  # type: ignore[typeddict-unknown-key]  # ours
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.live is not None:
+            self.live.flush()
+
+    def shutdown(self) -> None:
+        if self.live is None:
+            super().shutdown()
+
     def keepalive_timeout(self) -> None:
+        if self.live is not None:
+            self.live.farewell()
         super().keepalive_timeout()
         # Closing alone would wait for ever until the other side has read what was sent.
-        self.transport.abort()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)

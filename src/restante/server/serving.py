@@ -110,11 +110,14 @@ class Service:
         """Serve until `drain` is called, then finish what is under way and close the hub."""
         self._tell()
         sweeper = asyncio.ensure_future(self._sweep())
+        post = asyncio.ensure_future(self.desk.post.run(self.desk.draining))
         self._server.announce = started
         try:
             await self._server.serve([self._socket])
         finally:
             sweeper.cancel()
+            post.cancel()
+            await asyncio.wait((post,))
             await self.desk.link.close()
 
     def _tell(self) -> None:
@@ -178,6 +181,7 @@ def serve(service: Service, started: Callable[[], None]) -> None:
         await service.run(started)
 
     _spare_the_collector()
+    _allow_connections()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
 
@@ -187,6 +191,17 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS_MAX, 20, 100)
+
+
+def _allow_connections() -> None:
+    """Each connection takes a file: as many as the system lets this process have."""
+    if sys.platform == "win32":
+        return
+    import resource  # noqa: PLC0415 - not there on every platform
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Running:

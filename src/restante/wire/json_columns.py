@@ -54,6 +54,12 @@ def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
         first = False
 
 
+def row_lines(table: pa.Table, writers: Sequence[Writer]) -> Column:
+    """Each row as a JSON object of its own, as a column of texts: for tables that are not large."""
+    lines = [_lines(rows, writers, begin="{") for rows in _slices(table)]
+    return lines[0] if len(lines) == 1 else pa.concat_arrays(lines)
+
+
 def _slices(table: pa.Table) -> Iterator[slice]:
     """Rows that are made at a time: not too many, nor too much data."""
     start, n = 0, table.num_rows
@@ -65,9 +71,9 @@ def _slices(table: pa.Table) -> Iterator[slice]:
         start = stop
 
 
-def _lines(rows: slice, writers: Sequence[Writer]) -> Column:
-    """Each row with a comma before it. Texts that are the same for all rows are put together first."""
-    parts: list[Text] = [",{"]
+def _lines(rows: slice, writers: Sequence[Writer], *, begin: str = ",{") -> Column:
+    """Each row, with a comma before it. Texts that are the same for all rows are put together first."""
+    parts: list[Text] = [begin]
     for writer in writers:
         for text in writer(rows):
             if isinstance(text, str) and isinstance(parts[-1], str):

@@ -12,12 +12,14 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from restante.model.answers import BundleAnswer
+from restante.model.arrow import Column, binaries_of, string_array
 from restante.wire.json_columns import (
     Writer,
     data_writer,
     id_writer,
     number_writer,
     properties_writer,
+    row_lines,
     rows_json,
     text_writer,
     time_writer,
@@ -56,6 +58,16 @@ def page_json(table: pa.Table, next: int | None) -> Iterator[bytes]:
 def message_json(table: pa.Table) -> bytes:
     """The first row."""
     return b"".join(_messages(table.slice(0, 1)))
+
+
+def message_lines(table: pa.Table) -> Column:
+    """Each row as a JSON object of its own, as a column of texts: for tables that are not large."""
+    return row_lines(table, _message_writers(table)) if table.num_rows else string_array([])
+
+
+def message_texts(table: pa.Table) -> list[bytes]:
+    """The same as values."""
+    return binaries_of(message_lines(table).view(pa.binary()))
 
 
 def arrow_bytes(table: pa.Table) -> memoryview:
@@ -113,6 +125,8 @@ __all__ = [
     "bundle_cloudevents",
     "bundle_json",
     "message_json",
+    "message_lines",
+    "message_texts",
     "messages_json",
     "page_json",
 ]

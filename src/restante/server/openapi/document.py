@@ -17,6 +17,7 @@ from restante.server.openapi import (
     feed,
     headers,
     health,
+    live,
     messages,
     operating,
     pages,
@@ -37,6 +38,7 @@ SUBJECTS: tuple[Subject, ...] = (
     consignments.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
+    live.SUBJECT,
     batches.SUBJECT,
     partitions.SUBJECT,
     feed.SUBJECT,
@@ -87,7 +89,10 @@ def document(routes: Iterable[Route]) -> dict[str, object]:
         "tags": [{"name": subject.name, "description": subject.text.strip()} for subject in SUBJECTS],
         "paths": paths,
         "components": _components(),
-        "x-websockets": {"/v1/publish": {"description": publishing.LINK.strip(), "x-roles": _roles({Role.PUBLISHER})}},
+        "x-websockets": {
+            "/v1/publish": {"description": publishing.LINK.strip(), "x-roles": _roles({Role.PUBLISHER})},
+            live.EVENTS.path: {"description": live.LIVE.strip(), "x-roles": _roles({Role.RECIPIENT})},
+        },
     }
 
 

@@ -53,6 +53,7 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
         "close",
     ),
     "Cache-Control": ("What is answered changes from call to call.", {"const": "no-store"}, "no-store"),
+    "X-Accel-Buffering": ("Asks proxies to pass on each event as it comes.", {"const": "no"}, "no"),
     "Content-Disposition": ("What to call the file.", TEXT, 'attachment; filename="restante-backup.tar"'),
     "Content-Security-Policy": ("The page loads nothing and runs nothing.", TEXT, "default-src 'none'"),
     "X-Content-Type-Options": ("It is what its media type says.", {"const": "nosniff"}, "nosniff"),

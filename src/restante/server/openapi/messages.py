@@ -19,6 +19,7 @@ from restante.server.openapi.places import (
 )
 from restante.server.openapi.schemas import ARROW
 from restante.wire import media
+from restante.wire.live import LIVE_GAP
 
 _MESSAGES = "/v1/recipients/{recipient}/messages"
 _MINE = "/v1/recipients/alice/messages"
@@ -63,6 +64,13 @@ Looking has no effect.
             example="waiting",
         ),
         LIMIT,
+        Parameter(
+            name=LIVE_GAP,
+            where="header",
+            text="How many messages a live client missed, when it reads them here. It is counted, and changes nothing.",
+            schema={"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
+            example="12",
+        ),
     ),
     answers=(
         Answer(
@@ -108,6 +116,15 @@ Looking has no effect.
             target=f"{_MINE}?state=lost",
             status=400,
             code="invalid_request",
+        ),
+        Example(
+            name="history-gap",
+            text="A live client reads what it missed.",
+            target=f"{_MINE}?after=0&before=2",
+            headers={LIVE_GAP: "1"},
+            status=200,
+            answer={"messages": [FIRST_SHOWN], "next": None},
+            after=("publish",),
         ),
         Example(
             name="history-html",

@@ -26,23 +26,26 @@ def _page(path: str, name: str, summary: str, text: str) -> Operation:
     )
 
 
-OPENAPI = Operation(
-    method="GET",
-    path="/openapi.json",
-    name="openapi",
-    summary="This description",
-    text="OpenAPI 3.1, for programs.",
-    answers=(
-        Answer(
-            status=200,
-            text="The document.",
-            contents=(Content(media_type=media.JSON, schema={"type": "object"}),),
-            headers=_SAFE,
+def _document(name: str, summary: str, text: str) -> Operation:
+    return Operation(
+        method="GET",
+        path=f"/{name}.json",
+        name=name,
+        summary=summary,
+        text=text,
+        answers=(
+            Answer(
+                status=200,
+                text="The document.",
+                contents=(Content(media_type=media.JSON, schema={"type": "object"}),),
+                headers=_SAFE,
+            ),
         ),
-    ),
-    problems=(),
-    examples=(Example(name="openapi", text="The document.", target="/openapi.json", status=200),),
-)
+        problems=(),
+        examples=(Example(name=name, text="The document.", target=f"/{name}.json", status=200),),
+    )
+
+
 HOME = Operation(
     method="GET",
     path="/",
@@ -58,7 +61,8 @@ SUBJECT = Subject(
     text="The contract as the hub tells it. It asks for no token.",
     operations=(
         HOME,
-        OPENAPI,
+        _document("openapi", "This description", "OpenAPI 3.1, for programs."),
+        _document("asyncapi", "What goes over web sockets", "AsyncAPI 3.0, for programs."),
         _page("/docs", "docs", "Every route, to read", "Made from `/openapi.json`; loads nothing from elsewhere."),
         _page("/docs/problems", "problems", "Every problem code, to read", "What each means and what to do about it."),
     ),

@@ -32,7 +32,8 @@ def page(description: Described) -> bytes:
 
 _OTHERS = (
     '<b>More</b><ul><li><a href="#schemas">Bodies</a></li><li><a href="/docs/problems">Problems</a></li>'
-    '<li><a href="/openapi.json">OpenAPI document</a></li></ul>'
+    '<li><a href="/openapi.json">OpenAPI document</a></li>'
+    '<li><a href="/asyncapi.json">AsyncAPI document</a></li></ul>'
 )
 
 
@@ -166,6 +167,8 @@ def curl(request: Described) -> str:
     """The request as a command to copy."""
     parts = [f"curl -X {request['method']} '{_HOST}{request['target']}'"]
     parts += [f"-H '{name}: {value}'" for name, value in request["headers"].items()]
+    if request["headers"].get("Accept") == "text/event-stream":
+        parts.append("--no-buffer")
     if "body" in request:
         text = json.dumps(request["body"], ensure_ascii=False).replace("'", "'\\''")
         parts.append(f"-d '{text}'")

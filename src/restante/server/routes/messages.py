@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 
@@ -16,9 +17,11 @@ from restante.server.desk import Desk
 from restante.server.exchange import Exchange
 from restante.server.routing import Handler, Route
 from restante.wire import media
+from restante.wire.live import LIVE_GAP
 from restante.wire.outgoing import message_json, page_json
 
 _OFFERED = (media.JSON, media.ARROW)
+_COUNT = re.compile("[1-9][0-9]{0,17}")
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +35,7 @@ class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 async def history(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    fills_gap = _fills_gap(exchange.header(LIVE_GAP.lower().encode()))
     table, following = await desk.read(
         desk.hub.history_table,
         exchange.place["recipient"],
@@ -40,12 +44,23 @@ async def history(desk: Desk, exchange: Exchange) -> None:
         state=_state(exchange.text("state")),
         limit=exchange.integer("limit"),
     )
+    desk.post.tally.gaps_recovered += fills_gap
     headers = [] if following is None else [(b"restante-next", b"%d" % following)]
     if kind == media.ARROW:
         await send_arrow(desk, exchange, table, headers=headers)
         return
     small = table.nbytes <= SMALL_TABLE_BYTES
     await send_pieces(desk, exchange, page_json(table, following), media_type=kind, headers=headers, small=small)
+
+
+def _fills_gap(text: str | None) -> bool:
+    if text is None:
+        return False
+    if not _COUNT.fullmatch(text):
+        raise InvalidRequest(
+            f"{LIVE_GAP} is how many messages are missing, 1 or more, not {text[:40]!r}.", header=LIVE_GAP
+        )
+    return True
 
 
 def _state(text: str | None) -> State | None:

@@ -1,10 +1,11 @@
-"""The contract as the hub tells it: OpenAPI for programs, and pages for people. Made once, when first asked for."""
+"""The contract as the hub tells it: OpenAPI and AsyncAPI for programs, and pages for people. Made once, when first asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 
+from restante.server.asyncapi import document as asyncapi_document
 from restante.server.desk import Desk
 from restante.server.exchange import Exchange
 from restante.server.openapi import document, problem_page, route_page
@@ -32,6 +33,13 @@ def _openapi() -> bytes:
 
 
 @cache
+def _asyncapi() -> bytes:
+    from restante.server.app import SOCKETS  # noqa: PLC0415 - the module of the table has the routes of this one, too
+
+    return asyncapi_document.encoded(SOCKETS)
+
+
+@cache
 def _docs() -> bytes:
     return route_page.page(_description())
 
@@ -55,6 +63,7 @@ async def _home(_desk: Desk, exchange: Exchange) -> None:
 ROUTES = (
     Route("GET", "/", _home, ANYBODY),
     Route("GET", "/openapi.json", _serving(_openapi, media.JSON), ANYBODY),
+    Route("GET", "/asyncapi.json", _serving(_asyncapi, media.JSON), ANYBODY),
     Route("GET", "/docs", _serving(_docs, _HTML), ANYBODY),
     Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
 )

@@ -1,0 +1,112 @@
+"""How a live connection stands, and when it is tried again: decided without input and output."""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import isfinite
+from typing import Protocol
+
+import msgspec
+
+from restante.errors import InvalidRequest, RestanteError
+from restante.limits import LIVE_RECONNECT_SECONDS_MAX, LIVE_STEADY_SECONDS
+from restante.wire.live import Disconnect
+
+
+class LiveStage(Enum):
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    CATCHING_UP = "catching_up"
+    """Messages that were not pushed are fetched from history."""
+    RECONNECTING = "reconnecting"
+    CLOSED = "closed"
+
+
+class LiveState(msgspec.Struct, frozen=True):
+    """How a live connection stands."""
+
+    stage: LiveStage
+    reason: str | None = None
+    """Why it is tried again, or has ended."""
+    delay: float | None = None
+    """After how many seconds it is tried again."""
+
+
+class Patience(Protocol):
+    """The part of a door that says how long to wait."""
+
+    def pause(self, attempt: int) -> float: ...
+    def gives_up(self, attempt: int, seconds: float) -> bool: ...
+
+
+class Course:
+    """The connections of one mailbox, one after another. Times are seconds since whenever."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._attempts = 0
+        """In a row, none of which came to anything."""
+        self._began: float | None = None
+        self._connected_at: float | None = None
+        self._farewell: Disconnect | None = None
+        self.connections = 0
+        self.owner: str | None = None
+        """Where to connect, if the hub has named another address."""
+
+    def connecting(self, now: float) -> LiveState:
+        self._attempts += 1
+        self._connected_at = self._farewell = None
+        if self._began is None:
+            self._began = now
+        return LiveState(LiveStage.CONNECTING)
+
+    def connected(self, now: float) -> LiveState:
+        self.connections += 1
+        self._connected_at = now
+        return LiveState(LiveStage.CONNECTED)
+
+    def told_to_go(self, farewell: Disconnect) -> None:
+        """The hub's last word."""
+        self._farewell = farewell
+        if farewell.reason == "protocol_error":
+            # To say the same again would end the same way.
+            raise InvalidRequest(f"The hub ended the live connection, for it did not understand: {_told(farewell)}.")
+
+    def lost(self, reason: str, now: float) -> LiveState:
+        """A connection has ended: when the next one is tried."""
+        if self._connected_at is not None and now - self._connected_at >= LIVE_STEADY_SECONDS:
+            self._attempts = 0
+        farewell = self._farewell
+        if farewell is None:
+            return self._again(reason, None)
+        self.owner = farewell.owner
+        if farewell.reconnect_after is not None:
+            self._attempts = 0
+        return self._again(_told(farewell), farewell.reconnect_after)
+
+    def refused(self, error: RestanteError, now: float) -> LiveState:
+        """There was no connection: when the next one is tried. Raises what no repetition can mend."""
+        owner = error.details.get("owner")
+        if isinstance(owner, str) and owner != self.owner:
+            self.owner = owner
+            return self._again(error.message, None)
+        if not error.retriable or (not self.connections and self._out_of_patience(now)):
+            raise error
+        # Whoever was named may be gone for good; the address that was given first knows better.
+        self.owner = None
+        return self._again(error.message, error.details.get("retry_after"))
+
+    def _out_of_patience(self, now: float) -> bool:
+        assert self._began is not None, "it was tried"
+        return self._patience.gives_up(self._attempts, now - self._began)
+
+    def _again(self, reason: str, named: object) -> LiveState:
+        """As the hub says, or longer each time."""
+        delay = self._patience.pause(max(self._attempts, 1))
+        if isinstance(named, int | float) and isfinite(named) and named >= 0:
+            delay = min(float(named), LIVE_RECONNECT_SECONDS_MAX)
+        return LiveState(LiveStage.RECONNECTING, reason, delay)
+
+
+def _told(farewell: Disconnect) -> str:
+    return farewell.reason if farewell.detail is None else f"{farewell.reason}: {farewell.detail}"

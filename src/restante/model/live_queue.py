@@ -1,0 +1,90 @@
+"""The queue of one live connection: bounded, counting, and telling of what it had to drop.
+
+A message is counted when it is enqueued or dropped, so that a missing number shows the gap. Full, the queue drops what
+is newest. Of that, the last is kept aside, and goes out as soon as there is room: so a gap shows also if nothing more
+is published.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+Counted = tuple[int, int, bytes]
+"""A message's counter, its sequence number and its JSON."""
+
+
+class LiveQueue:
+    """What one client is to be sent."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_late", "_waiting", "counter", "dropped", "gaps", "last", "messages_max")
+
+    def __init__(self, messages_max: int, bytes_max: int, *, last: int) -> None:
+        self.messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._waiting: deque[Counted] = deque()
+        self._bytes = 0
+        self._late: Counted | None = None
+        """The last one dropped, which is still to be sent."""
+        self.counter = 0
+        self.last = last
+        """The sequence number of what was counted last: everything up to it has been dealt with."""
+        self.dropped = 0
+        self.gaps = 0
+        """How often messages began to be dropped."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= self.messages_max or self._bytes >= self._bytes_max
+
+    def count(self, number: int) -> int:
+        """The counter of a message that goes out without waiting here, as one that is replayed does."""
+        self.last = number
+        self.counter += 1
+        return self.counter
+
+    def count_all(self, count: int, last: int) -> None:
+        """So many messages, of which this is the last, go out without waiting here."""
+        self.counter += count
+        self.last = last
+
+    def push(self, number: int, message: bytes) -> bool:
+        """Enqueue a message, if there is room; one that was dealt with before is left out."""
+        if number <= self.last:
+            return True
+        counted = self.count(number), number, message
+        if self._late is None and self._fits(message):
+            self._append(counted)
+            return True
+        if self._late is None:
+            self.gaps += 1
+        else:
+            self.dropped += 1
+        self._late = counted
+        return False
+
+    def take(self, bytes_max: int) -> list[Counted]:
+        """The next ones, up to so many bytes, but at least one if there is any."""
+        taken: list[Counted] = []
+        size = 0
+        while self._waiting and (not taken or size < bytes_max):
+            counted = self._waiting.popleft()
+            size += len(counted[2])
+            self._bytes -= len(counted[2])
+            taken.append(counted)
+            if self._late is not None and self._fits(self._late[2]):
+                self._append(self._late)
+                self._late = None
+        return taken
+
+    def _fits(self, message: bytes) -> bool:
+        """One that is larger than the bound fits where nothing else waits: else it could never be sent."""
+        return not self._waiting or (
+            len(self._waiting) < self.messages_max and self._bytes + len(message) <= self._bytes_max
+        )
+
+    def _append(self, counted: Counted) -> None:
+        self._waiting.append(counted)
+        self._bytes += len(counted[2])

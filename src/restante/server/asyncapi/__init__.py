@@ -1,0 +1,1 @@
+"""The description of every web socket, as data, put together into one AsyncAPI document."""

@@ -1,0 +1,199 @@
+"""One connected client: what waits for it, what is replayed to it, and when it is told what.
+
+Messages go through its bounded queue into its line, as far as the line takes them. While what came before is replayed
+from history, new messages are not enqueued: the replay reads on until nothing new has come, and then gives over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from restante.limits import LIVE_SENDS_MAX, LIVE_WRITE_BYTES
+from restante.model.access import Grant
+from restante.model.live_queue import Counted, LiveQueue
+from restante.server.exchange import ClientGone
+from restante.server.live.rows import Rows
+from restante.wire.live import Disconnect, Disconnected, encode_hub_frame
+
+
+class Line(Protocol):
+    """The way to the client."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it takes more just now."""
+        ...
+
+    def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:
+        """Put frames onto the line, and messages behind them."""
+        ...
+
+    def push(self, counter: int, rows: Rows) -> None:
+        """Put messages onto the line, counted after a number."""
+        ...
+
+    async def ready(self) -> None:
+        """Returns when it takes more; raises `ClientGone` if it never will."""
+        ...
+
+    async def hang_up(self, reason: Disconnected) -> None:
+        """The last frame has been written: end it."""
+        ...
+
+
+class Connection:
+    """One client of one recipient, while it is connected. Used from the event loop only."""
+
+    __slots__ = (
+        "_frames",
+        "_line",
+        "again",
+        "authorization",
+        "client",
+        "closed",
+        "ending",
+        "grant",
+        "keeps_up",
+        "queue",
+        "recipient",
+        "replay",
+        "start_replay",
+    )
+
+    def __init__(
+        self, recipient: str, client: str, line: Line, queue: LiveQueue, grant: Grant, *, keeps_up: bool = False
+    ) -> None:
+        self.recipient = recipient
+        self.client = client
+        self.queue = queue
+        self.grant = grant
+        self.authorization: str | None = None
+        self.keeps_up = keeps_up
+        """Rather than to drop messages, it reads them from history: its client cannot tell a gap."""
+        self.replay: asyncio.Task[None] | None = None
+        """Reads from history what is to come before everything else."""
+        self.again = False
+        """Something new has come during the replay: history has to be read once more."""
+        self.start_replay: Callable[[Connection], None] = lambda _: None
+        self.ending = False
+        """It is told to go: it gets what waits, and nothing else."""
+        self.closed = False
+        """The last frame has been written."""
+        self._line = line
+        self._frames: deque[bytes] = deque()
+
+    @property
+    def line(self) -> Line:
+        return self._line
+
+    @property
+    def behind(self) -> int:
+        """How many frames that are no messages wait."""
+        return len(self._frames)
+
+    def deliver(self, rows: Rows) -> None:
+        """Messages that have just been committed, in order."""
+        if self.replay is not None or self.closed:
+            self.again = True
+            return
+        queue = self.queue
+        if self._takes_at_once(rows):
+            self._line.push(queue.counter, rows)
+            queue.count_all(len(rows), rows.numbers[-1])
+            return
+        for number, message in rows:
+            if queue.full:
+                self.flush()
+                if self.keeps_up and queue.full:
+                    self.catch_up()
+                    return
+            queue.push(number, message)
+        self.flush()
+
+    def _takes_at_once(self, rows: Rows) -> bool:
+        """The usual way: nothing waits, and all of it fits into one write."""
+        return (
+            not self.queue
+            and not self._frames
+            and rows.size <= LIVE_WRITE_BYTES
+            and rows.numbers[0] > self.queue.last
+            and self._line.open
+        )
+
+    def catch_up(self) -> None:
+        """There is more in history than has been sent: it is read from there."""
+        if self.replay is not None:
+            self.again = True
+        elif not self.ending:
+            self.start_replay(self)
+
+    def tell(self, frame: bytes) -> None:
+        """Send a frame that is no message; it goes before messages that wait."""
+        if not self.ending:
+            self._frames.append(frame)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write as much as the line takes."""
+        line, queue, frames = self._line, self.queue, self._frames
+        while (queue or frames) and line.open:
+            told = tuple(frames)
+            frames.clear()
+            line.write(told, queue.take(LIVE_WRITE_BYTES))
+
+    async def heard(self) -> None:
+        """Returns when not too much waits that was said to the client: who does not listen is not listened to."""
+        while len(self._frames) > LIVE_SENDS_MAX:
+            await self._line.ready()
+            self.flush()
+
+    def farewell(self) -> None:
+        """The client does not answer, and is cut off. If it can be told, it is."""
+        if self._line.open and not self.closed:
+            self.ending = self.closed = True
+            self._line.write((encode_hub_frame(Disconnect(reason="idle")),), ())
+
+    async def emptied(self) -> None:
+        """Returns when nothing waits any more."""
+        while True:
+            await self._line.ready()
+            self.flush()
+            if not self.queue and not self._frames and self._line.open:
+                return
+
+    async def write_paced(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Replay messages: counted, never dropped, as fast as the client takes them."""
+        some: list[Counted] = []
+        size = 0
+        for number, message in rows:
+            some.append((self.queue.count(number), number, message))
+            size += len(message)
+            if size >= LIVE_WRITE_BYTES:
+                self._line.write((), some)
+                some, size = [], 0
+                await self._line.ready()
+        if some:
+            self._line.write((), some)
+            await self._line.ready()
+
+    async def end(
+        self, reason: Disconnected, *, detail: str | None = None, reconnect_after: float | None = None, seconds: float
+    ) -> None:
+        """Say goodbye, as the last thing, and hang up; who does not take it in time is cut off."""
+        if self.ending:
+            return
+        self.ending = True
+        with suppress(TimeoutError, ClientGone):
+            async with asyncio.timeout(seconds):
+                if reason == "draining":
+                    await self.emptied()
+        self.closed = True
+        if self.replay is not None:
+            self.replay.cancel()
+        frame = Disconnect(reason=reason, reconnect_after=reconnect_after, detail=detail)
+        self._line.write((encode_hub_frame(frame),), ())
+        await self._line.hang_up(reason)

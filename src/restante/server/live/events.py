@@ -1,0 +1,139 @@
+"""`GET /v1/recipients/{recipient}/live` as server-sent events, for browsers and curl.
+
+A client of these cannot tell a gap, and goes on from the last id when it comes back. So nothing is dropped: who is slow
+gets the rest from history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from restante.errors import InvalidRequest, NotAcceptable
+from restante.limits import LIVE_PING_SECONDS
+from restante.model.live_queue import Counted
+from restante.server.desk import Desk
+from restante.server.exchange import ClientGone, Exchange
+from restante.server.live.framing import event_bytes, event_frames
+from restante.server.live.rows import Rows
+from restante.server.live.web_socket import QUERY, RECIPIENT, check_client, connect
+from restante.server.routing import Route
+from restante.wire.live import Disconnected
+
+EVENTS = "text/event-stream"
+_HEADERS = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+
+
+class EventLine:
+    """A response that goes on and on. One piece is under way at a time; it is open when there is none."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._written = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._taken.set()
+        self._last = False
+        self.ended = False
+        self.opened: Callable[[], None] = lambda: None
+        """Called when everything has been sent, so that more may come."""
+
+    @property
+    def open(self) -> bool:
+        return self._taken.is_set() and not self.ended
+
+    def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:
+        self._put(event_bytes(frames, messages))
+
+    def push(self, counter: int, rows: Rows) -> None:
+        self._put(rows.in_frames(event_frames, counter))
+
+    def _put(self, piece: bytes) -> None:
+        if not self.ended:
+            self._pieces.append(piece)
+            self._taken.clear()
+            self._written.set()
+
+    async def ready(self) -> None:
+        await self._taken.wait()
+        if self.ended:
+            raise ClientGone
+
+    async def hang_up(self, reason: Disconnected) -> None:  # noqa: ARG002 - the last event has said it
+        self._last = True
+        self._written.set()
+
+    async def next(self) -> bytes | None:
+        """What is to be sent, and all before it has been; None at the end."""
+        if not self._pieces:
+            self._written.clear()
+            self._taken.set()
+            self.opened()
+        if not self._pieces and not self._last:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), LIVE_PING_SECONDS)
+        if self._pieces:
+            return self._pieces.popleft()
+        return None if self._last else b": still here\n\n"
+
+    def end(self) -> None:
+        self.ended = True
+        self._taken.set()
+
+
+async def live_events(desk: Desk, exchange: Exchange) -> None:
+    accept = exchange.header(b"accept") or ""
+    if EVENTS not in accept:
+        raise NotAcceptable(
+            f"Messages are pushed over a web socket, or as server-sent events: send Accept: {EVENTS}.", offered=[EVENTS]
+        )
+    check_client(desk, exchange)
+    after = _last_event(exchange)
+    line = EventLine()
+    pause = round(1_000 * random.uniform(1, 3))
+    await exchange.begin(200, media_type=EVENTS, headers=_HEADERS)
+    await exchange.go_on(b"retry: %d\n\n" % pause)
+    connection = connect(desk, exchange, line, after=after, keeps_up=True)
+    line.opened = connection.flush
+    try:
+        await _while_there(exchange, _flow(exchange, line))
+    finally:
+        line.end()
+        desk.post.leave(connection)
+
+
+def _last_event(exchange: Exchange) -> int | None:
+    text = exchange.header(b"last-event-id")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) < 2**63):
+        raise InvalidRequest(f"Last-Event-ID must be a sequence number, not {text[:40]!r}.", parameter="Last-Event-ID")
+    return int(text)
+
+
+async def _flow(exchange: Exchange, line: EventLine) -> None:
+    while (piece := await line.next()) is not None:
+        await exchange.go_on(piece)
+    await exchange.end()
+
+
+async def _while_there(exchange: Exchange, flow: Coroutine[Any, Any, None]) -> None:
+    """Let it flow until it ends, or the client goes."""
+    flowing, gone = asyncio.ensure_future(flow), asyncio.ensure_future(exchange.gone())
+    try:
+        await asyncio.wait((flowing, gone), return_when=asyncio.FIRST_COMPLETED)
+        if flowing.done():
+            flowing.result()
+        else:
+            raise ClientGone
+    finally:
+        for task in (flowing, gone):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(flowing, gone, return_exceptions=True)
+
+
+ROUTES = (Route("GET", "/v1/recipients/{recipient}/live", live_events, RECIPIENT, QUERY),)

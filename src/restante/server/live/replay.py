@@ -1,0 +1,98 @@
+"""Replaying what came before: page by page from history, as fast as the client takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from restante.errors import RestanteError
+from restante.hub.hub import Hub
+from restante.limits import LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
+from restante.model.arrow import numbers_of
+from restante.model.message import State
+from restante.server.exchange import ClientGone
+from restante.server.live.connection import Connection
+from restante.server.live.tally import LiveTally
+from restante.settings import LiveSettings
+from restante.wire.live import problem_frame
+from restante.wire.outgoing import message_texts
+from restante.wire.problems import problem_of
+
+_log = logging.getLogger("restante.server")
+_SHOWN = pa.array([State.WAITING.value, State.COLLECTED.value])
+
+
+class Page(NamedTuple):
+    """Some messages of a recipient, how far they reach, and whether there are more."""
+
+    rows: Sequence[tuple[int, bytes]]
+    position: int
+    more: bool
+
+
+class Replays:
+    """Reads history for connections, only for a few of them at once."""
+
+    def __init__(self, hub: Hub, settings: LiveSettings, tally: LiveTally) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._tally = tally
+        self._room = asyncio.Semaphore(LIVE_REPLAYS_MAX)
+
+    def start(self, connection: Connection) -> None:
+        connection.again = False
+        connection.replay = asyncio.ensure_future(self._run(connection))
+
+    async def _run(self, connection: Connection) -> None:
+        self._tally.replays += 1
+        try:
+            await self._catch_up(connection)
+        except ClientGone:
+            return
+        except RestanteError as error:
+            _log.warning("A replay failed: %s", error)
+            connection.replay = None
+            connection.tell(problem_frame(None, problem_of(error, correlation_id="")))
+            await connection.end("failed", detail=error.message, seconds=1)
+            return
+        connection.flush()
+
+    async def _catch_up(self, connection: Connection) -> None:
+        while True:
+            await connection.emptied()
+            connection.again = False
+            page = await self._page(connection)
+            await connection.write_paced(page.rows)
+            self._tally.replayed += len(page.rows)
+            connection.queue.last = max(connection.queue.last, page.position)
+            # Nothing is awaited from here on, so nothing can come in between.
+            if not page.more and not connection.again:
+                connection.replay = None
+                return
+
+    async def _page(self, connection: Connection) -> Page:
+        async with self._room:
+            return await asyncio.get_running_loop().run_in_executor(
+                None, read_page, self._hub, connection.recipient, connection.queue.last, self._settings.queue_bytes
+            )
+
+
+def read_page(hub: Hub, recipient: str, after: int, bytes_max: int) -> Page:
+    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside."""
+    table, following = hub.history_table(recipient, after=after, limit=LIVE_REPLAY_MESSAGES)
+    if not table.num_rows:
+        return Page((), after, more=False)
+    sizes = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
+    fitting = max(1, int(np.searchsorted(np.cumsum(sizes), bytes_max, side="right")))
+    page = table.slice(0, fitting)
+    position = int(page["sequence_number"][-1].as_py())
+    shown = page.filter(pc.is_in(page["state"].cast(pa.string()), _SHOWN))
+    numbers = numbers_of(shown["sequence_number"].combine_chunks()).tolist()
+    rows = tuple(zip(numbers, message_texts(shown), strict=True))
+    return Page(rows, position, more=following is not None or fitting < table.num_rows)

@@ -1,0 +1,69 @@
+"""A web socket as the line to a client: frames are written into the transport as they are, many in one piece."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from restante.limits import LIVE_FRAME_BYTES_MAX, LIVE_SOCKET_BYTES
+from restante.model.live_queue import Counted
+from restante.server.corked import bare
+from restante.server.exchange import ClientGone, Exchange
+from restante.server.live.framing import socket_bytes, socket_frames
+from restante.server.live.rows import Rows
+from restante.server.protocol import Socket
+from restante.wire.live import Disconnected
+
+CLOSE_CODES: Final[dict[Disconnected, int]] = {
+    "draining": 1001,
+    "moved": 1001,
+    "idle": 1001,
+    "token_expired": 1008,
+    "protocol_error": 1002,
+    "failed": 1011,
+}
+
+
+class SocketLine:
+    """One web socket, once it was accepted."""
+
+    def __init__(self, own: Socket, exchange: Exchange) -> None:
+        self._socket = own
+        self._transport = bare(own.transport)
+        self._exchange = exchange
+        own.conn.max_message_size = 2 * LIVE_FRAME_BYTES_MAX
+        # What the system would hold for a client that reads nothing is memory too, and old when it is read at last.
+        system = own.transport.get_extra_info("socket")
+        if system is not None:
+            with suppress(OSError):
+                system.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIVE_SOCKET_BYTES)
+
+    @property
+    def open(self) -> bool:
+        own = self._socket
+        return own.writable.is_set() and not own.close_sent and not self._transport.is_closing()
+
+    def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:
+        own = self._socket
+        if not own.close_sent and not self._transport.is_closing():
+            self._transport.write(socket_bytes(frames, messages))
+
+    def push(self, counter: int, rows: Rows) -> None:
+        self._transport.write(rows.in_frames(socket_frames, counter))
+
+    async def ready(self) -> None:
+        await self._socket.writable.wait()
+        own = self._socket
+        # A connection that is about to end takes nothing: who waits for that in a loop would never let it end.
+        if own.disconnected or own.close_sent or own.transport.is_closing():
+            raise ClientGone
+
+    async def hang_up(self, reason: Disconnected) -> None:
+        if not self._socket.writable.is_set():
+            # It does not read: the last frame would wait for ever.
+            self._socket.transport.abort()
+            return
+        with suppress(OSError, RuntimeError):
+            await self._exchange.close_socket(CLOSE_CODES[reason], reason)

@@ -1,0 +1,160 @@
+"""`WS /v1/recipients/{recipient}/live`: messages are pushed, and the client may send, and say what it has collected."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from restante.errors import Internal, InvalidRequest, RestanteError, Unavailable
+from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_BYTES_MAX
+from restante.model.access import Role
+from restante.model.live_queue import LiveQueue
+from restante.server.desk import Desk
+from restante.server.exchange import ClientGone, Exchange
+from restante.server.live.connection import Connection, Line
+from restante.server.live.sending import Sending
+from restante.server.live.socket_line import SocketLine
+from restante.server.protocol import Socket
+from restante.server.routing import Route
+from restante.wire.live import Collect, Collected, Connected, Send, decode_client_frame, encode_hub_frame, problem_frame
+from restante.wire.problems import problem_of
+
+_log = logging.getLogger("restante.server")
+
+QUERY = frozenset({"client", "after"})
+RECIPIENT = frozenset({Role.RECIPIENT})
+
+
+async def serve_live(desk: Desk, exchange: Exchange) -> None:
+    """One web socket, from its acceptance to its end."""
+    check_client(desk, exchange)
+    await exchange.accept_socket()
+    own: Socket = exchange.scope["restante.socket"]
+    connection = connect(desk, exchange, SocketLine(own, exchange))
+    own.live = connection
+    try:
+        await _Talk(desk, exchange, connection).run()
+    except ClientGone:
+        pass
+    finally:
+        own.live = None
+        desk.post.leave(connection)
+
+
+def check_client(desk: Desk, exchange: Exchange) -> None:
+    """Raise what keeps a client from being connected."""
+    if desk.draining.is_set():
+        raise Unavailable("The hub is about to end. Connect again in a moment.")
+    exchange.integer("after")
+    client = exchange.text("client")
+    if client is not None and not 0 < len(client) <= LIVE_CLIENT_CHARACTERS_MAX:
+        raise InvalidRequest(f"client is a text of 1 to {LIVE_CLIENT_CHARACTERS_MAX} characters.", parameter="client")
+    recipient = exchange.place["recipient"]
+    desk.hub.partition_of(recipient)
+    desk.post.check_room(recipient)
+
+
+def connect(
+    desk: Desk, exchange: Exchange, line: Line, *, after: int | None = None, keeps_up: bool = False
+) -> Connection:
+    """Listen first; then look where that is, and replay what came before, if it is asked for."""
+    recipient, settings = exchange.place["recipient"], desk.post.settings
+    queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
+    client = exchange.text("client") or ""
+    connection = Connection(recipient, client, line, queue, exchange.grant, keeps_up=keeps_up)
+    connection.authorization = exchange.header(b"authorization")
+    desk.post.join(connection)
+    visible = desk.hub.core.partitions[desk.hub.partition_of(recipient)].counters.visible
+    after = exchange.integer("after") if after is None else after
+    queue.last = visible if after is None else min(after, visible)
+    connection.tell(encode_hub_frame(Connected(queue.last, client)))
+    if after is not None:
+        connection.catch_up()
+    return connection
+
+
+class _Talk:
+    """What a client says, one frame after the other."""
+
+    def __init__(self, desk: Desk, exchange: Exchange, connection: Connection) -> None:
+        self._desk = desk
+        self._exchange = exchange
+        self._connection = connection
+        self._sending = Sending(desk, connection, exchange.correlation_id)
+
+    async def run(self) -> None:
+        while not self._connection.ending:
+            event = await self._exchange.receive_event()
+            if event["type"] == "websocket.disconnect":
+                raise ClientGone
+            await self._take(event.get("text"))
+            await self._connection.heard()
+        await self._until_gone()
+
+    async def _until_gone(self) -> None:
+        """The last frame is on its way: nothing that is said now is heard."""
+        while (await self._exchange.receive_event())["type"] != "websocket.disconnect":
+            pass
+
+    async def _take(self, text: str | None) -> None:
+        if text is None or len(text) > LIVE_FRAME_BYTES_MAX:
+            what = "a binary frame" if text is None else f"a frame of more than {LIVE_FRAME_BYTES_MAX} characters"
+            await self._break_off(f"The client sent {what}.")
+            return
+        try:
+            frame = decode_client_frame(text)
+        except InvalidRequest as error:
+            await self._misunderstood(text, error)
+            return
+        if isinstance(frame, Send):
+            await self._sending.take(frame)
+        else:
+            await self._collect(frame)
+
+    async def _misunderstood(self, text: str, error: InvalidRequest) -> None:
+        """A frame whose type is known is answered; anything else is no conversation."""
+        request = _request_of(text)
+        if request is None:
+            await self._break_off(error.message)
+            return
+        self._refuse(request.request, error)
+
+    async def _break_off(self, detail: str) -> None:
+        await self._connection.end("protocol_error", detail=detail, seconds=1)
+
+    async def _collect(self, frame: Collect) -> None:
+        try:
+            count = await self._desk.read(
+                self._desk.hub.live_collect, self._connection.recipient, frame.sequence_number
+            )
+        except RestanteError as error:
+            self._refuse(None, error)
+            return
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("Collecting failed.", extra={"fields": {"correlation_id": self._exchange.correlation_id}})
+            self._refuse(None, Internal("The hub failed. Its log has more, by the correlation id."))
+            return
+        self._desk.metrics.collected.add(count)
+        self._connection.tell(encode_hub_frame(Collected(frame.sequence_number, count)))
+
+    def _refuse(self, request: int | None, error: RestanteError) -> None:
+        problem = problem_of(error, correlation_id=self._exchange.correlation_id)
+        self._connection.tell(problem_frame(request, problem))
+
+
+class _Loose(msgspec.Struct, frozen=True):
+    type: str = ""
+    request: int | None = None
+
+
+def _request_of(text: str) -> _Loose | None:
+    """What can be said of a frame that is wrong; None if it is none at all."""
+    try:
+        found = msgspec.json.decode(text, type=_Loose)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found if found.type in ("send", "collected") else None
+
+
+SOCKETS = (Route("GET", "/v1/recipients/{recipient}/live", serve_live, RECIPIENT, QUERY),)

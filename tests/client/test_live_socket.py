@@ -1,0 +1,164 @@
+"""What comes over a live web socket, however it is cut into pieces; and a hub that falls silent."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import queue
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from restante.client import live_socket_async, live_socket_sync
+from restante.client.live_sockets import SocketDoor
+from restante.client.live_states import LiveStage
+from restante.client.terms import terms_of
+from tests.client.live_server import LiveServer, stored
+from tests.client.live_twins import Asynchronous, Waiting, numbers
+
+_KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def frame(first: int, payload: bytes) -> bytes:
+    """A frame of a server."""
+    size = len(payload)
+    if size < 126:
+        return bytes([first, size]) + payload
+    return bytes([first, 126]) + size.to_bytes(2) + payload
+
+
+def text(**fields: object) -> bytes:
+    return frame(0x81, msgspec.json.encode(fields))
+
+
+def conversation(chance: random.Random, count: int) -> bytes:
+    """Messages, with pings and pongs, other frames and fragments in between."""
+    told = [text(type="connected", sequence_number=0, client="")]
+    for number in range(1, count + 1):
+        message = {"type": "message", "counter": number, "message": stored(number, data="é" * chance.randint(0, 200))}
+        content = msgspec.json.encode(message)
+        border = chance.randrange(len(content))
+        told.append(
+            chance.choice([frame(0x81, content), frame(0x01, content[:border]) + frame(0x80, content[border:])])
+        )
+        told.append(chance.choice([b"", b"", frame(0x89, b"ping"), frame(0x8A, b""), text(type="weather")]))
+    return b"".join(told)
+
+
+class RawServer:
+    """Accepts one web socket, and no other, and writes bytes in pieces of any size. What comes is not answered."""
+
+    def __init__(self, content: bytes, chance: random.Random) -> None:
+        self._content = content
+        self._chance = chance
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            peer, _ = self._listener.accept()
+            self._listener.close()
+            with peer:
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                rest = self._shake_hands(peer) + self._content
+                while rest:
+                    size = self._chance.choice([1, 2, 3, 10, 100, 1_000, 5_000])
+                    peer.sendall(rest[:size])
+                    rest = rest[size:]
+                while peer.recv(65_536):
+                    pass
+
+    def _shake_hands(self, peer: socket.socket) -> bytes:
+        """The answer, to be sent with all the rest."""
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += peer.recv(65_536)
+        (key,) = [line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")]
+        accepted = base64.b64encode(hashlib.sha1(key + _KEY, usedforsecurity=False).digest())
+        lines = [b"HTTP/1.1 101 Switching Protocols", b"Upgrade: websocket", b"Connection: Upgrade"]
+        return b"\r\n".join([*lines, b"Sec-WebSocket-Accept: " + accepted, b"", b""])
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence is noticed soon."""
+    for module in (live_socket_async, live_socket_sync):
+        monkeypatch.setattr(module, "LIVE_SILENCE_SECONDS", 0.1)
+
+
+@pytest.fixture
+def raw() -> Iterator[list[RawServer]]:
+    servers: list[RawServer] = []
+    yield servers
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_frames_may_be_cut_anywhere(kind: type[Waiting | Asynchronous], seed: int, raw: list[RawServer]) -> None:
+    chance, count = random.Random(seed), 40
+    raw.append(RawServer(conversation(chance, count), chance))
+    with kind(raw[0].url, after=0) as twin:
+        assert [twin.next().sequence_number for _ in range(count)] == list(range(1, count + 1))  # type: ignore[union-attr]  # it is not closed
+        assert (twin.reconnects, twin.gaps_recovered) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_a_masked_frame_is_none_of_a_hub(kind: type[Waiting | Asynchronous], raw: list[RawServer], quick: None) -> None:
+    del quick
+    masked = text(type="connected", sequence_number=0, client="") + bytes([0x81, 0x80 | 2, 0, 0, 0, 0]) + b"{}"
+    raw.append(RawServer(masked, random.Random(0)))
+    with kind(raw[0].url, after=0) as twin:
+        assert "incorrect masking" in (twin.script.until(LiveStage.RECONNECTING).reason or "")
+
+
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_a_hub_that_falls_silent_is_given_up(
+    kind: type[Waiting | Asynchronous], raw: list[RawServer], quick: None
+) -> None:
+    del quick
+    raw.append(RawServer(text(type="connected", sequence_number=0, client=""), random.Random(0)))
+    with kind(raw[0].url, after=0) as twin:
+        assert "nothing came" in (twin.script.until(LiveStage.RECONNECTING).reason or "")
+
+
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_a_hub_that_is_quiet_but_answers_is_not_given_up(kind: type[Waiting | Asynchronous], quick: None) -> None:
+    del quick
+    with LiveServer() as server, kind(server.url, after=0) as twin:
+        peer = server.peer().connected()
+        twin.script.until(LiveStage.CONNECTED)
+        with pytest.raises(queue.Empty):
+            twin.script.states.get(timeout=0.5)
+        peer.push(1, counter=1)
+        assert numbers(twin, 1) == [1]
+
+
+def test_the_token_is_not_carried_to_where_it_would_be_less_safe() -> None:
+    door = SocketDoor(terms_of("https://a.example.org", token="secret"), "ada", None)
+    assert door.address("http://b.example.org").url == "https://a.example.org"
+    assert door.address("https://b.example.org").url == "https://b.example.org"
+    assert door.address("https://b.example.org").token == "secret"
+    assert door.address("no address").url == "https://a.example.org"
+    assert door.address(None).url == "https://a.example.org"
+
+
+def test_names_are_spelled_as_an_address_needs_it() -> None:
+    door = SocketDoor(terms_of("http://a.example.org"), "a/b ü", "my phone")
+    assert door.url(door.address(None), 0) == (
+        "ws://a.example.org/v1/recipients/a%2Fb%20%C3%BC/live?client=my+phone&after=0"
+    )
