@@ -28,7 +28,7 @@ from restante.cli.tour_summary import called
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
 
-STEPS = ["publish", "publish a parcel again", "file", "collect and confirm"]
+STEPS = ["publish", "pushed live", "publish a parcel again", "file", "collect and confirm"]
 
 
 def tour(*arguments: str) -> Any:
@@ -57,6 +57,8 @@ def test_the_night_as_json(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     night = json.loads(result.stdout)
     assert [step["step"] for step in night["steps"]] == STEPS
+    pushed = night["steps"].pop(1)
+    assert pushed["messages"] == 3, "one for each of the three who looked on"
     assert all(step["messages"] == 300 and step["messages_per_second"] > 0 for step in night["steps"])
     assert night["duplicates"] == 300
     assert night["bundles"] == 300

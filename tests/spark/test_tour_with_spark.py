@@ -30,6 +30,7 @@ def test_a_night_is_computed_delivered_collected_and_told(spark: SparkSession, t
     assert [step["step"] for step in night["steps"]] == [
         "settle",
         "deliver",
+        "pushed live",
         "collect and confirm",
         "fill the tables",
         "report",

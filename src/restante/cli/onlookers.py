@@ -60,10 +60,10 @@ class _Lines:
     def __call__(self, message: Message) -> None:
         with self._lock:
             shown = self._shown[message.recipient] = self._shown.get(message.recipient, 0) + 1
-        if shown <= _LINES_MAX:
-            self._tell(f"live  {message.recipient}  number {message.sequence_number:,}  {message.kind}")
-        elif shown == _LINES_MAX + 1:
-            self._tell(f"live  {message.recipient}  … and so on, as they arrive")
+            if shown <= _LINES_MAX:
+                self._tell(f"live  {message.recipient}  number {message.sequence_number:,}  {message.kind}")
+            elif shown == _LINES_MAX + 1:
+                self._tell(f"live  {message.recipient}  … and so on, as they arrive")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import numpy as np
 from pyspark.sql import functions as f
 
 from restante.cli.night_steps import Advance, Moment, SettledNight, Step, Watch, followed, side_by_side, timed
-from restante.cli.onlookers import looking_on
+from restante.cli.onlookers import Tell, looking_on
 from restante.client.surface import Bundle, Hub
 from restante.spark.fates import fates
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
@@ -36,10 +36,12 @@ _PLACES = {name: place for place, name in enumerate(PRODUCTS)}
 
 
 class Shows(NamedTuple):
-    """What shows how far it is: Spark's stages under a title, and bars of messages."""
+    """What shows how far it is: Spark's stages under a title, bars of messages, and lines of those that arrive."""
 
     stages: Callable[[str], AbstractContextManager[None]]
     bars: Callable[[], AbstractContextManager[Watch]]
+    live: Tell
+    """Shows a message that has arrived."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,7 @@ def play(hub: Hub, work: Work, plan: Plan, shows: Shows) -> SettledNight:
     """The whole night."""
     night = SettledNight(messages=0, recipients=plan.actors, readings=plan.readings, tables=work.tables)
     since = datetime.now(UTC) - timedelta(seconds=1)  # The hub's clock may be a little behind.
-    with looking_on(hub, plan.names, night, work.tell):
+    with looking_on(hub, plan.names, night, shows.live):
         batch = _settle(work, plan, night, shows)
     with shows.bars() as watch:
         _collect(hub, plan, night, watch, batch)

@@ -140,11 +140,10 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[Running]:
 
 def _played(url: str, messages: int, recipients: int) -> Night:
     import restante
-    from restante.cli.jobs_running import tell_beside
     from restante.cli.sample_night import Post, play
 
     with _bars() as watch, restante.connect(url, token=_token()) as hub:
-        return play(hub, Post(messages, recipients), watch, tell_beside)
+        return play(hub, Post(messages, recipients), watch, _tell_people)
 
 
 def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Night:
@@ -160,7 +159,7 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
     tell_beside("Spark starts. The first time it fetches what it needs, which takes longer.")
     with spark_session({}) as spark, restante.connect(url, token=_token()) as hub:
         work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=tell_beside)
-        shows = Shows(lambda title: stages(spark, title), _bars)
+        shows = Shows(lambda title: stages(spark, title), _bars, _tell_people)
         try:
             return play(hub, work, Plan.of(readings=readings, actors=actors), shows)
         except Exception as error:
@@ -169,6 +168,14 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
             if of_spark(error):
                 raise cause_of(error) from error
             raise
+
+
+def _tell_people(text: str) -> None:
+    """Beside the answer, where somebody looks on."""
+    from restante.cli.jobs_running import tell_beside
+
+    if sys.stderr.isatty():
+        tell_beside(text)
 
 
 def _token() -> str | None:
