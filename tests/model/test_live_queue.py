@@ -79,10 +79,10 @@ def test_a_gap_ends_as_soon_as_there_is_room_and_the_next_one_follows_without_an
 def test_what_is_larger_than_the_bound_goes_alone() -> None:
     queue = LiveQueue(4, 10, last=0)
     assert pushed(queue, [50, 1]) == [True, False]
-    assert queue.full
+    assert not queue.fits(b"x")
     assert [len(message) for _, _, message in queue.take(1)] == [50]
     assert [len(message) for _, _, message in queue.take(1)] == [1]
-    assert not queue.full
+    assert queue.fits(b"x")
 
 
 def test_take_gives_at_least_one_and_about_as_many_bytes_as_asked_for() -> None:

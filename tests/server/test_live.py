@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import ExitStack
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ def numbers(frames: list[dict[str, Any]]) -> list[int]:
     return [frame["message"]["sequence_number"] for frame in frames]
 
 
-def table(recipients: list[str], data: list[object]) -> pa.Table:
+def table(recipients: Sequence[str], data: Sequence[object]) -> pa.Table:
     return pa.table(
         {
             "recipient": recipients,
@@ -524,3 +526,155 @@ def test_when_pushing_fails_everybody_gets_the_messages_from_history(
         running.desk.hub.publish(table(["ada"] * 100, list(range(2, 102))))
         assert ada.data(101) == list(range(1, 102))
     assert "get them from history" in caplog.text
+
+
+def test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills_its_queue(tmp_path: Path) -> None:
+    settings = Settings(live=LiveSettings(queue_bytes=100 * 1024))
+    with start(tmp_path / "data", settings) as running:
+        events = Events(running, "ada")
+        stream = iter(events)
+        next(stream)
+        for value in range(600):
+            running.desk.hub.publish(Message(recipient="ada", data=[value, "z" * 30_000]))
+        found = [next(stream)[1] for _ in range(600)]
+        events.close()
+    assert [frame["message"]["data"][0] for frame in found] == list(range(600))
+
+
+def test_a_quick_client_gets_large_messages_of_one_commit_without_a_gap(tmp_path: Path) -> None:
+    settings = Settings(live=LiveSettings(queue_bytes=64 * 1024))
+    with start(tmp_path / "data", settings) as running, live(running, "ada") as ada:
+        running.desk.hub.publish([Message(recipient="ada", data="x" * 50_000) for _ in range(8)])
+        assert [frame["counter"] for frame in ada.frames(8)] == list(range(1, 9))
+
+
+def test_events_are_whole_also_where_json_came_with_line_breaks(running: Running) -> None:
+    events = Events(running, "ada")
+    stream = iter(events)
+    next(stream)
+    pretty = b'{\n  "a": 1,\r\n  "b": "c\\n"\n}'
+    running.desk.hub.publish(Message(recipient="ada", data=pretty, media_type="application/json"))
+    assert next(stream)[1]["message"]["data"] == {"a": 1, "b": "c\n"}
+    events.close()
+
+
+def test_the_disconnect_is_the_last_event_though_messages_wait(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tokens = TokenFile(folder / "tokens.json")
+    secret = tokens.create(roles=[Role.RECIPIENT])
+    with start(folder) as running:
+        events = Events(running, "ada", headers={"Authorization": f"Bearer {secret}"})
+        stream = iter(events)
+        next(stream)
+        for value in range(300):
+            running.desk.hub.publish(Message(recipient="ada", data=[value, "z" * 30_000]))
+        tokens.revoke(tokens.listed()[0].id)
+        frames = [frame for _, frame in stream]
+        events.close()
+    assert frames[-1]["reason"] == "token_expired"
+    assert [frame["type"] for frame in frames[:-1]] == ["message"] * (len(frames) - 1)
+
+
+def test_who_is_told_to_go_gets_nothing_new_so_no_gap_can_hide(tmp_path: Path) -> None:
+    """A message that comes while a slow client is sent away is left to its next connection."""
+    running = start(tmp_path / "data")
+    with live(running, "ada") as slow:
+        hub = running.desk.hub
+        for value in range(400):
+            hub.publish(Message(recipient="ada", data=[value, "x" * 50_000]))
+        (connection,) = running.desk.post.connections()
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        while not connection.ending:
+            pass
+        hub.publish(table(["ada"] * 300, list(range(300))))
+        hub.publish(Message(recipient="ada", data=[0, "last"]))
+        frames = []
+        with suppress(ConnectionClosed):
+            while True:
+                frames.append(slow.frame())
+        stopping.join()
+    shown = [(frame["counter"], frame["message"]["sequence_number"]) for frame in frames if frame["type"] == "message"]
+    assert all(counter == number for counter, number in shown), "counters tell of everything that is missing"
+    assert max(number for _, number in shown) <= 400
+
+
+def test_a_replay_that_fails_ends_the_connection_and_says_why(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("restante.server.live.replay.read_page", fail)
+    with live(running, "ada", after=0) as ada:
+        frame = ada.frame()
+        assert (frame["type"], frame["reason"]) == ("disconnect", "failed")
+        with pytest.raises(ConnectionClosed):
+            ada.frame()
+    assert "A replay failed" in caplog.text
+
+
+def test_clients_of_partitions_that_moved_are_told_where_and_no_others(running: Running) -> None:
+    names = [f"r{number}" for number in range(12)]
+    home = running.desk.hub.partition_of
+    partition = home(names[0])
+    with ExitStack() as stack:
+        talks = {name: stack.enter_context(live(running, name)) for name in names}
+        loop = running._loop
+        assert loop is not None
+        loop.call_soon_threadsafe(running.desk.post.move, {partition}, "http://hub-2.example")
+        for name in names:
+            if home(name) == partition:
+                assert talks[name].frame() == {
+                    "type": "disconnect",
+                    "reason": "moved",
+                    "owner": "http://hub-2.example",
+                }
+        running.desk.hub.publish(table(names, list(range(12))))
+        for number, name in enumerate(names):
+            if home(name) != partition:
+                assert talks[name].data(1) == [number]
+
+
+def test_a_frame_that_is_too_long_ends_the_connection(running: Running) -> None:
+    with live(running, "ada") as talk:
+        talk.say(type="send", request=1, message={"recipient": "bob", "data": "x" * 2_200_000})
+        frame = talk.frame()
+        assert (frame["type"], frame["reason"]) == ("disconnect", "protocol_error")
+
+
+def test_a_send_with_a_wrong_request_is_a_problem_and_the_talk_goes_on(running: Running) -> None:
+    with live(running, "ada") as talk:
+        talk.say(type="send", request="7", message={"recipient": "bob", "data": 1})
+        problem = talk.frame()
+        assert (problem["type"], problem["code"], "request" in problem) == ("problem", "invalid_request", False)
+        talk.say(type="send", request=8, message={"recipient": "bob", "data": 1})
+        assert talk.frame()["request"] == 8
+
+
+def test_echoes_for_a_stuck_client_are_bounded_by_their_bytes(tmp_path: Path) -> None:
+    settings = Settings(live=LiveSettings(queue_bytes=200 * 1024))
+    with start(tmp_path / "data", settings) as running, live(running, "ada"), live(running, "ada") as sender:
+        stuck = next(running.desk.post.connections())
+        for value in range(60):
+            sender.say(type="send", request=value, message={"recipient": "bob", "data": "x" * 100_000})
+            assert sender.until("status")["status"] == "processed"
+        sender.say(type="send", request=99, message={"recipient": "bob", "data": 1})
+        sender.until("status")
+        assert stuck.behind <= 2
+        assert running.desk.post.tally.echoes_dropped > 10
+
+
+def test_what_is_released_where_mail_is_collected_by_number_is_pushed_before_it_is_collected(chatting: Running) -> None:
+    wire = Wire(chatting.url)
+    wire.publish(*[{"recipient": "ada", "origin": "chat", "data": value} for value in range(2)])
+    wire.publish({"recipient": "ada", "origin": "chat", "id": UUID, "data": 2})
+    wire("POST", f"/v1/recipients/ada/messages/{UUID}/set-aside")
+    wire.publish({"recipient": "ada", "origin": "chat", "data": 3})
+    with live(chatting, "ada", after=0) as ada:
+        last = numbers(ada.frames(3))[-1]
+        wire("POST", f"/v1/recipients/ada/messages/{UUID}/release")
+        assert ada.frame()["message"]["data"] == 2
+        ada.say(type="collected", sequence_number=last)
+        assert ada.frame()["messages"] == 3

@@ -106,11 +106,16 @@ def _release(core: Core, address: Address, message_id: str) -> None:
 
 
 def _plan_release(core: Core, draft: Draft, address: Address, found: Located) -> None:
-    """Back into its place, or at the end if the head or an open bundle reaches past it."""
+    """Back into its place, or at the end if the head or an open bundle reaches past it.
+
+    At the end, too, where mail is collected by number: who is connected has got past its place, and would collect it
+    without having seen it.
+    """
     head = found.head
     if not _fresh(draft, address, found.cabinet, head, found.erasures):
         raise Stale
     in_place = found.number > max(head.head, head.open.last if head.open is not None else 0)
+    in_place = in_place and not core.settings.live_collect(core.settings.group_of(found.cabinet.origin))
     own = (Range(found.number, found.number),)
     record = change(found.cabinet, ChangeKind.RELEASED, core.clock(), 1, own)
     if in_place:

@@ -16,11 +16,11 @@ Counted = tuple[int, int, bytes]
 class LiveQueue:
     """What one client is to be sent."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_late", "_waiting", "counter", "dropped", "gaps", "last", "messages_max")
+    __slots__ = ("_bytes", "_late", "_waiting", "bytes_max", "counter", "dropped", "gaps", "last", "messages_max")
 
     def __init__(self, messages_max: int, bytes_max: int, *, last: int) -> None:
         self.messages_max = messages_max
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._waiting: deque[Counted] = deque()
         self._bytes = 0
         self._late: Counted | None = None
@@ -35,9 +35,9 @@ class LiveQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def full(self) -> bool:
-        return len(self._waiting) >= self.messages_max or self._bytes >= self._bytes_max
+    def fits(self, message: bytes) -> bool:
+        """Whether there is room. One that is larger than the bound fits where nothing else waits: else it could never go."""
+        return self._late is None and self._fits(message)
 
     def count(self, number: int) -> int:
         """The counter of a message that goes out without waiting here, as one that is replayed does."""
@@ -55,7 +55,7 @@ class LiveQueue:
         if number <= self.last:
             return True
         counted = self.count(number), number, message
-        if self._late is None and self._fits(message):
+        if self.fits(message):
             self._append(counted)
             return True
         if self._late is None:
@@ -80,9 +80,8 @@ class LiveQueue:
         return taken
 
     def _fits(self, message: bytes) -> bool:
-        """One that is larger than the bound fits where nothing else waits: else it could never be sent."""
         return not self._waiting or (
-            len(self._waiting) < self.messages_max and self._bytes + len(message) <= self._bytes_max
+            len(self._waiting) < self.messages_max and self._bytes + len(message) <= self.bytes_max
         )
 
     def _append(self, counted: Counted) -> None:

@@ -29,6 +29,7 @@ from restante.wire.problems import problem_of
 
 SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
+_GOING_AWAY = 1001
 
 
 class Connection(HttpToolsProtocol):
@@ -232,6 +233,7 @@ class Socket(WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         if self.live is not None:
             self.live.farewell()
+            self.conn.fail(_GOING_AWAY, "idle")
         super().keepalive_timeout()
         # Closing alone would wait for ever until the other side has read what was sent.
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)

@@ -95,9 +95,16 @@ class Connection:
         """How many frames that are no messages wait."""
         return len(self._frames)
 
+    def has_room_for(self, frame: bytes) -> bool:
+        """Whether a frame that is no message, and no answer, may wait too."""
+        waiting = sum([len(own) for own in self._frames])
+        return len(self._frames) < self.queue.messages_max and waiting + len(frame) <= self.queue.bytes_max
+
     def deliver(self, rows: Rows) -> None:
         """Messages that have just been committed, in order."""
-        if self.replay is not None or self.closed:
+        if self.ending:
+            return  # It comes back, and finds this in history.
+        if self.replay is not None:
             self.again = True
             return
         queue = self.queue
@@ -106,9 +113,9 @@ class Connection:
             queue.count_all(len(rows), rows.numbers[-1])
             return
         for number, message in rows:
-            if queue.full:
+            if not queue.fits(message):
                 self.flush()
-                if self.keeps_up and queue.full:
+                if self.keeps_up and not queue.fits(message):
                     self.catch_up()
                     return
             queue.push(number, message)
@@ -140,7 +147,7 @@ class Connection:
     def flush(self) -> None:
         """Write as much as the line takes."""
         line, queue, frames = self._line, self.queue, self._frames
-        while (queue or frames) and line.open:
+        while (queue or frames) and line.open and not self.closed:
             told = tuple(frames)
             frames.clear()
             line.write(told, queue.take(LIVE_WRITE_BYTES))
@@ -181,7 +188,13 @@ class Connection:
             await self._line.ready()
 
     async def end(
-        self, reason: Disconnected, *, detail: str | None = None, reconnect_after: float | None = None, seconds: float
+        self,
+        reason: Disconnected,
+        *,
+        seconds: float,
+        detail: str | None = None,
+        owner: str | None = None,
+        reconnect_after: float | None = None,
     ) -> None:
         """Say goodbye, as the last thing, and hang up; who does not take it in time is cut off."""
         if self.ending:
@@ -189,11 +202,11 @@ class Connection:
         self.ending = True
         with suppress(TimeoutError, ClientGone):
             async with asyncio.timeout(seconds):
-                if reason == "draining":
+                if reason in ("draining", "moved"):
                     await self.emptied()
         self.closed = True
         if self.replay is not None:
             self.replay.cancel()
-        frame = Disconnect(reason=reason, reconnect_after=reconnect_after, detail=detail)
+        frame = Disconnect(reason=reason, owner=owner, reconnect_after=reconnect_after, detail=detail)
         self._line.write((encode_hub_frame(frame),), ())
         await self._line.hang_up(reason)

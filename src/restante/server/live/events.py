@@ -16,10 +16,12 @@ from typing import Any
 from restante.errors import InvalidRequest, NotAcceptable
 from restante.limits import LIVE_PING_SECONDS
 from restante.model.live_queue import Counted
+from restante.server.corked import bare
 from restante.server.desk import Desk
 from restante.server.exchange import ClientGone, Exchange
 from restante.server.live.framing import event_bytes, event_frames
 from restante.server.live.rows import Rows
+from restante.server.live.socket_line import bound_buffer
 from restante.server.live.web_socket import QUERY, RECIPIENT, check_client, connect
 from restante.server.routing import Route
 from restante.wire.live import Disconnected
@@ -93,6 +95,9 @@ async def live_events(desk: Desk, exchange: Exchange) -> None:
     check_client(desk, exchange)
     after = _last_event(exchange)
     line = EventLine()
+    transport = exchange.scope.get("restante.transport")
+    if transport is not None:
+        bound_buffer(bare(transport))
     pause = round(1_000 * random.uniform(1, 3))
     await exchange.begin(200, media_type=EVENTS, headers=_HEADERS)
     await exchange.go_on(b"retry: %d\n\n" % pause)
@@ -109,7 +114,7 @@ def _last_event(exchange: Exchange) -> int | None:
     text = exchange.header(b"last-event-id")
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and int(text) < 2**63):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 2**63):
         raise InvalidRequest(f"Last-Event-ID must be a sequence number, not {text[:40]!r}.", parameter="Last-Event-ID")
     return int(text)
 

@@ -13,6 +13,8 @@ _TEXT = 0x81
 _SHORT = struct.Struct(">BB")
 _MIDDLING = struct.Struct(">BBH")
 _LONG = struct.Struct(">BBQ")
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+"""A line break in JSON is white space between its parts; in an event it would end the line."""
 
 
 def text_head(length: int) -> bytes:
@@ -49,5 +51,6 @@ def event_frames(counter: int, rows: Rows) -> bytes:
 def event_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
     """The same as server-sent events. A message's id is its sequence number, from which a client goes on."""
     parts = [b"data: %b\n\n" % frame for frame in frames]
-    parts += [b"id: %d\ndata: %b\n\n" % (number, message_frame(counter, text)) for counter, number, text in messages]
+    for counter, number, text in messages:
+        parts.append(b"id: %d\ndata: %b\n\n" % (number, message_frame(counter, text.translate(_ONE_LINE))))
     return b"".join(parts)

@@ -12,13 +12,14 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from restante import limits
 from restante.errors import Overloaded, Unauthenticated
 from restante.hub.hub import Hub
 from restante.hub.live_mail import Elsewhere, Handed, Mail, Shipped
@@ -40,6 +41,10 @@ _CHECK_SECONDS = 2.0
 _GOODBYES_PER_SECOND = 1_000
 
 
+Backlog = deque[tuple[Sequence[Mail], float]]
+"""What commits brought, and when."""
+
+
 class Post:
     """The connected clients of a hub."""
 
@@ -53,8 +58,10 @@ class Post:
         self._count = 0
         self._hashes: NDArray[np.uint64] | None = None
         """Sorted, of the recipients that are connected; made when it is needed."""
-        self._backlog: deque[tuple[Sequence[Mail], float]] | None = None
+        self._backlog: Backlog | None = None
         """What came while a thread is busy with what came before."""
+        self._waiting = 0
+        """How many messages of large publishes have come into it since it was empty."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.replays = Replays(hub, settings, self.tally)
@@ -67,7 +74,7 @@ class Post:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(draining.wait(), _CHECK_SECONDS)
                 try:
-                    self._check_tokens()
+                    await self._check_tokens()
                 except Exception:  # noqa: BLE001  # whatever it is, messages are to be pushed all the same
                     _log.exception("The tokens of connected clients could not be looked at.")
             await self._say_goodbye()
@@ -127,25 +134,35 @@ class Post:
 
     def _arrived(self, mail: Sequence[Mail], committed_at: float) -> None:
         if self._backlog is not None:
-            self._backlog.append((mail, committed_at))
+            self._wait_in_line(self._backlog, mail, committed_at)
             return
         try:
             self._distribute(mail, committed_at)
         except Exception:  # noqa: BLE001  # whatever it is, nobody must miss a message by it
             self._let_all_catch_up()
 
+    def _wait_in_line(self, backlog: Backlog, mail: Sequence[Mail], committed_at: float) -> None:
+        """Behind what a thread is busy with. If that becomes too much, what comes is only named, and not held."""
+        self._waiting += sum([len(item.arrivals) for item in mail if isinstance(item, Shipped)])
+        if self._waiting > limits.LIVE_PARCEL_MESSAGES_MAX:
+            mail = [
+                Elsewhere(0, 0, item.arrivals.recipient_hash) if isinstance(item, Shipped) else item for item in mail
+            ]
+        backlog.append((mail, committed_at))
+
     def _distribute(self, mail: Sequence[Mail], committed_at: float) -> None:
         for index, item in enumerate(mail):
             if isinstance(item, Shipped) and len(item.arrivals) > _IN_THE_LOOP_MAX:
-                self._backlog = deque([(mail[index:], committed_at)])
+                self._backlog, self._waiting = deque([(mail[index:], committed_at)]), 0
                 self._start(self._work_off(self._backlog))
                 return
             self._hand_out(self._delivery(item), committed_at)
 
-    async def _work_off(self, backlog: deque[tuple[Sequence[Mail], float]]) -> None:
+    async def _work_off(self, backlog: Backlog) -> None:
         """Many messages at once: their JSON is made in a thread, and they are handed out bit by bit."""
         while backlog:
             mail, committed_at = backlog.popleft()
+            self._waiting = 0 if not backlog else self._waiting
             try:
                 for item in mail:
                     delivery = self._delivery_of(item) if not isinstance(item, Shipped) else await self._shipped(item)
@@ -207,10 +224,12 @@ class Post:
 
     # Who has to go
 
-    def _check_tokens(self) -> None:
-        """Who came with a token that is no longer valid is told so."""
+    async def _check_tokens(self) -> None:
+        """Who came with a token that is no longer valid is told so. Others get their turn in between."""
         verdicts: dict[str | None, bool] = {}
-        for connection in tuple(self.connections()):
+        for place, connection in enumerate(tuple(self.connections())):
+            if place % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
             token = connection.authorization
             if token not in verdicts:
                 verdicts[token] = self._is_valid(token)
@@ -224,8 +243,16 @@ class Post:
             return False
         return True
 
-    def dismiss(self, connection: Connection, reason: Disconnected, *, detail: str | None = None) -> None:
-        self._start(connection.end(reason, detail=detail, seconds=self._drain_seconds / 4))
+    def dismiss(
+        self, connection: Connection, reason: Disconnected, *, detail: str | None = None, owner: str | None = None
+    ) -> None:
+        self._start(connection.end(reason, detail=detail, owner=owner, seconds=self._drain_seconds / 4))
+
+    def move(self, partitions: Collection[int], owner: str) -> None:
+        """Another hub owns these partitions: their clients, and no others, are told where to go."""
+        for connection in tuple(self.connections()):
+            if self._hub.core.locate(connection.recipient).partition in partitions:
+                self.dismiss(connection, "moved", owner=owner)
 
     async def _say_goodbye(self) -> None:
         """Tell everybody, one after another, and when to come back: not all at once."""

@@ -13,16 +13,14 @@ import pyarrow.compute as pc
 
 from restante.errors import RestanteError
 from restante.hub.hub import Hub
-from restante.limits import LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
+from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
 from restante.model.arrow import numbers_of
 from restante.model.message import State
 from restante.server.exchange import ClientGone
 from restante.server.live.connection import Connection
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
-from restante.wire.live import problem_frame
 from restante.wire.outgoing import message_texts
-from restante.wire.problems import problem_of
 
 _log = logging.getLogger("restante.server")
 _SHOWN = pa.array([State.WAITING.value, State.COLLECTED.value])
@@ -34,6 +32,8 @@ class Page(NamedTuple):
     rows: Sequence[tuple[int, bytes]]
     position: int
     more: bool
+    fitting: int = LIVE_REPLAY_MESSAGES
+    """About so many messages like these make a page."""
 
 
 class Replays:
@@ -55,19 +55,21 @@ class Replays:
             await self._catch_up(connection)
         except ClientGone:
             return
-        except RestanteError as error:
-            _log.warning("A replay failed: %s", error)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the client must not wait for what never comes
+            _log.exception("A replay failed.")
             connection.replay = None
-            connection.tell(problem_frame(None, problem_of(error, correlation_id="")))
-            await connection.end("failed", detail=error.message, seconds=1)
+            detail = error.message if isinstance(error, RestanteError) else "The hub failed. Its log has more."
+            await connection.end("failed", detail=detail, seconds=1)
             return
         connection.flush()
 
     async def _catch_up(self, connection: Connection) -> None:
+        limit = LIVE_REPLAY_FIRST_MESSAGES
         while True:
             await connection.emptied()
             connection.again = False
-            page = await self._page(connection)
+            page = await self._page(connection, limit)
+            limit = page.fitting
             await connection.write_paced(page.rows)
             self._tally.replayed += len(page.rows)
             connection.queue.last = max(connection.queue.last, page.position)
@@ -76,16 +78,20 @@ class Replays:
                 connection.replay = None
                 return
 
-    async def _page(self, connection: Connection) -> Page:
+    async def _page(self, connection: Connection, limit: int) -> Page:
+        bytes_max = self._settings.queue_bytes
         async with self._room:
             return await asyncio.get_running_loop().run_in_executor(
-                None, read_page, self._hub, connection.recipient, connection.queue.last, self._settings.queue_bytes
+                None, read_page, self._hub, connection.recipient, connection.queue.last, limit, bytes_max
             )
 
 
-def read_page(hub: Hub, recipient: str, after: int, bytes_max: int) -> Page:
-    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside."""
-    table, following = hub.history_table(recipient, after=after, limit=LIVE_REPLAY_MESSAGES)
+def read_page(hub: Hub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
+    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside.
+
+    Only so many bytes are kept. That not much more is read for it, the next page has as many messages as fitted here.
+    """
+    table, following = hub.history_table(recipient, after=after, limit=limit)
     if not table.num_rows:
         return Page((), after, more=False)
     sizes = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()
@@ -95,4 +101,5 @@ def read_page(hub: Hub, recipient: str, after: int, bytes_max: int) -> Page:
     shown = page.filter(pc.is_in(page["state"].cast(pa.string()), _SHOWN))
     numbers = numbers_of(shown["sequence_number"].combine_chunks()).tolist()
     rows = tuple(zip(numbers, message_texts(shown), strict=True))
-    return Page(rows, position, more=following is not None or fitting < table.num_rows)
+    most = max(1, min(LIVE_REPLAY_MESSAGES, bytes_max * table.num_rows // max(1, int(sizes.sum()))))
+    return Page(rows, position, more=following is not None or fitting < table.num_rows, fitting=most)

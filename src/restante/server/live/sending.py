@@ -108,7 +108,7 @@ class Sending:
             return
         frame = echo_frame(message_json(stored))
         for other in post.others(own):
-            if other.behind >= post.settings.queue_messages:
-                post.tally.echoes_dropped += 1
-            else:
+            if other.has_room_for(frame):
                 other.tell(frame)
+            else:
+                post.tally.echoes_dropped += 1

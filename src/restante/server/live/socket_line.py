@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +27,14 @@ CLOSE_CODES: Final[dict[Disconnected, int]] = {
 }
 
 
+def bound_buffer(transport: asyncio.BaseTransport) -> None:
+    """What the system would hold for a client that reads nothing is memory too, and old when it is read at last."""
+    system = transport.get_extra_info("socket")
+    if system is not None:
+        with suppress(OSError):
+            system.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIVE_SOCKET_BYTES)
+
+
 class SocketLine:
     """One web socket, once it was accepted."""
 
@@ -34,11 +43,7 @@ class SocketLine:
         self._transport = bare(own.transport)
         self._exchange = exchange
         own.conn.max_message_size = 2 * LIVE_FRAME_BYTES_MAX
-        # What the system would hold for a client that reads nothing is memory too, and old when it is read at last.
-        system = own.transport.get_extra_info("socket")
-        if system is not None:
-            with suppress(OSError):
-                system.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIVE_SOCKET_BYTES)
+        bound_buffer(self._transport)
 
     @property
     def open(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import msgspec
 
@@ -84,10 +85,12 @@ class _Talk:
         self._sending = Sending(desk, connection, exchange.correlation_id)
 
     async def run(self) -> None:
-        while not self._connection.ending:
+        while True:
             event = await self._exchange.receive_event()
             if event["type"] == "websocket.disconnect":
                 raise ClientGone
+            if self._connection.ending:
+                break  # It was told to go while this was on its way.
             await self._take(event.get("text"))
             await self._connection.heard()
         await self._until_gone()
@@ -98,8 +101,8 @@ class _Talk:
             pass
 
     async def _take(self, text: str | None) -> None:
-        if text is None or len(text) > LIVE_FRAME_BYTES_MAX:
-            what = "a binary frame" if text is None else f"a frame of more than {LIVE_FRAME_BYTES_MAX} characters"
+        if text is None or _is_too_long(text):
+            what = "a binary frame" if text is None else f"a frame of more than {LIVE_FRAME_BYTES_MAX} bytes"
             await self._break_off(f"The client sent {what}.")
             return
         try:
@@ -114,11 +117,11 @@ class _Talk:
 
     async def _misunderstood(self, text: str, error: InvalidRequest) -> None:
         """A frame whose type is known is answered; anything else is no conversation."""
-        request = _request_of(text)
-        if request is None:
+        known = _request_of(text)
+        if known is None:
             await self._break_off(error.message)
             return
-        self._refuse(request.request, error)
+        self._refuse(known.number, error)
 
     async def _break_off(self, detail: str) -> None:
         await self._connection.end("protocol_error", detail=detail, seconds=1)
@@ -129,23 +132,37 @@ class _Talk:
                 self._desk.hub.live_collect, self._connection.recipient, frame.sequence_number
             )
         except RestanteError as error:
-            self._refuse(None, error)
+            self._refuse(None, error, collected=frame.sequence_number)
             return
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             _log.exception("Collecting failed.", extra={"fields": {"correlation_id": self._exchange.correlation_id}})
-            self._refuse(None, Internal("The hub failed. Its log has more, by the correlation id."))
+            failure = Internal("The hub failed. Its log has more, by the correlation id.")
+            self._refuse(None, failure, collected=frame.sequence_number)
             return
         self._desk.metrics.collected.add(count)
         self._connection.tell(encode_hub_frame(Collected(frame.sequence_number, count)))
 
-    def _refuse(self, request: int | None, error: RestanteError) -> None:
+    def _refuse(self, request: int | None, error: RestanteError, *, collected: int | None = None) -> None:
+        """Say why not; what was to be collected is named by its number."""
         problem = problem_of(error, correlation_id=self._exchange.correlation_id)
+        if collected is not None:
+            problem["sequence_number"] = collected
         self._connection.tell(problem_frame(request, problem))
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > LIVE_FRAME_BYTES_MAX or (
+        4 * len(text) > LIVE_FRAME_BYTES_MAX and len(text.encode()) > LIVE_FRAME_BYTES_MAX
+    )
 
 
 class _Loose(msgspec.Struct, frozen=True):
     type: str = ""
-    request: int | None = None
+    request: Any = None
+
+    @property
+    def number(self) -> int | None:
+        return self.request if type(self.request) is int else None
 
 
 def _request_of(text: str) -> _Loose | None:
