@@ -74,7 +74,7 @@ def test_options_have_their_names_in_any_case_and_the_path_may_be_the_url(monkey
         }
     )
     assert (reading.place.url, reading.place.token) == ("http://hub:1", "secret")
-    assert (reading.wish.recipients, reading.wish.origins) == (("a", "b"), ("o",))
+    assert (reading.filters.recipients, reading.filters.origins) == (("a", "b"), ("o",))
     assert reading.until == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

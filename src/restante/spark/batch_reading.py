@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -22,7 +21,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from restante.model.feed_answers import FeedWish
 from restante.spark.options import Reading, check_partitions, is_too_much
 from restante.spark.pages import Stored, stored_batches
 from restante.spark.rows import STORED, Rows
@@ -117,11 +115,11 @@ class MessageReader(DataSourceReader):
 
     def _take_wish(self, field: str, texts: frozenset[str]) -> None:
         """Both what was asked for before, and this."""
-        wish: FeedWish = self._reading.wish
-        before = frozenset(getattr(wish, field))
+        filters = self._reading.filters
+        before = frozenset(getattr(filters, field))
         left = before & texts if before else texts
         self._none |= not left
-        self._reading = replace(self._reading, wish=msgspec.structs.replace(wish, **{field: tuple(sorted(left))}))
+        self._reading = replace(self._reading, filters=replace(filters, **{field: tuple(sorted(left))}))
 
     def _take_time(self, since: datetime | None = None, until: datetime | None = None) -> None:
         reading = self._reading

@@ -1,4 +1,8 @@
-"""The options of `format("restante")`, read and checked before anything is asked of the hub."""
+"""The options of `format("restante")`, read and checked before anything is asked of the hub.
+
+Spark starts a process of its own for each step of its planning, and each imports this anew. So what takes long to import is
+imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from restante.client.address import DEFAULT_URL
-from restante.client.http_sync import HttpLink
 from restante.client.options import Retrying
 from restante.client.terms import terms_of
 from restante.errors import InvalidRequest
@@ -22,7 +25,10 @@ from restante.limits import (
     SPARK_FILTER_VALUES_MAX,
     SPARK_RANGE_NUMBERS_DEFAULT,
 )
-from restante.model.feed_answers import FeedWish
+
+if TYPE_CHECKING:
+    from restante.client.http_sync import HttpLink
+    from restante.model.feed_answers import FeedWish
 
 BOOTSTRAP = "bootstrap"
 EARLIEST = "earliest"
@@ -66,7 +72,24 @@ class Place:
 
     def link(self) -> HttpLink:
         """A call without an answer is tried again for a minute, so that a job outlives a restart of the hub."""
+        from restante.client.http_sync import HttpLink  # noqa: PLC0415 - not every process calls the hub
+
         return HttpLink(terms_of(self.url, token=self.token, retries=Retrying(times=PRODUCER_RETRIES)))
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The messages that the hub is asked for. Empty: all of them."""
+
+    origins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
+
+    def wish(self, columns: tuple[str, ...]) -> FeedWish:
+        """As the hub is told, with the columns that are needed."""
+        from restante.model.feed_answers import FeedWish  # noqa: PLC0415 - it brings Arrow
+
+        return FeedWish(origins=self.origins, kinds=self.kinds, recipients=self.recipients, columns=columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +99,7 @@ class Reading:
     place: Place
     partitions: tuple[int, ...]
     """None named: all."""
-    wish: FeedWish
+    filters: Filters
     since: datetime | None
     until: datetime | None
     range_size: int
@@ -106,7 +129,7 @@ def reading_of(options: Options) -> Reading:
     return Reading(
         place=_place(given),
         partitions=given.get("partitions", _numbers, ()),
-        wish=FeedWish(
+        filters=Filters(
             origins=given.get("origin", _texts, ()),
             kinds=given.get("kind", _texts, ()),
             recipients=given.get("recipient", _texts, ()),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
 from restante.client.http_sync import HttpLink
 from restante.errors import InvalidOperation, PositionGone, RestanteError
 from restante.limits import SPARK_PAGE_CHANGES
 from restante.model.arrow import numbers_of
+from restante.spark.narrowing import Narrow
 from restante.spark.options import Reading
 from restante.spark.rows import Rows
 
@@ -36,16 +37,26 @@ class Stretch(InputPartition):
     until: int
 
 
-def stored_batches(reading: Reading, rows: Rows, part: Stored) -> Iterator[pa.RecordBatch]:
+def stored_batches(
+    reading: Reading, rows: Rows, part: Stored, narrow: Narrow | None = None
+) -> Iterator[pa.RecordBatch]:
     with _closing(reading) as link:
+        if narrow is not None and narrow.only_first:
+            yield from _first(_snapshot_pages(link, reading, rows, part, most=1), rows.of_snapshot, part.partition)
+            return
         for table in _ahead(_snapshot_pages(link, reading, rows, part)):
             yield from rows.of_snapshot(table, part.partition)
 
 
-def stretch_batches(reading: Reading, rows: Rows, part: Stretch) -> Iterator[pa.RecordBatch]:
+def stretch_batches(
+    reading: Reading, rows: Rows, part: Stretch, narrow: Narrow | None = None
+) -> Iterator[pa.RecordBatch]:
     with _closing(reading) as link:
+        if narrow is not None and narrow.only_first:
+            yield from _first(_feed_pages(link, reading, rows, part, most=1), rows.of_feed, part.partition)
+            return
         for table in _ahead(_feed_pages(link, reading, rows, part)):
-            yield from rows.of_feed(table, part.partition)
+            yield from rows.of_feed(_without(table, narrow), part.partition)
 
 
 class _closing:  # noqa: N801 - reads as what it does
@@ -59,14 +70,35 @@ class _closing:  # noqa: N801 - reads as what it does
         self._link.close()
 
 
-def _snapshot_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stored) -> Iterator[pa.Table]:
-    wish = msgspec.structs.replace(reading.wish, columns=rows.asked_of_snapshot())
+def _first(
+    pages: Iterator[pa.Table], batches_of: Callable[[pa.Table, int], Iterator[pa.RecordBatch]], partition: int
+) -> Iterator[pa.RecordBatch]:
+    """One row, of the first page that has any that fit."""
+    for batch in (batch for table in pages for batch in batches_of(table, partition)):
+        yield batch.slice(0, 1)
+        return
+
+
+def _without(table: pa.Table, narrow: Narrow | None) -> pa.Table:
+    """Without the changes that nobody looks at, but for the first of them."""
+    if narrow is None or not narrow.without:
+        return table
+    names = table.column("change").cast(pa.string())
+    left_out = np.array(pc.is_in(names, value_set=pa.array(narrow.without, pa.string())), np.bool_)
+    if not left_out.any():
+        return table
+    left_out[np.argmax(left_out)] = False
+    return table.filter(pa.array(~left_out))
+
+
+def _snapshot_pages(
+    link: HttpLink, reading: Reading, rows: Rows, part: Stored, *, most: int = SPARK_PAGE_CHANGES
+) -> Iterator[pa.Table]:
+    wish = reading.filters.wish(rows.asked_of_snapshot())
     after: str | None = None
     while True:
         try:
-            answer = link.snapshot(
-                part.partition, after=after, position=part.position, wish=wish, limit=SPARK_PAGE_CHANGES
-            )
+            answer = link.snapshot(part.partition, after=after, position=part.position, wish=wish, limit=most)
         except PositionGone as error:
             raise _no_longer_as_of(error, part) from error
         yield answer.table
@@ -75,11 +107,13 @@ def _snapshot_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stored) 
             return
 
 
-def _feed_pages(link: HttpLink, reading: Reading, rows: Rows, part: Stretch) -> Iterator[pa.Table]:
-    wish = msgspec.structs.replace(reading.wish, columns=rows.asked_of_feed())
+def _feed_pages(
+    link: HttpLink, reading: Reading, rows: Rows, part: Stretch, *, most: int = SPARK_PAGE_CHANGES
+) -> Iterator[pa.Table]:
+    wish = reading.filters.wish(rows.asked_of_feed())
     after = part.after
     while after < part.until:
-        limit = min(part.until - after, SPARK_PAGE_CHANGES)
+        limit = min(part.until - after, most)
         try:
             answer = link.feed(part.partition, after=after, wish=wish, limit=limit, reader=reading.reader)
         except PositionGone as error:

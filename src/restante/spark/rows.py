@@ -34,6 +34,8 @@ class Rows:
     since: datetime | None = None
     until: datetime | None = None
     states: frozenset[str] | None = None
+    needed: frozenset[str] | None = None
+    """The columns that are used; the others are null."""
 
     @staticmethod
     def of(
@@ -42,9 +44,10 @@ class Rows:
         since: datetime | None = None,
         until: datetime | None = None,
         states: frozenset[str] | None = None,
+        needed: frozenset[str] | None = None,
     ) -> Rows:
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return Rows(tuple(schema.fieldNames()), arrow, since, until, states)
+        return Rows(tuple(schema.fieldNames()), arrow, since, until, states, needed)
 
     def asked_of_feed(self) -> tuple[str, ...]:
         """The columns to ask the feed for."""
@@ -57,7 +60,8 @@ class Rows:
 
     def _asked(self, others: dict[str, str], absent: tuple[str, ...]) -> tuple[str, ...]:
         times = ("at",) if self.since is not None or self.until is not None else ()
-        names = [others.get(name, name) for name in (*self.names, *times) if name not in absent]
+        used = [name for name in self.names if self.needed is None or name in self.needed]
+        names = [others.get(name, name) for name in (*used, *times) if name not in absent]
         return tuple(dict.fromkeys(("sequence_number", *names)))
 
     def of_feed(self, table: pa.Table, partition: int) -> Iterator[pa.RecordBatch]:

@@ -1,17 +1,25 @@
-"""`format("restante")`: what Spark asks for a reader or a writer."""
+"""`format("restante")`: what Spark asks for a reader or a writer.
+
+It does so in processes that it starts for that and that import this anew: each imports only what it goes on to use.
+"""
+
+# ruff: noqa: PLC0415 - see above
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from restante.errors import InvalidOperation
-from restante.spark.batch_reading import MessageReader
-from restante.spark.columns import check_columns
 from restante.spark.options import columns_of, reading_of, writing_of
 from restante.spark.schemas import check_known, chosen
-from restante.spark.stream_reading import ChangeReader
-from restante.spark.writing import MessageWriter, MicroBatchWriter
+
+if TYPE_CHECKING:
+    from restante.spark.batch_reading import MessageReader
+    from restante.spark.stream_reading import ChangeReader
+    from restante.spark.writing import MessageWriter, MicroBatchWriter
 
 
 class RestanteSource(DataSource):
@@ -26,14 +34,21 @@ class RestanteSource(DataSource):
         return chosen(columns_of(self.options))
 
     def reader(self, schema: StructType) -> MessageReader:
+        from restante.spark.batch_reading import MessageReader
+
         check_known(schema)
         return MessageReader(reading_of(self.options), schema)
 
     def streamReader(self, schema: StructType) -> ChangeReader:  # noqa: N802 - Spark's name
+        from restante.spark.stream_reading import ChangeReader
+
         check_known(schema)
         return ChangeReader(reading_of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> MessageWriter:  # noqa: FBT001 - as Spark calls it
+        from restante.spark.columns import check_columns
+        from restante.spark.writing import MessageWriter
+
         if overwrite:
             raise InvalidOperation("Mailboxes cannot be written over: messages are added to them. Use mode('append').")
         writing = writing_of(self.options)
@@ -41,6 +56,9 @@ class RestanteSource(DataSource):
         return MessageWriter(writing)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> MicroBatchWriter:  # noqa: ARG002, FBT001, N802 - as Spark calls it
+        from restante.spark.columns import check_columns
+        from restante.spark.writing import MicroBatchWriter
+
         writing = writing_of(self.options)
         check_columns(schema, writing)
         return MicroBatchWriter(writing)

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from restante.client.http_sync import HttpLink
 from restante.errors import InvalidOperation
 from restante.limits import SPARK_IDLE_SECONDS
+from restante.spark.narrowing import narrow_of_task
 from restante.spark.options import BOOTSTRAP, EARLIEST, LATEST, Positions, Reading, check_partitions
 from restante.spark.pages import Stored, Stretch, stored_batches, stretch_batches
 from restante.spark.rows import Rows
@@ -81,11 +82,13 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [part for partition in until for part in self._parts(partition, before[partition], until[partition])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows = Rows.of(self._schema, since=self._reading.since, until=self._reading.until)
+        narrow = narrow_of_task()
+        needed = None if narrow is None else frozenset(narrow.columns)
+        rows = Rows.of(self._schema, since=self._reading.since, until=self._reading.until, needed=needed)
         if isinstance(partition, Stored):
-            return stored_batches(self._reading, rows, partition)
+            return stored_batches(self._reading, rows, partition, narrow)
         assert isinstance(partition, Stretch)
-        return stretch_batches(self._reading, rows, partition)
+        return stretch_batches(self._reading, rows, partition, narrow)
 
     def stop(self) -> None:
         if self._link is not None:

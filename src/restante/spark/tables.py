@@ -133,9 +133,13 @@ class Table:
         self._alter({f"{SETTING}{name}": value for name, value in values.items()})
 
     def _properties(self) -> dict[str, str]:
-        detail = DeltaTable.forPath(self.spark, self.path).detail().select("properties").first()
-        assert detail is not None, "a Delta table can be described"
-        return dict(detail["properties"])
+        """From the state of the log, which the driver has: to describe the table would take a job of Spark's."""
+        entries = _snapshot(self.spark, self.path).metadata().configuration().iterator()
+        found = {}
+        while entries.hasNext():
+            entry = entries.next()
+            found[str(entry._1())] = str(entry._2())  # noqa: SLF001 - as Scala names the parts of a pair
+        return found
 
     def _alter(self, properties: Mapping[str, str]) -> None:
         told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())

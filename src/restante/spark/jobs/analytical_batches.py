@@ -8,15 +8,16 @@ A batch of what is stored can be smaller the second time: the hub's retention ma
 what became of messages comes before them. A delivery without its message harms nobody; a message without its delivery
 would wait for ever. A batch of the feed is always the same: messages come first, and what was erased at last.
 
-The source is read twice at most: for messages, while which the changes are counted, and if there is anything else, for that.
-If it is needed more than once it is kept while the batch lasts, without data. The careful way, which compares deliveries
-with those that are open, is only gone if there are such.
+The source is read twice at most: for messages, while which it is seen what else there is, and for that. Each time only what
+is needed is fetched from the hub (`narrowing`): messages with their data and without what became of them, then the other
+way round. What is needed more than once is kept while the batch lasts. The careful way, which compares deliveries with those
+that are open, is only gone if there are such.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,6 +30,7 @@ from restante.spark.documents import Fidelity
 from restante.spark.jobs import analytical_changes as rules
 from restante.spark.jobs.analytical_documents import append_messages
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables
+from restante.spark.narrowing import Narrow, narrowed
 from restante.spark.tables import WRITING, Table
 
 _SAME = " AND ".join(["NOT t.settled", *(f"t.{name} = s.{name}" for name in rules.KEY)])
@@ -78,18 +80,24 @@ def apply(
 
 
 def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity, *, feed_has_begun: bool) -> Facts:
-    if not feed_has_begun and _is_of_stored(changes):
+    if not feed_has_begun and _is_of_stored(changes, number):
         return _take_stored(tables, changes, number, fidelity)
     facts = _take_messages(tables, changes, number, fidelity)
-    if facts.is_plain:
-        if facts.settled:
-            _change_deliveries(tables.deliveries, changes, number, facts)
-        return facts
-    with _kept(rules.beside_messages(changes)) as beside:
+    if not facts.is_plain:
+        return _take_all_beside(tables, changes, number, facts, fidelity)
+    if facts.settled:
+        with _only(changes, number, rules.DELIVERY_NEEDS, without=rules.NEW):
+            return _change_deliveries(tables.deliveries, changes, number, facts)
+    return facts
+
+
+def _take_all_beside(tables: Tables, changes: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
+    columns = tuple(changes.columns) if facts.moved else rules.BESIDE_NEEDS
+    with _only(changes, number, columns, without=rules.NEW), _kept(rules.beside_messages(changes)) as beside:
         if facts.moved:
             facts = _take_moved(tables, beside, number, facts, fidelity)
         if facts.settled or facts.opened:
-            _change_deliveries(tables.deliveries, beside, number, facts)
+            facts = _change_deliveries(tables.deliveries, beside, number, facts)
         if facts.completed:
             tables.batches.append_once(rules.batches_of(beside), application=APPLICATION, version=number)
         if facts.erased:
@@ -97,9 +105,23 @@ def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity
     return facts
 
 
-def _is_of_stored(changes: DataFrame) -> bool:
+def _only(
+    changes: DataFrame,
+    number: int,
+    columns: tuple[str, ...],
+    *,
+    without: tuple[str, ...] = (),
+    only_first: bool = False,
+) -> AbstractContextManager[None]:
+    """Fetch no more than this of the micro-batch meanwhile."""
+    narrow = Narrow(batch=number, columns=columns, without=without, only_first=only_first)
+    return narrowed(changes.sparkSession, narrow)
+
+
+def _is_of_stored(changes: DataFrame, number: int) -> bool:
     """The first row tells: the stream gives what is stored in batches of their own."""
-    first = changes.select("change").first()
+    with _only(changes, number, ("change",), only_first=True):
+        first = changes.select("change").first()
     return first is not None and first["change"] == "stored"
 
 
@@ -110,21 +132,27 @@ def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fide
     else:
         seen = Observation()
         happened = rules.happened_to(changes.observe(seen, *_counts()))
-        tables.deliveries.append_once(happened, application=APPLICATION, version=number)
+        with _only(changes, number, rules.DELIVERY_NEEDS):
+            tables.deliveries.append_once(happened, application=APPLICATION, version=number)
         facts = Facts(**seen.get)
-    aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
+    with _only(changes, number, rules.MESSAGE_NEEDS):
+        aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
     return replace(facts, mismatches=aside)
 
 
 def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
-    """Count on the way: a pass for that alone would read everything once more."""
+    """Count on the way: a pass for that alone would read everything once more.
+
+    Of what is settled only so much is seen that it is known whether there is any; it is counted with the deliveries.
+    """
     if fidelity.has_columns or tables.messages.has(APPLICATION, number):
         facts = _facts(changes)
         aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
         return replace(facts, mismatches=aside)
     seen = Observation()
     messages = rules.messages_of(changes.observe(seen, *_counts()))
-    append_messages(tables, messages, fidelity, application=APPLICATION, version=number)
+    with _only(changes, number, rules.MESSAGE_NEEDS, without=rules.SETTLING):
+        append_messages(tables, messages, fidelity, application=APPLICATION, version=number)
     return Facts(**seen.get)
 
 
@@ -136,17 +164,38 @@ def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fi
     return replace(facts, mismatches=facts.mismatches + aside)
 
 
-def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> None:
+def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
+    """Also the facts, with what has happened counted."""
     open_before = deliveries.frame().where(~f.col("settled")).select(*rules.KEY)
     if not facts.opened and open_before.isEmpty():
-        deliveries.append_once(rules.settled_of(changes), application=APPLICATION, version=number)
-        return
+        return _append_settled(deliveries, changes, number, facts)
     with _kept(rules.happened_to(changes)) as happened, _kept(open_before) as known:
         rows = rules.latest(happened)
         new = rows.join(known, list(rules.KEY), "left_anti")
         deliveries.append_once(new, application=APPLICATION, version=number)
         touching = rows.join(known, list(rules.KEY), "left_semi")
         deliveries.replace_newer(touching, same=_SAME, newer=_NEWER)
+        return _with_counted(facts, _facts(changes))
+
+
+def _append_settled(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
+    if deliveries.has(APPLICATION, number):
+        return _with_counted(facts, _facts(changes))
+    seen = Observation()
+    settled = rules.settled_of(changes.observe(seen, *_counts()))
+    deliveries.append_once(settled, application=APPLICATION, version=number)
+    return _with_counted(facts, Facts(**seen.get))
+
+
+def _with_counted(facts: Facts, counted: Facts) -> Facts:
+    """With what has happened, of which not everything was seen before."""
+    return replace(
+        facts,
+        settled=counted.settled,
+        opened=counted.opened,
+        oldest=min((moment for moment in (facts.oldest, counted.oldest) if moment is not None), default=None),
+        newest=max((moment for moment in (facts.newest, counted.newest) if moment is not None), default=None),
+    )
 
 
 def _erase(tables: Tables, erased: DataFrame) -> None:

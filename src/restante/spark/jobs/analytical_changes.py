@@ -58,8 +58,23 @@ BATCHES = StructType(
 )
 KEY = ("partition", "message_sequence_number")
 """What tells one delivery from another."""
+NEW = ("published",)
+SETTLING = ("collected", "expired", "withdrawn")
+MESSAGE_NEEDS = (
+    "change",
+    "at",
+    "message_sequence_number",
+    *(name for name in MESSAGE_COLUMNS if name != "published_at"),
+)
+"""The columns of changes that messages are made of, and by which it is told what else there is."""
+DELIVERY_NEEDS = (
+    *("partition", "sequence_number", "change", "at", "message_sequence_number", "id", "recipient", "origin", "kind"),
+    *("weight", "expires_at", "bundle_id", "state", "collected_at"),
+)
+"""The columns of changes that deliveries are made of."""
+BESIDE_NEEDS = (*DELIVERY_NEEDS, "batch", "key")
+"""The columns of everything but messages, if none was moved."""
 _SECONDS_A_DAY = 86_400
-_SETTLING = ("collected", "expired", "withdrawn")
 
 
 def is_new() -> Column:
@@ -72,7 +87,7 @@ def is_moved() -> Column:
 
 
 def is_settled() -> Column:
-    return _state().isin(*_SETTLING) | is_moved()
+    return _state().isin(*SETTLING) | is_moved()
 
 
 def is_open() -> Column:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, VariantType
@@ -53,10 +55,12 @@ def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) ->
         partitioned_by="settled",
         statistics=("partition", "message_sequence_number", "recipient", "at"),
     )
+    definitions = (messages, deliveries, Definition(schema=BATCHES), Definition(schema=MISMATCHES))
+    # The first one tells whether the settings fit. The others hardly use a core each, and are made side by side.
     tables.messages.create(messages, versions_hours=versions_hours)
-    tables.deliveries.create(deliveries, versions_hours=versions_hours)
-    tables.batches.create(Definition(schema=BATCHES), versions_hours=versions_hours)
-    tables.mismatches.create(Definition(schema=MISMATCHES), versions_hours=versions_hours)
+    create = partial(Table.create, versions_hours=versions_hours)
+    with ThreadPoolExecutor(len(definitions), thread_name_prefix="restante-table") as pool:
+        list(pool.map(create, tables.all[1:], definitions[1:]))
 
 
 def _with_document(fidelity: Fidelity) -> StructType:

@@ -1,0 +1,54 @@
+"""What of a micro-batch a job really looks at, told to the tasks that read it: the rest is not fetched for nothing.
+
+Spark gives a stream's source no word on the columns and rows that are used of a micro-batch. If one is passed over several
+times, each pass says what it needs, in a property that Spark hands to all tasks of a thread's jobs. A column that is not
+needed is null, and a change that is not needed may be left out. So it is a hint: who gives one must be right about it with
+all rows there, too. It holds for the micro-batch that it names and no other, and for batch reads never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.taskcontext import TaskContext
+
+_PROPERTY = "restante.narrowed"
+_BATCH = "streaming.sql.batchId"
+"""Where Spark itself says which micro-batch a task belongs to."""
+
+
+class Narrow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed of a micro-batch."""
+
+    batch: int
+    columns: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    """Changes that may be left out, but for one of each page: so it is seen that there are such."""
+    only_first: bool = False
+    """One row of each part is enough."""
+
+
+@contextmanager
+def narrowed(spark: SparkSession, narrow: Narrow) -> Iterator[None]:
+    """For the jobs that this thread starts meanwhile."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(_PROPERTY)
+    context.setLocalProperty(_PROPERTY, msgspec.json.encode(narrow).decode())
+    try:
+        yield
+    finally:
+        # Null takes it away, whatever the annotation says.
+        context.setLocalProperty(_PROPERTY, before)  # type: ignore[arg-type]
+
+
+def narrow_of_task() -> Narrow | None:
+    """What the task that runs here was told; None: everything is needed."""
+    task = TaskContext.get()
+    told = None if task is None else task.getLocalProperty(_PROPERTY)
+    if task is None or told is None:
+        return None
+    narrow = msgspec.json.decode(told, type=Narrow)
+    return narrow if task.getLocalProperty(_BATCH) == str(narrow.batch) else None
