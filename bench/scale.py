@@ -94,7 +94,7 @@ class Scale:
     live_pushes: int = 500
     """Messages to some of those."""
     live_push_pace: int = 100
-    live_repetitions: int = 5
+    live_repetitions: int = 3
 
     spark_messages: int = 1_000_000
     """Messages that Spark writes into the hub, or reads from it."""

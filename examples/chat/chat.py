@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import sys
 import threading
+from functools import partial
+from itertools import chain
 
 import restante.aio
 from restante import Message
@@ -13,25 +15,18 @@ from restante.client.live_async import Live
 from restante.client.surface import LiveStage, LiveState
 from restante.errors import RestanteError
 
-
-def text_of(message: Message) -> str:
-    return f"{message.data['text']}"
+tell = partial(print, flush=True)
 
 
-def tell(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - it is what the program is for
+def show(message: Message, who: str | None = None) -> None:
+    """A mailbox may hold other things than a chat."""
+    said = message.data if isinstance(message.data, dict) else {}
+    tell(f"{who or said.get('from', message.origin)} > {said.get('text', '(not of a chat)')}")
 
 
 def on_state(state: LiveState) -> None:
-    if state.stage is LiveStage.RECONNECTING:
-        tell(f"* not connected ({state.reason})")
-    elif state.stage is LiveStage.CONNECTED:
-        tell("* connected")
-
-
-def on_echo(message: Message) -> None:
-    """What I said on another device."""
-    tell(f"me, elsewhere > {text_of(message)}")
+    if state.stage in (LiveStage.CONNECTED, LiveStage.RECONNECTING):
+        tell("* connected" if state.stage is LiveStage.CONNECTED else f"* not connected ({state.reason})")
 
 
 async def say(live: Live, me: str, friend: str, text: str) -> None:
@@ -47,34 +42,34 @@ async def say(live: Live, me: str, friend: str, text: str) -> None:
 
 async def listen(live: Live) -> None:
     async for message in live:
-        tell(f"{message.data['from']} > {text_of(message)}")
+        show(message)
 
 
 def typed_lines() -> asyncio.Queue[str | None]:
     """The lines of standard input, and None at its end. A thread reads them: a terminal cannot be awaited."""
-    lines: asyncio.Queue[str | None] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
+    lines, loop = asyncio.Queue[str | None](), asyncio.get_running_loop()
 
     def read() -> None:
-        for line in sys.stdin:
-            loop.call_soon_threadsafe(lines.put_nowait, line.strip())
-        loop.call_soon_threadsafe(lines.put_nowait, None)
+        for line in chain(sys.stdin, [None]):
+            loop.call_soon_threadsafe(lines.put_nowait, line)
 
     threading.Thread(target=read, daemon=True).start()
     return lines
 
 
-async def chat(url: str, me: str, friend: str, device: str, after: int | None) -> None:
+async def chat(hub: str, me: str, friend: str, device: str, after: int | None) -> None:
     async with (
-        restante.aio.connect(url) as hub,
-        hub.recipient(me).live(after=after, client=device, on_state=on_state, on_echo=on_echo) as live,
+        restante.aio.connect(hub) as connected,
+        connected.recipient(me).live(
+            after=after, client=device, on_state=on_state, on_echo=partial(show, who="me, elsewhere")
+        ) as live,
         asyncio.TaskGroup() as tasks,
     ):
         listening = tasks.create_task(listen(live))
         lines = typed_lines()
         while (line := await lines.get()) is not None:
-            if line:
-                await say(live, me, friend, line)
+            if line.strip():
+                await say(live, me, friend, line.strip())
         listening.cancel()
         tell(f"* go on with --after {live.position}")
 
@@ -86,5 +81,4 @@ if __name__ == "__main__":
     parser.add_argument("--hub", default="http://127.0.0.1:8470")
     parser.add_argument("--device", default="terminal")
     parser.add_argument("--after", type=int, help="show what came behind this number; 0 is everything")
-    chosen = parser.parse_args()
-    asyncio.run(chat(chosen.hub, chosen.me, chosen.friend, chosen.device, chosen.after))
+    asyncio.run(chat(**vars(parser.parse_args())))

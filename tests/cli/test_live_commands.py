@@ -11,6 +11,8 @@ from typing import Self
 
 import pytest
 
+from restante.cli import live_showing
+from restante.cli.collect_live import collect_live
 from restante.model.message import Message, State
 from tests.cli.places import HubPlace, Place, run
 
@@ -85,6 +87,29 @@ def test_messages_are_printed_as_they_come_and_not_confirmed(hub_place: HubPlace
     assert told == f"3 messages shown. To go on: restante collect ada --live --after {number}\n"
     with hub_place.opened() as hub:
         assert {message.state for message in hub.recipient("ada").history().messages} == {State.WAITING}
+
+
+def test_a_message_counts_as_shown_when_it_was_printed(
+    hub_place: HubPlace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(hub_place, "one", "two")
+    printed: list[bytes] = []
+
+    def interrupted(content: bytes) -> None:
+        if printed:
+            raise KeyboardInterrupt
+        printed.append(content)
+
+    monkeypatch.setattr(live_showing, "write_output", interrupted)
+    with hub_place.opened() as hub:
+        collect_live(hub.recipient("ada"), after=0, text=False, as_json=False)
+        first = hub.recipient("ada").history().messages[0].sequence_number
+        collect_live(hub.recipient("ada"), after=0, text=False, as_json=False)
+    again = "restante collect ada --live --after"
+    assert capfd.readouterr().err.splitlines() == [
+        f"1 message shown. To go on: {again} {first}",
+        f"0 messages shown. To go on: {again} {(first or 0) - 1}",
+    ]
 
 
 def test_json_lines_are_as_over_http(hub_place: HubPlace) -> None:

@@ -93,10 +93,62 @@ def test_what_comes_twice_at_the_seam_of_two_connections_is_shown_once() -> None
     inbox = connected()
     inbox.put(1, letter(3), 10)
     inbox.put(2, letter(5), 10)
-    inbox.connected(3)
+    inbox.connected(5)
     inbox.put(1, letter(5), 10)
     inbox.put(2, letter(6), 10)
     assert shown(inbox) == [3, 5, 6]
+
+
+def test_a_hub_that_does_not_reach_so_far_has_it_begin_at_its_end() -> None:
+    inbox = Inbox(99)
+    assert inbox.connected(50)
+    assert (inbox.position, inbox.received) == (50, 50)
+    inbox.put(1, letter(51), 10)
+    assert shown(inbox) == [51]
+    assert not inbox.connected(51)
+
+
+def test_what_came_from_a_hub_that_reached_further_is_shown_before_what_is_new() -> None:
+    inbox = connected(97, 97)
+    inbox.put(1, letter(98), 10)
+    inbox.put(2, letter(99), 10)
+    assert inbox.connected(50)
+    inbox.put(3, letter(55), 10)
+    assert [inbox.take(), inbox.take()] == [letter(98), letter(99)]
+    assert inbox.take() == Fetch(after=50, before=55)
+    inbox.filled(page(52))
+    assert shown(inbox) == [52, 55]
+    assert inbox.position == 55
+
+
+def test_of_a_hub_that_was_set_back_nothing_is_fetched_that_it_is_going_to_push() -> None:
+    inbox = connected(40, 40)
+    inbox.put(3, letter(99), LIVE_UNREAD_BYTES_MAX)
+    inbox.reading_on = True
+    inbox.put(4, letter(100), 10)
+    assert inbox.connected(50)
+    inbox.put(1, letter(51), 10)
+    assert inbox.take() == Fetch(after=40, before=51)
+    inbox.filled(page(45))
+    assert [inbox.take(), inbox.take()] == [letter(45), letter(99)]
+    assert inbox.take() == Fetch(after=50, before=52), "it had no room"
+    inbox.filled(page(51))
+    assert shown(inbox) == [51]
+
+
+def test_a_hub_that_was_set_back_while_a_gap_was_fetched_is_asked_up_to_its_end() -> None:
+    inbox = connected(0, 0)
+    inbox.put(90, letter(99), 10)
+    assert inbox.take() == Fetch(0, 99)
+    inbox.filled(page(1, following=1))
+    assert inbox.connected(50)
+    assert inbox.take() == letter(1)
+    assert inbox.take() == Fetch(1, 51)
+    inbox.filled(page(2))
+    assert shown(inbox) == [2, 99]
+    assert inbox.position == 50
+    inbox.put(1, letter(51), 10)
+    assert shown(inbox) == [51]
 
 
 def test_the_first_message_of_a_connection_may_be_missing_too() -> None:

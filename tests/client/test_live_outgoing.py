@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from restante.client.live_outgoing import Outgoing
-from restante.errors import BundleOpen, InvalidMessage, InvalidRequest, OutcomeUnknown, Unavailable
+from restante.errors import (
+    BundleOpen,
+    InvalidMessage,
+    InvalidRequest,
+    MessageConflict,
+    OutcomeUnknown,
+    RestanteError,
+    StorageFull,
+    Unavailable,
+)
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.message import Message
 from restante.wire.live import Collected, Fate, Sent
@@ -48,6 +57,30 @@ def test_a_lost_message_says_why() -> None:
         letter.promise.result(0)
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind", "retriable"),
+    [
+        ("message_conflict: It was stored with other content.", MessageConflict, False),
+        ("outcome_unknown: It may be stored.", OutcomeUnknown, True),
+        ("storage_full: There is no room.", StorageFull, True),
+        ("a_code_to_come: It is so.", Unavailable, True),
+        ("The hub failed.", Unavailable, True),
+        (None, Unavailable, True),
+    ],
+)
+def test_a_lost_message_raises_the_error_that_the_hub_names(
+    reason: str | None, kind: type[RestanteError], retriable: bool
+) -> None:
+    own = outgoing()
+    letter = own.send(message(), Future())
+    own.hear(Fate(ID, "lost", reason))
+    error = letter.promise.exception(0)
+    assert type(error) is kind
+    assert isinstance(error, RestanteError)
+    assert (error.retriable, error.details["id"]) == (retriable, ID)
+    assert (reason or "no reason").rpartition(": ")[2] in error.message
+
+
 def test_a_problem_goes_to_the_request_it_names() -> None:
     own = outgoing()
     first, second = own.send(message(), Future()), own.send(message(ID[:-1] + "1"), Future())
@@ -65,6 +98,17 @@ def test_a_problem_that_names_no_request_is_the_answer_to_collecting() -> None:
         collecting.promise.result(0)
     assert caught.value.details == {"bundle_id": ID}
     assert not sent.promise.done()
+
+
+def test_a_problem_of_another_number_is_not_the_answer_to_collecting() -> None:
+    own = outgoing()
+    letter = own.collect(7, Future())
+    own.hear({"type": "problem", "code": "bundle_open", "detail": "Open.", "sequence_number": 6})
+    assert not letter.promise.done(), "whoever said that does not wait any more"
+    own.hear({"type": "problem", "code": "bundle_open", "detail": "Open.", "bundle_id": ID, "sequence_number": 7})
+    with pytest.raises(BundleOpen) as caught:
+        letter.promise.result(0)
+    assert caught.value.details == {"bundle_id": ID}
 
 
 def test_collecting_gives_how_many_and_is_done_one_at_a_time() -> None:

@@ -345,6 +345,20 @@ def test_a_lost_message_raises_the_reason(server: LiveServer, follow: Follow) ->
         twin.processed(sent)
 
 
+def test_a_hub_that_was_restored_from_an_older_backup_is_followed_from_its_end(
+    server: LiveServer, follow: Follow
+) -> None:
+    twin = follow(after=0)
+    first = server.peer().connected().push(98, 99, counter=1)
+    assert numbers(twin, 2) == [98, 99]
+    first.cut()
+    second = server.peer()
+    assert second.query == {"after": "99"}
+    second.connected(50).push(51, counter=1)
+    assert numbers(twin, 1) == [51]
+    assert twin.position == 51
+
+
 def test_a_refused_message_raises_its_problem(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     peer = server.peer().connected()

@@ -6,20 +6,28 @@ import base64
 import hashlib
 import queue
 import random
+import select
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 
 import msgspec
 import pytest
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
 from restante.client import live_socket_async, live_socket_sync
 from restante.client.live_sockets import SocketDoor
 from restante.client.live_states import LiveStage
 from restante.client.terms import terms_of
+from restante.limits import LIVE_UNREAD_BYTES_MAX
+from restante.model.message import Message
+from tests.client.frame_server import SECONDS
 from tests.client.live_server import LiveServer, stored
-from tests.client.live_twins import Asynchronous, Waiting, numbers
+from tests.client.live_twins import Asynchronous, Sent, Twin, Waiting, numbers
 
 _KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -50,6 +58,17 @@ def conversation(chance: random.Random, count: int) -> bytes:
     return b"".join(told)
 
 
+def shake_hands(peer: socket.socket) -> bytes:
+    """The answer, to be sent with all the rest."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += peer.recv(65_536)
+    (key,) = [line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")]
+    accepted = base64.b64encode(hashlib.sha1(key + _KEY, usedforsecurity=False).digest())
+    lines = [b"HTTP/1.1 101 Switching Protocols", b"Upgrade: websocket", b"Connection: Upgrade"]
+    return b"\r\n".join([*lines, b"Sec-WebSocket-Accept: " + accepted, b"", b""])
+
+
 class RawServer:
     """Accepts one web socket, and no other, and writes bytes in pieces of any size. What comes is not answered."""
 
@@ -67,23 +86,13 @@ class RawServer:
             self._listener.close()
             with peer:
                 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                rest = self._shake_hands(peer) + self._content
+                rest = shake_hands(peer) + self._content
                 while rest:
                     size = self._chance.choice([1, 2, 3, 10, 100, 1_000, 5_000])
                     peer.sendall(rest[:size])
                     rest = rest[size:]
                 while peer.recv(65_536):
                     pass
-
-    def _shake_hands(self, peer: socket.socket) -> bytes:
-        """The answer, to be sent with all the rest."""
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += peer.recv(65_536)
-        (key,) = [line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")]
-        accepted = base64.b64encode(hashlib.sha1(key + _KEY, usedforsecurity=False).digest())
-        lines = [b"HTTP/1.1 101 Switching Protocols", b"Upgrade: websocket", b"Connection: Upgrade"]
-        return b"\r\n".join([*lines, b"Sec-WebSocket-Accept: " + accepted, b"", b""])
 
     def close(self) -> None:
         with suppress(OSError):
@@ -162,3 +171,114 @@ def test_names_are_spelled_as_an_address_needs_it() -> None:
     assert door.url(door.address(None), 0) == (
         "ws://a.example.org/v1/recipients/a%2Fb%20%C3%BC/live?client=my+phone&after=0"
     )
+
+
+class StubbornHub:
+    """Cuts the first client off. To the second it listens only when all that it said itself was read."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._listener = socket.socket()
+        # Small, so that little fits in between. Those that are accepted have the same.
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            self._listener.setsockopt(socket.SOL_SOCKET, option, 65_536)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen()
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.written: Future[int] = Future()
+        """How much was taken, when all was, or nothing any more."""
+        self.ready = threading.Event()
+        """When to let the second client in."""
+        self._peers: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            self._accept().close()
+            self.ready.wait(SECONDS)
+            second = self._accept()
+            self.written.set_result(self._write(second))
+            if self.written.result() == len(self._content):
+                self._answer(second)
+
+    def _accept(self) -> socket.socket:
+        peer, _ = self._listener.accept()
+        self._peers.append(peer)
+        peer.sendall(shake_hands(peer) + text(type="connected", sequence_number=0, client=""))
+        return peer
+
+    def _write(self, peer: socket.socket) -> int:
+        written = 0
+        peer.setblocking(False)
+        while written < len(self._content) and select.select([], [peer], [], 2)[1]:
+            written += peer.send(self._content[written : written + 65_536])
+        peer.setblocking(True)
+        return written
+
+    def _answer(self, peer: socket.socket) -> None:
+        """Every message that was sent is stored."""
+        protocol = ServerProtocol(state=State.OPEN, max_size=None)
+        while data := peer.recv(65_536):
+            protocol.receive_data(data)
+            for event in protocol.events_received():
+                if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                    own_id = msgspec.json.decode(event.data)["message"]["id"]
+                    peer.sendall(text(type="status", id=own_id, status="processed"))
+
+    def close(self) -> None:
+        self.ready.set()
+        for each in (*self._peers, self._listener):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for each in (*self._peers, self._listener):
+            each.close()
+
+
+@pytest.fixture
+def stubborn() -> Iterator[list[StubbornHub]]:
+    hubs: list[StubbornHub] = []
+    yield hubs
+    for hub in hubs:
+        hub.close()
+
+
+def pushed(count: int, size: int) -> bytes:
+    return b"".join(
+        text(type="message", counter=number, message=stored(number, data="x" * size)) for number in range(1, count + 1)
+    )
+
+
+def send_large(twin: Twin, count: int) -> list[Sent]:
+    """Far more than fits into what lies between two programs, one after another."""
+    return [twin.send(Message(recipient="bob", data="y" * 1_000_000)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_what_comes_is_read_while_much_is_said_again(
+    kind: type[Waiting | Asynchronous], stubborn: list[StubbornHub]
+) -> None:
+    count = 60
+    stubborn.append(StubbornHub(pushed(count, 50_000)))
+    with kind(stubborn[0].url, after=0) as twin:
+        twin.script.until(LiveStage.RECONNECTING)
+        letters = send_large(twin, 16)
+        stubborn[0].ready.set()
+        assert [twin.next().sequence_number for _ in range(count)] == list(range(1, count + 1))  # type: ignore[union-attr]  # it is not closed
+        for sent in letters:
+            twin.processed(sent)
+        assert twin.reconnects == 1
+
+
+@pytest.mark.parametrize("kind", [Waiting, Asynchronous])
+def test_what_comes_while_much_is_said_again_is_held_within_bounds(
+    kind: type[Waiting | Asynchronous], stubborn: list[StubbornHub]
+) -> None:
+    stubborn.append(StubbornHub(pushed(500, 50_000)))
+    with kind(stubborn[0].url, after=0) as twin:
+        twin.script.until(LiveStage.RECONNECTING)
+        send_large(twin, 16)
+        stubborn[0].ready.set()
+        taken = stubborn[0].written.result(SECONDS)
+        assert LIVE_UNREAD_BYTES_MAX < taken < 4 * LIVE_UNREAD_BYTES_MAX

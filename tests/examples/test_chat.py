@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import restante
+from restante import Message
 from restante.server.serving import Running, start
 from restante.settings import Settings
 
@@ -96,6 +98,15 @@ def test_a_device_that_was_off_goes_on_where_it_was(served: Running, devices: li
     ada.until("✓✓ two")
     devices.append(Device(served.url, "bob", "ada", "--after", told.split()[-1]))
     assert devices[-1].lines(2) == ["* connected", "ada > two"]
+
+
+def test_other_things_in_the_mailbox_do_not_end_it(served: Running, devices: list[Device]) -> None:
+    devices += [Device(served.url, "ada", "bob")]
+    assert devices[0].line() == "* connected"
+    others = [{"text": "hello"}, {"lab": 7}, "text", None, b"\x00"]
+    with restante.connect(served.url) as hub:
+        hub.producer.send([Message(recipient="ada", origin="lab", data=data) for data in others])
+    assert devices[0].lines(5) == ["lab > hello", *["lab > (not of a chat)"] * 4]
 
 
 def test_nothing_is_missed_while_the_hub_is_served_anew(tmp_path: Path, devices: list[Device]) -> None:

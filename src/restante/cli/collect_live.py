@@ -26,11 +26,14 @@ def check_alone(**others: object) -> None:
 def collect_live(recipient: Recipient, *, after: int | None, text: bool, as_json: bool) -> None:
     """Until Ctrl-C; then it says where it was."""
     show, shown = printer(text=text, as_json=as_json), 0
+    position: int | None = None
     with recipient.live(after=after, on_state=StateTeller()) as live:
         with suppress(KeyboardInterrupt):
             for message in live:
+                number = message.sequence_number or 0
+                position = number - 1  # as long as it is not printed
                 show(message)
-                shown += 1
-        position = live.position
+                position, shown = number, shown + 1
+        position = live.position if position is None else position
     where = "" if position is None else f" To go on: restante collect {recipient.name} --live --after {position}"
     print(f"{counted(shown, 'message')} shown.{where}", file=sys.stderr)

@@ -16,7 +16,7 @@ from restante.client.live_asking import Following, identified, number_of
 from restante.client.live_inbox import Fetch, Inbox
 from restante.client.live_outgoing import Letter, Outgoing
 from restante.client.live_states import Course, LiveStage, LiveState
-from restante.client.live_words import CLOSED, ended, not_in_time, read_elsewhere, unreadable
+from restante.client.live_words import CLOSED, begins_earlier, ended, not_in_time, read_elsewhere, unreadable
 from restante.errors import RestanteError
 from restante.limits import CLIENT_TIMEOUT_SECONDS, PAGE_MAX
 from restante.model.answers import HistoryPage
@@ -233,8 +233,8 @@ class _Follower:
 
     def _hear(self, word: Word) -> None:
         if isinstance(word, Connected):
-            self.inbox.connected(word.sequence_number)
-            self._tell(self.course.connected(self._now()))
+            back = self.inbox.connected(word.sequence_number)
+            self._tell(self.course.connected(self._now(), begins_earlier(word.sequence_number) if back else None))
         elif isinstance(word, Echo):
             if self._wish.on_echo is not None:
                 self._wish.on_echo(word.message)
@@ -264,13 +264,23 @@ class _Follower:
             line = await self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
         except RestanteError as error:
             return self.course.refused(error, self._now())
+        self._line, self._lines, self._standing_still = line, self._lines + 1, False
+        # A hub does not listen to whoever does not listen to it: what comes is taken meanwhile.
+        speaking = asyncio.create_task(self._speak_first(), name="restante-live-speaking")
         try:
-            self._line, self._lines, self._standing_still = line, self._lines + 1, False
-            await self._speak()
             return self.course.lost(await line.run(), self._now())
         finally:
             self._line = None
+            speaking.cancel()
             await line.close()
+            await asyncio.wait([speaking])
+
+    async def _speak_first(self) -> None:
+        """What was not answered before."""
+        try:
+            await self._speak()
+        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
+            self._end(error)
 
     async def _speak(self) -> None:
         """Say all that was not said over this connection yet."""

@@ -2,7 +2,8 @@
 
 Messages come with a counter of their connection. Where one is missing, or where there was no room, a mark is queued:
 all between the last message shown before it and the next one is then fetched from history. So all up to `received` is
-shown, queued or marked, and the next connection begins there, whatever became of this one.
+shown, queued or marked, and the next connection begins there, whatever became of this one. Only a hub that does not
+reach that far itself (it was restored from a backup, or the number was wrong) has it begin earlier.
 """
 
 from __future__ import annotations
@@ -13,10 +14,7 @@ from typing import NamedTuple
 
 from restante.limits import LIVE_UNREAD_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
 from restante.model.answers import HistoryPage
-from restante.model.message import Message, State
-
-_SHOWN = (State.WAITING, State.COLLECTED)
-"""Of history, only these are shown: the others have been taken back, or are not to be delivered."""
+from restante.model.message import SHOWN_STATES, Message
 
 
 class Fetch(NamedTuple):
@@ -24,6 +22,12 @@ class Fetch(NamedTuple):
 
     after: int
     before: int
+
+
+class _Back(NamedTuple):
+    """From here on, numbers begin again behind this one."""
+
+    number: int
 
 
 class Inbox:
@@ -38,7 +42,7 @@ class Inbox:
         """How many messages are to be fetched that were not pushed; 0 once a page of them was."""
         self.reading_on = False
         """Somebody waits for an answer that comes behind the messages: what has no room is fetched later."""
-        self._queue: deque[Message | int] = deque()
+        self._queue: deque[Message | int | _Back] = deque()
         """A number is a mark: all below it that was not shown is missing."""
         self._missed: deque[int] = deque()
         """For each mark, how many counters were missing there."""
@@ -52,11 +56,16 @@ class Inbox:
         self._fetch: Fetch | None = None
         self._filling = False
 
-    def connected(self, number: int) -> None:
-        """A connection begins behind this number, and counts from 1."""
+    def connected(self, number: int) -> bool:
+        """A connection begins behind this number, and counts from 1. Whether that is earlier than was asked for."""
         self._counter = 0
         if self.received is None:
             self.received = self.position = number
+        if number >= self.received:
+            return False
+        self.received = number
+        self._go_back(number)
+        return True
 
     def put(self, counter: int, message: Message, size: int) -> None:
         number = message.sequence_number
@@ -99,6 +108,9 @@ class Inbox:
             return self._fill()
         if self._queue:
             entry = self._queue.popleft()
+            if isinstance(entry, _Back):
+                self.position = entry.number
+                return self.take()
             if isinstance(entry, int):
                 return self._begin(entry, self._missed.popleft())
             self._bytes -= self._sizes.popleft()
@@ -120,7 +132,23 @@ class Inbox:
         if self._fetch is None:
             self.gaps_recovered += 1
 
+    def _go_back(self, number: int) -> None:
+        """What came is shown; what is missing is fetched up to this number only: all behind it is going to be pushed."""
+        if self._passed_over is not None:
+            self._queue.append(self._passed_over + 1)
+            self._missed.append(self._missed_lately)
+        self._passed_over, self._missed_lately = None, 0
+        entries = (min(entry, number + 1) if isinstance(entry, int) else entry for entry in self._queue)
+        self._queue = deque([*entries, _Back(number)])
+        if self._fetch is not None:
+            self._fetch = Fetch(min(self._fetch.after, number), min(self._fetch.before, number + 1))
+        if len(self._queue) == 1 and not self._filling:
+            self._queue.clear()
+            self.position = min(self.position or 0, number)
+
     def _begin(self, before: int, missed: int) -> Message | Fetch | None:
+        if (self.position or 0) >= before - 1:
+            return self.take()  # It was to be fetched from a hub that no longer reached so far.
         self._filling = True
         self.missing = missed
         self._fetch = Fetch(self.position or 0, before)
@@ -138,4 +166,4 @@ class Inbox:
 
 
 def _shown(messages: Iterable[Message]) -> list[Message]:
-    return [message for message in messages if message.state in _SHOWN]
+    return [message for message in messages if message.state in SHOWN_STATES]

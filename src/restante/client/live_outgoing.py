@@ -1,8 +1,8 @@
 """What is said over a live connection and was not answered yet.
 
 A message has its id before it is sent, so it can be sent again over the next connection, and is stored once. Of all that
-a client says only `collected` has no number; so there is one of it under way at a time, and a problem that names no
-request is its answer.
+a client says only `collected` has no number of its own; so there is one of it under way at a time, and a problem that
+names no request is its answer, unless it tells of another sequence number than was said.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from restante.errors import InvalidRequest, OutcomeUnknown, RestanteError, Unava
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.message import Message
 from restante.wire.live import Collected, Fate, Sent
-from restante.wire.problems import error_of
+from restante.wire.problems import CODES, error_of
 
 
 class Promise(Protocol):
@@ -107,8 +107,7 @@ class Outgoing(Generic[P]):
         if fate.status == "processed":
             self._answer(request, None)
         else:
-            reason = fate.reason or "the hub gave no reason"
-            self._answer(request, Unavailable(f"The message {fate.id} was lost: {reason}.", id=fate.id))
+            self._answer(request, _why_lost(fate))
 
     def _collected(self, answer: Collected) -> None:
         letter = None if self._collecting is None else self._letters[self._collecting]
@@ -116,9 +115,16 @@ class Outgoing(Generic[P]):
             self._answer(letter.request, answer.messages)
 
     def _problem(self, problem: Mapping[str, Any]) -> None:
-        request = problem.get("request", self._collecting)
+        request = problem["request"] if "request" in problem else self._collect_refused(problem)
         if isinstance(request, int):
-            self._answer(request, error_of({name: problem[name] for name in problem if name != "request"}))
+            told = {name: value for name, value in problem.items() if name not in ("request", "sequence_number")}
+            self._answer(request, error_of(told))
+
+    def _collect_refused(self, problem: Mapping[str, Any]) -> int | None:
+        letter = None if self._collecting is None else self._letters[self._collecting]
+        if letter is None or problem.get("sequence_number", letter.said) != letter.said:
+            return None
+        return letter.request
 
     def _add(self, said: Message | int, promise: P) -> Letter[P]:
         letter = Letter(said, promise, next(self._requests))
@@ -141,3 +147,11 @@ class Outgoing(Generic[P]):
             letter.promise.exception()
         else:
             letter.promise.set_result(outcome)
+
+
+def _why_lost(fate: Fate) -> RestanteError:
+    """The error that the hub names; it is worth to try again only if that one is."""
+    code, _, message = (fate.reason or "").partition(": ")
+    if code in CODES:
+        return error_of({"code": code, "detail": message or code, "id": fate.id})
+    return Unavailable(f"The message {fate.id} was lost: {fate.reason or 'the hub gave no reason'}.", id=fate.id)

@@ -15,7 +15,7 @@ from websockets.frames import DATA_OPCODES, Frame
 from websockets.protocol import Event, State
 
 from restante.client.live_sockets import SocketDoor, deliver
-from restante.limits import LIVE_FRAME_BYTES_MAX, LIVE_SILENCE_SECONDS
+from restante.limits import LIVE_CLOSE_SECONDS, LIVE_FRAME_BYTES_MAX, LIVE_SILENCE_SECONDS
 from restante.model.message import Message
 from restante.wire.live import encode_collect, encode_send
 from restante.wire.live_lines import LiveTaker
@@ -71,7 +71,13 @@ class AsyncSocketLine:
     async def close(self) -> None:
         self._connection.detach()
         with suppress(OSError, WebSocketException):
-            await self._connection.close()
+            try:
+                async with asyncio.timeout(LIVE_CLOSE_SECONDS):
+                    await self._connection.close()
+            except TimeoutError:
+                # A hub that does not read would hold it, for the last frame waits behind all the others.
+                self._connection.transport.abort()
+                await self._connection.wait_closed()
 
     async def _say(self, text: str) -> None:
         # If the connection is lost, `run` ends, and it is said again over the next.

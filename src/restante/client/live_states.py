@@ -27,7 +27,7 @@ class LiveState(msgspec.Struct, frozen=True):
 
     stage: LiveStage
     reason: str | None = None
-    """Why it is tried again, or has ended."""
+    """Why it is tried again, or has ended; or, when connected, why it begins earlier than was asked for."""
     delay: float | None = None
     """After how many seconds it is tried again."""
 
@@ -60,10 +60,10 @@ class Course:
             self._began = now
         return LiveState(LiveStage.CONNECTING)
 
-    def connected(self, now: float) -> LiveState:
+    def connected(self, now: float, reason: str | None = None) -> LiveState:
         self.connections += 1
         self._connected_at = now
-        return LiveState(LiveStage.CONNECTED)
+        return LiveState(LiveStage.CONNECTED, reason)
 
     def told_to_go(self, farewell: Disconnect) -> None:
         """The hub's last word."""

@@ -14,7 +14,7 @@ from restante.client.live_asking import Following, identified, number_of
 from restante.client.live_inbox import Fetch, Inbox
 from restante.client.live_outgoing import Letter, Outgoing
 from restante.client.live_states import Course, LiveStage, LiveState
-from restante.client.live_words import CLOSED, ended, not_in_time, unreadable
+from restante.client.live_words import CLOSED, begins_earlier, ended, not_in_time, unreadable
 from restante.errors import RestanteError
 from restante.limits import CLIENT_TIMEOUT_SECONDS, LIVE_CLOSE_SECONDS, PAGE_MAX
 from restante.model.answers import HistoryPage
@@ -215,8 +215,9 @@ class _Follower:
     def _hear(self, word: Word) -> None:
         if isinstance(word, Connected):
             with self._changed:
-                self.inbox.connected(word.sequence_number)
-            self._tell(self.course.connected(time.monotonic()))
+                back = self.inbox.connected(word.sequence_number)
+            told = begins_earlier(word.sequence_number) if back else None
+            self._tell(self.course.connected(time.monotonic(), told))
         elif isinstance(word, Echo):
             if self._wish.on_echo is not None:
                 self._wish.on_echo(word.message)

@@ -7,6 +7,10 @@ from restante.errors import InvalidOperation, OutcomeUnknown, RestanteError, Una
 CLOSED = "this program has closed it"
 
 
+def begins_earlier(number: int) -> str:
+    return f"the hub has nothing behind {number}, where it begins now: it is older than what was asked for"
+
+
 def ended() -> RestanteError:
     error = Unavailable(f"The live connection has ended: {CLOSED}. Ask the recipient for a new one.")
     error.retriable = False

@@ -14,7 +14,7 @@ from restante.errors import RestanteError
 from restante.hub.committer import closed
 from restante.limits import KIB, PAGE_MAX
 from restante.model.answers import HistoryPage, Receipt
-from restante.model.message import Message, State
+from restante.model.message import SHOWN_STATES, Message
 from restante.wire.live import Collected, Connected, Fate
 from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
 from restante.wire.problems import problem_of
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_SHOWN = (State.WAITING, State.COLLECTED)
 
 
 class _Link(Protocol):
@@ -56,7 +54,7 @@ class _Place:
 
     def begin(self, after: int | None, client: str | None) -> None:
         visible = self.hub.core.partitions[self.hub.partition_of(self.recipient)].counters.visible
-        self.after = visible if after is None else after
+        self.after = visible if after is None else min(after, visible)
         self.taker.heard(Connected(self.after, client or ""))
 
     def page(self) -> HistoryPage:
@@ -67,7 +65,7 @@ class _Place:
         for message in page.messages:
             assert message.sequence_number is not None, "a stored message has a number"
             self.after = message.sequence_number
-            if message.state in _SHOWN:
+            if message.state in SHOWN_STATES:
                 self.counter += 1
                 yield message
 
@@ -75,7 +73,7 @@ class _Place:
         try:
             return Collected(number, self.hub.live_collect(self.recipient, number))
         except RestanteError as error:
-            return _problem(error)
+            return _problem(error, sequence_number=number)
 
 
 class _Patience:
@@ -125,7 +123,7 @@ class HubLine:
         try:
             self._place.hub.publish((message,))
         except RestanteError as error:
-            self._place.taker.heard(_problem(error, request))
+            self._place.taker.heard(_problem(error, request=request))
         else:
             self._place.taker.heard(Fate(message.id or "", "processed"))
 
@@ -204,7 +202,7 @@ class AsyncHubLine:
         try:
             await self._link.publish((message,))
         except RestanteError as error:
-            self._place.taker.heard(_problem(error, request))
+            self._place.taker.heard(_problem(error, request=request))
         else:
             self._place.taker.heard(Fate(message.id or "", "processed"))
 
@@ -232,9 +230,9 @@ class AsyncHubLine:
             following = page.next
 
 
-def _problem(error: RestanteError, request: int | None = None) -> dict[str, object]:
-    named = {} if request is None else {"request": request}
-    return {**problem_of(error, correlation_id=""), **named}
+def _problem(error: RestanteError, **answered: int) -> dict[str, object]:
+    """What was refused, and which of the things that were said it answers."""
+    return {**problem_of(error, correlation_id=""), **answered}
 
 
 def _size(message: Message) -> int:

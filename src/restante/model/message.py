@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from restante.model.arrow import column_of
 from restante.model.texts import Texts
 
-__all__ = ["NEVER", "Message", "MessageColumns", "State", "Texts"]
+__all__ = ["NEVER", "SHOWN_STATES", "Message", "MessageColumns", "State", "Texts"]
 
 NEVER = 2**63 - 1
 """The `expires_at` of a message that does not expire, in microseconds since 1970 UTC."""
@@ -29,6 +29,10 @@ class State(Enum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     SET_ASIDE = "set_aside"
+
+
+SHOWN_STATES = (State.WAITING, State.COLLECTED)
+"""Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -15,7 +15,7 @@ from restante.errors import RestanteError
 from restante.hub.hub import Hub
 from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
 from restante.model.arrow import numbers_of
-from restante.model.message import State
+from restante.model.message import SHOWN_STATES
 from restante.server.exchange import ClientGone
 from restante.server.live.connection import Connection
 from restante.server.live.tally import LiveTally
@@ -23,7 +23,7 @@ from restante.settings import LiveSettings
 from restante.wire.outgoing import message_texts
 
 _log = logging.getLogger("restante.server")
-_SHOWN = pa.array([State.WAITING.value, State.COLLECTED.value])
+_SHOWN = pa.array([state.value for state in SHOWN_STATES])
 
 
 class Page(NamedTuple):
