@@ -1,7 +1,7 @@
 """NATS JetStream as one that delivers live: how it is read is in `bench.drivers.live_nats`.
 
 It is given every advantage that keeps writes durable: consumers exist before anything is published, and all of a sample is
-made into atomic batches before. Five of them are sent at a time: the server buffers 10,000 messages, and loses what is more.
+made into atomic batches before. Five of them are sent at a time: of a hundred at once the server refused one.
 """
 
 from __future__ import annotations
