@@ -17,7 +17,7 @@ that are open, is only gone if there are such.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -113,7 +113,9 @@ def _only(
     without: tuple[str, ...] = (),
     only_first: bool = False,
 ) -> AbstractContextManager[None]:
-    """Fetch no more than this of the micro-batch meanwhile."""
+    """Fetch no more than this of the micro-batch meanwhile; all of it, if it is kept, for other passes need the rest."""
+    if changes.is_cached:
+        return nullcontext()
     narrow = Narrow(batch=number, columns=columns, without=without, only_first=only_first)
     return narrowed(changes.sparkSession, narrow)
 
