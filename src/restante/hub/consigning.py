@@ -219,7 +219,7 @@ def _number_runs(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, no
     if batch:
         bind_stretches(core, draft, mail.partition, [Stretch(first, following - 1, batch)])
     draft.concerns.append(mail.recipients)
-    draft.mail.append(Elsewhere(mail.partition, following - 1, mail.recipients))
+    draft.mail.append(Elsewhere(mail.recipients))
     draft.arrived.append(mail.fingerprint)
     draft.applies.append(partial(enter_runs, core, partition, runs))
     draft.applies.append(

@@ -43,10 +43,8 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Messages of these recipients, up to a number of a partition; they are to be read from history."""
+    """Messages of these recipients, which are to be read from history."""
 
-    partition: int
-    last: int
     recipients: Hashes
 
 

@@ -27,6 +27,6 @@ def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> i
     fingerprint, numbers = arrivals.fingerprint, np.array([number], np.int64)
     draft.arrived.append(fingerprint)
     draft.applies.append(lambda: core.partitions[address.partition].remember(fingerprint, numbers))
-    draft.mail.append(Elsewhere(address.partition, number, np.array([address.hash], np.uint64)))
+    draft.mail.append(Elsewhere(np.array([address.hash], np.uint64)))
     bind_moved(core, draft, address.partition, found.number, number)
     return number

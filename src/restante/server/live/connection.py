@@ -53,7 +53,6 @@ class Connection:
         "_line",
         "again",
         "authorization",
-        "client",
         "closed",
         "ending",
         "grant",
@@ -64,11 +63,8 @@ class Connection:
         "start_replay",
     )
 
-    def __init__(
-        self, recipient: str, client: str, line: Line, queue: LiveQueue, grant: Grant, *, keeps_up: bool = False
-    ) -> None:
+    def __init__(self, recipient: str, line: Line, queue: LiveQueue, grant: Grant, *, keeps_up: bool = False) -> None:
         self.recipient = recipient
-        self.client = client
         self.queue = queue
         self.grant = grant
         self.authorization: str | None = None
@@ -85,10 +81,6 @@ class Connection:
         """The last frame has been written."""
         self._line = line
         self._frames: deque[bytes] = deque()
-
-    @property
-    def line(self) -> Line:
-        return self._line
 
     @property
     def behind(self) -> int:

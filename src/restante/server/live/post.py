@@ -145,9 +145,7 @@ class Post:
         """Behind what a thread is busy with. If that becomes too much, what comes is only named, and not held."""
         self._waiting += sum([len(item.arrivals) for item in mail if isinstance(item, Shipped)])
         if self._waiting > limits.LIVE_PARCEL_MESSAGES_MAX:
-            mail = [
-                Elsewhere(0, 0, item.arrivals.recipient_hash) if isinstance(item, Shipped) else item for item in mail
-            ]
+            mail = [Elsewhere(item.arrivals.recipient_hash) if isinstance(item, Shipped) else item for item in mail]
         backlog.append((mail, committed_at))
 
     def _distribute(self, mail: Sequence[Mail], committed_at: float) -> None:

@@ -63,7 +63,7 @@ def connect(
     recipient, settings = exchange.place["recipient"], desk.post.settings
     queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
     client = exchange.text("client") or ""
-    connection = Connection(recipient, client, line, queue, exchange.grant, keeps_up=keeps_up)
+    connection = Connection(recipient, line, queue, exchange.grant, keeps_up=keeps_up)
     connection.authorization = exchange.header(b"authorization")
     desk.post.join(connection)
     visible = desk.hub.core.partitions[desk.hub.partition_of(recipient)].counters.visible
