@@ -19,6 +19,7 @@ from restante.model.message import Message
 from restante.server.serving import Running, start
 from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings
 from tests.client.frame_server import SECONDS
+from tests.server.live import dropped
 
 SETTINGS = Settings(
     partition_count=2,
@@ -242,7 +243,7 @@ def test_the_other_clients_of_the_sender_get_an_echo(served: Running) -> None:
 
 
 def test_a_hub_that_drops_messages_for_a_slow_reader_loses_none_of_them(served: Running) -> None:
-    text, total = "x" * 10_000, 3_000
+    text, total = "x" * 10_000, 0
     connected = threading.Event()
 
     def on_state(state: LiveState) -> None:
@@ -252,8 +253,9 @@ def test_a_hub_that_drops_messages_for_a_slow_reader_loses_none_of_them(served: 
     # What is replayed is never dropped: so without a beginning, and with small publishes, for large ones are replayed.
     with restante.connect(served.url) as hub, hub.recipient("ada").live(on_state=on_state) as live:
         assert connected.wait(SECONDS)
-        for start_at in range(0, total, 20):
-            hub.producer.send(letters(*(f"{number} {text}" for number in range(start_at, start_at + 20))))
+        while not dropped(served):
+            hub.producer.send(letters(*(f"{number} {text}" for number in range(total, total + 20))))
+            total += 20
         got = [int(next(live).data.split()[0]) for _ in range(total)]
         assert got == list(range(total))
         assert live.gaps_recovered >= 1

@@ -292,7 +292,7 @@ def test_a_frame_beyond_the_bound_ends_the_connection(server: LiveServer, follow
 def test_a_slow_reader_stops_the_hub_and_loses_nothing(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     peer = server.peer().connected()
-    total, text = 4_000, "x" * 5_000
+    total, text = 4_000, "x" * 20_000
 
     def push() -> None:
         for number in range(1, total + 1):
@@ -301,7 +301,7 @@ def test_a_slow_reader_stops_the_hub_and_loses_nothing(server: LiveServer, follo
     pushed = twin.later(push)
     first = twin.next()
     assert first is not None
-    assert not pushed.done(), "20 MB do not fit where nobody reads"
+    assert not pushed.done(), "80 MB do not fit where nobody reads"
     got = [twin.next() for _ in range(total - 1)]
     assert [message.sequence_number for message in got if message is not None] == list(range(2, total + 1))
     assert twin.gaps_recovered == 0

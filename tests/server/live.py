@@ -47,14 +47,23 @@ def live_url(running: Running, recipient: str, **query: object) -> str:
 
 @contextmanager
 def live(running: Running, recipient: str, *, token: str | None = None, **query: object) -> Iterator[Talk]:
-    """Connected, and told so."""
+    """Connected, and told so. The system keeps little of what is not read, however much it may."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with connect(
-        live_url(running, recipient, **query), additional_headers=headers, compression=None, close_timeout=1
-    ) as own:
+    parts = urlsplit(running.url)
+    assert parts.hostname is not None
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+    plain.connect((parts.hostname, parts.port or 80))
+    url = live_url(running, recipient, **query)
+    with connect(url, sock=plain, additional_headers=headers, compression=None, close_timeout=1) as own:
         talk = Talk(own)
         assert talk.frame()["type"] == "connected"
         yield talk
+
+
+def dropped(running: Running) -> int:
+    """How many messages queues of the hub have dropped so far."""
+    return running.desk.post.tally.dropped([connection.queue for connection in running.desk.post.connections()])
 
 
 class Events:

@@ -22,7 +22,7 @@ from restante.model.message import Message
 from restante.server.serving import Running, start
 from restante.server.tokens import TokenFile
 from restante.settings import LiveSettings, OriginGroupSettings, ServerSettings, Settings
-from tests.server.live import Events, live, live_url
+from tests.server.live import Events, dropped, live, live_url
 from tests.server.wire import Wire
 
 UUID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
@@ -318,7 +318,7 @@ def test_a_stuck_client_slows_nobody_and_takes_no_more_than_its_bound(tmp_path: 
             assert quick.frame()["counter"] == value + 1
         waiting = [len(connection.queue) for connection in running.desk.post.connections()]
         assert max(waiting) <= 4
-        assert running.desk.post.tally.dropped([c.queue for c in running.desk.post.connections()]) > 50
+        assert dropped(running) > 50
 
 
 # Who may, and how many
