@@ -35,7 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    run = tmp_path_factory.getbasetemp()
+    (run.parent if hasattr(request.config, "workerinput") else run).joinpath("spark-session").touch(exist_ok=False)
     started = session(master="local[2]", name="tests", settings=SMALL)
     yield started
     started.stop()
