@@ -282,7 +282,8 @@ def test_connections_that_are_cut_lose_and_double_nothing(
     seen: list[tuple[int, int, str]] = []
     for page in behind.feed(limit=5):
         seen += rows(page)
-        cut()
+        if proxy.cuts < 5:  # Readers of several partitions go side by side: all cuts may hit one, which tries six times.
+            cut()
     assert sorted(seen) == all_of(hub.feed())
     assert len(seen) == len(set(seen)) == 60
     assert proxy.cuts >= 3
