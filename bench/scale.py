@@ -101,7 +101,7 @@ class Scale:
     spark_singles: int = 5_000
     """Messages that Spark publishes one by one."""
     spark_repetitions: int = 3
-    store_messages: int = 1_000_000
+    store_messages: int = 4_000_000
     """Messages that the analytical store catches up with."""
     store_repetitions: int = 1
     lag_seconds: int = 180

@@ -1,4 +1,4 @@
-"""S3: the analytical store catches up with 10⁶ messages, all collected: by the feed, and from what is stored.
+"""S3: the analytical store catches up with 4 million messages, all collected: by the feed, and from what is stored.
 
 Timed from the start of the job until everything is in the tables. By the feed each message is seen twice, as it is published
 and as it is collected.
@@ -22,7 +22,7 @@ from restante.client.surface import Hub
 from restante.spark.jobs import analytical_store
 from restante.spark.jobs.work import Work
 
-WHAT = "S3 the analytical store catches up"
+WHAT = "S3 the analytical store catches up with 4 million messages"
 FEED = "by the feed"
 STORED = "from what is stored"
 AT_LEAST = 300_000

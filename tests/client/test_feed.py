@@ -282,7 +282,9 @@ def test_connections_that_are_cut_lose_and_double_nothing(
     seen: list[tuple[int, int, str]] = []
     for page in behind.feed(limit=5):
         seen += rows(page)
-        if proxy.cuts < 5:  # Readers of several partitions go side by side: all cuts may hit one, which tries six times.
+        if (
+            proxy.cuts < 5
+        ):  # Partitions are read side by side: all cuts may hit one of them, and that is tried six times.
             cut()
     assert sorted(seen) == all_of(hub.feed())
     assert len(seen) == len(set(seen)) == 60

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from restante.spark.jobs.analytical_batches import apply
+from restante.spark.jobs.analytical_batches import ByFiles, apply
 from restante.spark.jobs.analytical_changes import messages_of, states
+from restante.spark.jobs.analytical_filing import Filed, Wish, filed, whole_of
 from restante.spark.jobs.analytical_store import Options
-from restante.spark.jobs.analytical_tables import Tables, create_tables, tables_at
+from restante.spark.jobs.analytical_tables import Tables, create_tables, folders_of, tables_at
 from restante.spark.schemas import CHANGES
+from restante.spark.table_files import NewFile
 from restante.spark.tables import Table, settings
 from tests.spark.given_then import Case, cases, check_rows, frame_of, named
 
 CASES = cases("analytical-store")
+FILED = ("batch-completed", "bootstrap", "erased", "published-and-collected")
+"""Cases of plain messages in which files are committed; the others go the way of rows in any case."""
 STEPS = {
     "released-into-its-place": [("deliveries", "append_once"), ("deliveries", "replace_newer")],
     "released-to-the-end": [("deliveries", "append_once"), ("deliveries", "replace_newer")],
@@ -45,6 +50,11 @@ class Failing(Table):
         if self.step == "append_once":
             self._fail()
         super().append_once(rows, application=application, version=version, new_columns=new_columns)
+
+    def add_files(self, files: Sequence[NewFile], *, application: str, version: int) -> None:
+        if self.step == "add_files":
+            self._fail()
+        super().add_files(files, application=application, version=version)
 
     def replace_newer(self, rows: DataFrame, *, same: str, newer: str) -> None:
         if self.step == "replace_newer":
@@ -97,6 +107,77 @@ def test_changes_become_the_rows_of_the_tables(
     made_tables = made(tables, case)
     for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
         apply(made_tables, changes, number=number, fidelity=case.options(Options).schema)
+    check(case, made_tables)
+
+
+def file_here(changes: DataFrame, number: int, wish: Wish) -> Filed:
+    """What tasks do with a micro-batch of the source, done with the rows of a frame."""
+    batches = changes.toArrow().to_batches(max_chunksize=3)
+    told = msgspec.json.encode(wish).decode()
+    rows = [row for batch in batches for row in filed(iter([batch]), told, "part")]
+    return whole_of(msgspec.json.decode(row.column("data")[0].as_py(), type=Filed) for row in rows)
+
+
+def by_files(tables: Tables) -> ByFiles:
+    folders = folders_of(tables)
+    assert folders is not None, "they lie on this machine"
+    return ByFiles(tables, folders, file=file_here)
+
+
+@pytest.mark.parametrize("name", FILED)
+def test_tasks_that_write_the_files_themselves_make_the_same_tables(
+    name: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+) -> None:
+    case = case_of(name)
+    made_tables = made(tables, case)
+    own = by_files(made_tables)
+    for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
+        own.apply(changes, number=number)
+    check(case, made_tables)
+
+
+def test_what_lies_aside_is_compared_only_when_something_happens_to_it(
+    spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+) -> None:
+    made_tables = made(tables, case_of("bootstrap"))
+    own = by_files(made_tables)
+
+    def row_of(number: int, change: str, of: int) -> dict[str, object]:
+        row = {"partition": 0, "sequence_number": number, "change": change, "message_sequence_number": of}
+        return row | {"at": "2026-03-01T08:00:00Z", "recipient": "ada"}
+
+    def happen(number: int, *changes: tuple[str, int]) -> int:
+        """How many commits deliveries have after this."""
+        rows = [row_of(10 * number + place, change, of) for place, (change, of) in enumerate(changes)]
+        own.apply(frame_of(spark, rows, CHANGES), number=number)
+        return made_tables.deliveries.frame().select("_metadata.file_path").distinct().count()
+
+    for number, state in enumerate(("set_aside", None, "collected"), start=98):
+        stored = [] if state is None else [row_of(number, "stored", number) | {"state": state}]
+        own.apply(frame_of(spark, stored, CHANGES), number=number)
+    happen(101, ("set_aside", 1), ("collected", 2))
+    before = happen(102, ("collected", 3), ("expired", 4))
+    assert happen(103, ("collected", 5)) == before + 1, "a file of its own, and the others as they were"
+    happen(104, ("released", 1), ("collected", 6))
+    happen(105, ("collected", 1))
+    found = made_tables.deliveries.frame().select("message_sequence_number", "state", "settled").collect()
+    told = {1: "collected", 2: "collected", 3: "collected", 4: "expired", 5: "collected", 6: "collected"}
+    assert {row[0]: row[1] for row in found} == told | {98: "set_aside", 100: "collected"}
+    assert [row[0] for row in found if not row[2]] == [98]
+
+
+@pytest.mark.parametrize("table", ["messages", "deliveries"])
+def test_files_that_were_not_committed_do_not_count(
+    table: str, spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+) -> None:
+    case = case_of("published-and-collected")
+    made_tables = made(tables, case)
+    for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
+        with pytest.raises(PowerFailure):
+            by_files(failing(made_tables, table, "add_files")).apply(changes, number=number)
+        own = by_files(made_tables)
+        facts = own.apply(changes, number=number)
+        assert facts == own.apply(changes, number=number), "the same again is known, and counted the same"
     check(case, made_tables)
 
 

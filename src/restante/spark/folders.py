@@ -25,6 +25,11 @@ class Folders:
     def exists(self, path: str) -> bool:
         return bool(self._system(path).exists(self._hadoop.Path(path)))
 
+    def on_this_machine(self, path: str) -> str | None:
+        """As this machine's own files name it; None, if it lies elsewhere."""
+        whole = self._system(path).makeQualified(self._hadoop.Path(path)).toUri()
+        return str(whole.getPath()) if whole.getScheme() == "file" else None
+
     def files(self, path: str, *, ending: str) -> Iterator[str]:
         """All with this ending, however deep."""
         found = self._system(path).listFiles(self._hadoop.Path(path), True)

@@ -3,15 +3,18 @@
 Spark gives a stream's source no word on the columns and rows that are used of a micro-batch. If one is passed over several
 times, each pass says what it needs, in a property that Spark hands to all tasks of a thread's jobs. A column that is not
 needed is null, and a change that is not needed may be left out. So it is a hint: who gives one must be right about it with
-all rows there, too. It holds for the micro-batch that it names and no other, and for batch reads never.
+all rows there, too. It holds for the micro-batch that it names and no other, and for batch reads never. A job may also have
+the rows taken where they are, in the tasks, by a function of its own: then what that makes of them comes in their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.taskcontext import TaskContext
 
@@ -29,6 +32,18 @@ class Narrow(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that may be left out, but for one of each page: so it is seen that there are such."""
     only_first: bool = False
     """One row of each part is enough."""
+    made_by: str | None = None
+    """A function, as `module:name`, that is given the rows of each part; what it makes of them comes in their place."""
+    told: str = ""
+    """To that function."""
+
+    def made_of(self, rows: Iterator[pa.RecordBatch], part: str) -> Iterator[pa.RecordBatch]:
+        """What comes in the place of these rows."""
+        if self.made_by is None:
+            return rows
+        module, _, name = self.made_by.partition(":")
+        made: Iterator[pa.RecordBatch] = getattr(import_module(module), name)(rows, self.told, part)
+        return made
 
 
 @contextmanager

@@ -86,9 +86,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         needed = None if narrow is None else frozenset(narrow.columns)
         rows = Rows.of(self._schema, since=self._reading.since, until=self._reading.until, needed=needed)
         if isinstance(partition, Stored):
-            return stored_batches(self._reading, rows, partition, narrow)
-        assert isinstance(partition, Stretch)
-        return stretch_batches(self._reading, rows, partition, narrow)
+            found, name = stored_batches(self._reading, rows, partition, narrow), f"stored-{partition.partition}"
+        else:
+            assert isinstance(partition, Stretch)
+            found = stretch_batches(self._reading, rows, partition, narrow)
+            name = f"feed-{partition.partition}-{partition.until}"
+        return found if narrow is None else narrow.made_of(found, name)
 
     def stop(self) -> None:
         if self._link is not None:

@@ -7,9 +7,10 @@ by, few checkpoints of the log, and no more log than the versions that can be re
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from restante.errors import InvalidOperation
 from restante.limits import MIB, TABLE_VERSIONS_HOURS_DEFAULT
+from restante.spark.table_files import NewFile, actions_of
 
 WRITING = {
     # Without it every row is sorted by the partition column.
@@ -58,6 +60,8 @@ class Table:
 
     spark: SparkSession
     path: str
+    _writes: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+    """Of each name that files were added in: the table's version that came of it, and the number of the write."""
 
     @property
     def exists(self) -> bool:
@@ -102,6 +106,32 @@ class Table:
         """Add rows, if no write of this name has had this number or a later one."""
         writer = rows.write.format("delta").mode("append").option("txnAppId", application).option("txnVersion", version)
         writer.option("mergeSchema", str(new_columns).lower()).save(self.path)
+
+    def add_files(self, files: Sequence[NewFile], *, application: str, version: int) -> None:
+        """Add the rows of files that lie in the table's folder, if no write of this name has had this number or a later one."""
+        gateway: Any = self.spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to it
+        delta, convert = gateway.org.apache.spark.sql.delta, gateway.scala.jdk.javaapi.CollectionConverters
+        nothing = gateway.scala.Option.empty()
+        transaction = _log(self.spark, self.path).startTransaction(nothing, nothing)
+        if self._last_write(transaction, application) >= version:
+            return
+        actions = gateway.java.util.ArrayList()
+        for action in actions_of(files, application=application, version=version, now_ms=time.time_ns() // 1_000_000):
+            actions.add(delta.actions.Action.fromJson(action))
+        appended = gateway.org.apache.spark.sql.streaming.OutputMode.Append()
+        operation = getattr(delta, "DeltaOperations$StreamingUpdate")(appended, application, version, nothing)
+        self._writes[application] = transaction.commit(convert.asScala(actions).toSeq(), operation), version
+
+    def _last_write(self, transaction: Any, application: str) -> int:  # noqa: ANN401 - an object of the JVM
+        """The number of the last write of this name; one that comes before the transaction is committed makes that fail.
+
+        Delta has to go through its log for that. If nobody has written since this table did, that is spared.
+        """
+        seen, number = self._writes.get(application, (None, -1))
+        if seen != transaction.readVersion():
+            return int(transaction.txnVersion(application))
+        transaction.readTxn().append(application)
+        return number
 
     def replace_newer(self, rows: DataFrame, *, same: str, newer: str) -> None:
         """Put rows in the place of those that are the same (`t` is the table, `s` the rows), if they are newer."""
@@ -185,6 +215,10 @@ def _retention(versions_hours: int) -> dict[str, str]:
 def _snapshot(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM
     """The newest state of the table's log; Delta tells of writes made in a name only here."""
     gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to it
+    return _log(spark, path).update(False, gateway.scala.Option.empty(), gateway.scala.Option.empty())
+
+
+def _log(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - an object of the JVM
+    gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to it
     session: Any = spark._jsparkSession  # noqa: SLF001 - the same
-    log = gateway.org.apache.spark.sql.delta.DeltaLog.forTable(session, path)
-    return log.update(False, gateway.scala.Option.empty(), gateway.scala.Option.empty())
+    return gateway.org.apache.spark.sql.delta.DeltaLog.forTable(session, path)

@@ -12,53 +12,36 @@ The source is read twice at most: for messages, while which it is seen what else
 is needed is fetched from the hub (`narrowing`): messages with their data and without what became of them, then the other
 way round. What is needed more than once is kept while the batch lasts. The careful way, which compares deliveries with those
 that are open, is only gone if there are such.
+
+Where the documents in messages are not shown, and the tables lie in a folder, one pass is enough for nearly everything: the
+tasks write the files of both tables while they read (`ByFiles`), and here they are only committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from datetime import datetime
+from typing import NamedTuple
 
+import msgspec
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from restante.limits import ERASURES_AT_ONCE_MAX
+from restante.limits import ERASURES_AT_ONCE_MAX, OPEN_TOLD_MAX
 from restante.spark.documents import Fidelity
 from restante.spark.jobs import analytical_changes as rules
 from restante.spark.jobs.analytical_documents import append_messages
+from restante.spark.jobs.analytical_facts import Facts, counted_by_spark, earliest, last
+from restante.spark.jobs.analytical_filing import Filed, Numbers, TaskFolders, Wish, file_changes
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables
 from restante.spark.narrowing import Narrow, narrowed
+from restante.spark.table_files import remove
 from restante.spark.tables import WRITING, Table
 
 _SAME = " AND ".join(["NOT t.settled", *(f"t.{name} = s.{name}" for name in rules.KEY)])
 _NEWER = "s.change_sequence_number > t.change_sequence_number"
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a batch of changes held."""
-
-    new: int = 0
-    moved: int = 0
-    settled: int = 0
-    opened: int = 0
-    erased: int = 0
-    completed: int = 0
-    moved_first: int | None = None
-    moved_last: int | None = None
-    """The numbers between which the messages lay that were moved."""
-    oldest: datetime | None = None
-    """When the first change happened; what was stored before is none."""
-    newest: datetime | None = None
-    mismatches: int = 0
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether there is nothing but messages, and some that are settled where they are."""
-        return not (self.moved or self.opened or self.erased or self.completed)
 
 
 def apply(
@@ -68,21 +51,107 @@ def apply(
 
     Once the feed has begun, no batch of what is stored can come any more, and nobody need look.
     """
-    spark = changes.sparkSession
-    for name, value in WRITING.items():
-        spark.conf.set(name, value)
-    # Each task writes files of its own: more tasks than cores only make more files.
-    read = changes.coalesce(spark.sparkContext.defaultParallelism)
+    read = _prepared(changes)
     if not fidelity.has_columns:
         return _applied(tables, read, number, fidelity, feed_has_begun=feed_has_begun)
     with _kept(read) as kept:  # To infer columns takes several looks at the documents.
         return _applied(tables, kept, number, fidelity, feed_has_begun=feed_has_begun)
 
 
+class _Open(NamedTuple):
+    """The deliveries that are open."""
+
+    are_some: bool
+    numbers: Numbers | None
+    """None: they are too many to tell the tasks."""
+
+
+_NONE_OPEN = _Open(are_some=False, numbers={})
+
+
+class ByFiles:
+    """The same for micro-batches of our own source whose documents are not shown: its tasks write the tables' files.
+
+    Only what has to be compared with deliveries that are open takes the way of rows. Which are open is looked up while the
+    tasks are busy with the first batch. From there on the tasks are told, and say whether something has happened to them.
+    """
+
+    def __init__(
+        self, tables: Tables, folders: TaskFolders, file: Callable[[DataFrame, int, Wish], Filed | None] = file_changes
+    ) -> None:
+        self._tables = tables
+        self._folders = folders
+        self._file = file
+        self._open: _Open | None = None
+        """None: not looked up."""
+
+    def apply(self, changes: DataFrame, *, number: int) -> Facts:
+        tables, read = self._tables, _prepared(changes)
+        with ThreadPoolExecutor(1, thread_name_prefix="restante-open") as pool:
+            looking = pool.submit(self._look) if self._open is None else None
+            wish = self._wish()
+            found = self._file(read, number, wish)
+            is_compared = self._is_many if looking is None else looking.result().are_some
+        if found is None:
+            return apply(tables, changes, number=number, fidelity=Fidelity.NONE)
+        facts = found.facts
+        if found.is_stored:
+            assert wish.deliveries is not None, "what is stored comes before the feed"
+            tables.deliveries.add_files(found.deliveries, application=APPLICATION, version=number)
+            tables.messages.add_files(found.messages, application=APPLICATION, version=number)
+            self._open = None if is_compared or facts.opened else _NONE_OPEN
+            return facts
+        tables.messages.add_files(found.messages, application=APPLICATION, version=number)
+        if facts.newest is None:
+            return facts  # There was nothing, so it is not known either whether the feed has begun.
+        if is_compared or facts.moved or facts.opened or found.touches_open:
+            remove(self._folders.deliveries, found.deliveries)
+            facts = _take_beside(tables, read, number, facts, Fidelity.NONE)
+            self._open = self._look()
+            return facts
+        self._open = self._open or _NONE_OPEN
+        tables.deliveries.add_files(found.deliveries, application=APPLICATION, version=number)
+        if not facts.is_plain:
+            with _only(read, number, rules.BESIDE_NEEDS, without=(*rules.NEW, *rules.SETTLING)):
+                _complete_and_erase(tables, read, number, facts)
+        return facts
+
+    def _look(self) -> _Open:
+        rows = _open_of(self._tables.deliveries).limit(OPEN_TOLD_MAX + 1).collect()
+        numbers: dict[int, list[int]] = {}
+        for row in rows:
+            numbers.setdefault(row[0], []).append(row[1])
+        return _Open(are_some=bool(rows), numbers=None if len(rows) > OPEN_TOLD_MAX else numbers)
+
+    @property
+    def _is_many(self) -> bool:
+        """Everything is compared: files of deliveries would be written in vain."""
+        return self._open is not None and self._open.numbers is None
+
+    def _wish(self) -> Wish:
+        return Wish(
+            messages=self._folders.messages,
+            deliveries=None if self._is_many else self._folders.deliveries,
+            open=(self._open and self._open.numbers) or {},
+        )
+
+
+def _prepared(changes: DataFrame) -> DataFrame:
+    """Each task writes files of its own: more tasks than cores only make more files."""
+    spark = changes.sparkSession
+    for name, value in WRITING.items():
+        spark.conf.set(name, value)
+    return changes.coalesce(spark.sparkContext.defaultParallelism)
+
+
 def _applied(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity, *, feed_has_begun: bool) -> Facts:
     if not feed_has_begun and _is_of_stored(changes, number):
         return _take_stored(tables, changes, number, fidelity)
-    facts = _take_messages(tables, changes, number, fidelity)
+    return _take_beside(tables, changes, number, _take_messages(tables, changes, number, fidelity), fidelity)
+
+
+def _take_beside(tables: Tables, changes: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
+    """What there is beside messages."""
     if not facts.is_plain:
         return _take_all_beside(tables, changes, number, facts, fidelity)
     if facts.settled:
@@ -98,11 +167,15 @@ def _take_all_beside(tables: Tables, changes: DataFrame, number: int, facts: Fac
             facts = _take_moved(tables, beside, number, facts, fidelity)
         if facts.settled or facts.opened:
             facts = _change_deliveries(tables.deliveries, beside, number, facts)
-        if facts.completed:
-            tables.batches.append_once(rules.batches_of(beside), application=APPLICATION, version=number)
-        if facts.erased:
-            _erase(tables, rules.erased_of(beside))
+        _complete_and_erase(tables, beside, number, facts)
     return facts
+
+
+def _complete_and_erase(tables: Tables, changes: DataFrame, number: int, facts: Facts) -> None:
+    if facts.completed:
+        tables.batches.append_once(rules.batches_of(changes), application=APPLICATION, version=number)
+    if facts.erased:
+        _erase(tables, rules.erased_of(changes))
 
 
 def _only(
@@ -136,10 +209,10 @@ def _take_stored(tables: Tables, changes: DataFrame, number: int, fidelity: Fide
         happened = rules.happened_to(changes.observe(seen, *_counts()))
         with _only(changes, number, rules.DELIVERY_NEEDS):
             tables.deliveries.append_once(happened, application=APPLICATION, version=number)
-        facts = Facts(**seen.get)
+        facts = counted_by_spark(seen.get)
     with _only(changes, number, rules.MESSAGE_NEEDS):
         aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
-    return replace(facts, mismatches=aside)
+    return msgspec.structs.replace(facts, mismatches=aside)
 
 
 def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fidelity) -> Facts:
@@ -150,12 +223,12 @@ def _take_messages(tables: Tables, changes: DataFrame, number: int, fidelity: Fi
     if fidelity.has_columns or tables.messages.has(APPLICATION, number):
         facts = _facts(changes)
         aside = append_messages(tables, rules.messages_of(changes), fidelity, application=APPLICATION, version=number)
-        return replace(facts, mismatches=aside)
+        return msgspec.structs.replace(facts, mismatches=aside)
     seen = Observation()
     messages = rules.messages_of(changes.observe(seen, *_counts()))
     with _only(changes, number, rules.MESSAGE_NEEDS, without=rules.SETTLING):
         append_messages(tables, messages, fidelity, application=APPLICATION, version=number)
-    return Facts(**seen.get)
+    return counted_by_spark(seen.get)
 
 
 def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fidelity: Fidelity) -> Facts:
@@ -163,12 +236,12 @@ def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fi
     between = f.col("sequence_number").between(f.lit(facts.moved_first), f.lit(facts.moved_last))
     moved = rules.moved_of(beside, tables.messages.frame().where(between))
     aside = append_messages(tables, moved, fidelity, application=f"{APPLICATION} moved", version=number)
-    return replace(facts, mismatches=facts.mismatches + aside)
+    return msgspec.structs.replace(facts, mismatches=facts.mismatches + aside)
 
 
 def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
     """Also the facts, with what has happened counted."""
-    open_before = deliveries.frame().where(~f.col("settled")).select(*rules.KEY)
+    open_before = _open_of(deliveries)
     if not facts.opened and open_before.isEmpty():
         return _append_settled(deliveries, changes, number, facts)
     with _kept(rules.happened_to(changes)) as happened, _kept(open_before) as known:
@@ -180,23 +253,27 @@ def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts
         return _with_counted(facts, _facts(changes))
 
 
+def _open_of(deliveries: Table) -> DataFrame:
+    return deliveries.frame().where(~f.col("settled")).select(*rules.KEY)
+
+
 def _append_settled(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
     if deliveries.has(APPLICATION, number):
         return _with_counted(facts, _facts(changes))
     seen = Observation()
     settled = rules.settled_of(changes.observe(seen, *_counts()))
     deliveries.append_once(settled, application=APPLICATION, version=number)
-    return _with_counted(facts, Facts(**seen.get))
+    return _with_counted(facts, counted_by_spark(seen.get))
 
 
 def _with_counted(facts: Facts, counted: Facts) -> Facts:
     """With what has happened, of which not everything was seen before."""
-    return replace(
+    return msgspec.structs.replace(
         facts,
         settled=counted.settled,
         opened=counted.opened,
-        oldest=min((moment for moment in (facts.oldest, counted.oldest) if moment is not None), default=None),
-        newest=max((moment for moment in (facts.newest, counted.newest) if moment is not None), default=None),
+        oldest=earliest(facts.oldest, counted.oldest),
+        newest=last(facts.newest, counted.newest),
     )
 
 
@@ -254,4 +331,4 @@ def _counts() -> list[Column]:
 def _facts(changes: DataFrame) -> Facts:
     row = changes.agg(*_counts()).first()
     assert row is not None, "an aggregate has a row"
-    return Facts(**row.asDict())
+    return counted_by_spark(row.asDict())

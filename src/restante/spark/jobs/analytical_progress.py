@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime
 from pyspark.sql import DataFrame
 
 from restante.spark.documents import Fidelity
-from restante.spark.jobs.analytical_batches import Facts, apply
+from restante.spark.jobs.analytical_batches import ByFiles, apply
+from restante.spark.jobs.analytical_facts import Facts
 from restante.spark.jobs.analytical_lag import Lag
-from restante.spark.jobs.analytical_tables import Tables
+from restante.spark.jobs.analytical_tables import Tables, folders_of
 from restante.spark.jobs.analytical_upkeep import Upkeep, clean, cleaned_on, compact, expire, remember_cleaning
 from restante.spark.jobs.work import Outcome
 
@@ -24,6 +25,8 @@ class Progress:
     def __init__(self, tables: Tables, fidelity: Fidelity, upkeep: Upkeep, tell: Callable[[str], None]) -> None:
         self._tables = tables
         self._fidelity = fidelity
+        folders = folders_of(tables) if fidelity is Fidelity.NONE else None
+        self._by_files = None if folders is None else ByFiles(tables, folders)
         self._upkeep = upkeep
         self._tell = tell
         self._counts: Counter[str] = Counter()
@@ -36,7 +39,10 @@ class Progress:
     def take_in(self, changes: DataFrame, number: int) -> None:
         """What Spark calls with each micro-batch."""
         begun = self.newest is not None
-        facts = apply(self._tables, changes, number=number, fidelity=self._fidelity, feed_has_begun=begun)
+        if self._by_files is not None:
+            facts = self._by_files.apply(changes, number=number)
+        else:
+            facts = apply(self._tables, changes, number=number, fidelity=self._fidelity, feed_has_begun=begun)
         self._note(facts, datetime.now(UTC))
         if (number + 1) % self._upkeep.every == 0:
             compact(self._tables, self._upkeep)
@@ -64,7 +70,7 @@ class Progress:
         values = (facts.new, happened, facts.completed, facts.erased, facts.mismatches)
         self._counts.update(dict(zip(_COUNTED, values, strict=True)))
         if facts.oldest is not None:
-            self._slowest = max(self._slowest, (now - facts.oldest.astimezone(UTC)).total_seconds())
+            self._slowest = max(self._slowest, (now - facts.oldest).total_seconds())
         if facts.newest is not None:
-            self.newest = max(self.newest or facts.newest.astimezone(UTC), facts.newest.astimezone(UTC))
+            self.newest = max(self.newest or facts.newest, facts.newest)
         self._tell(f"{facts.new} messages and {happened} deliveries taken in")

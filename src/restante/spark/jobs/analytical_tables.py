@@ -11,7 +11,16 @@ from pyspark.sql.types import StructField, StructType, VariantType
 
 from restante.spark.documents import CARRIED, Fidelity
 from restante.spark.documents import MISMATCHES as VALUES
+from restante.spark.folders import Folders
 from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
+from restante.spark.jobs.analytical_filing import (
+    DELIVERIES_BY,
+    DELIVERY_STATISTICS,
+    MESSAGE_STATISTICS,
+    MESSAGES_BY,
+    TaskFolders,
+)
+from restante.spark.table_files import has_log
 from restante.spark.tables import Definition, Table
 
 DOCUMENT = "document"
@@ -42,18 +51,30 @@ def tables_at(spark: SparkSession, folder: str) -> Tables:
     return Tables(messages=messages, deliveries=deliveries, batches=batches, mismatches=mismatches)
 
 
+def folders_of(tables: Tables) -> TaskFolders | None:
+    """Where messages and deliveries lie, if tasks can write their files themselves; None, if Spark has to.
+
+    Java and Python may read a name differently that is not in ASCII, if the system's settings name no alphabet.
+    """
+    folders = Folders(tables.messages.spark)
+    messages, deliveries = (folders.on_this_machine(table.path) for table in (tables.messages, tables.deliveries))
+    if messages is None or deliveries is None or not (has_log(messages) and has_log(deliveries)):
+        return None
+    return TaskFolders(messages=messages, deliveries=deliveries)
+
+
 def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) -> None:
     """Those that are not there yet. `InvalidOperation` if the documents were shown in another way before."""
     messages = Definition(
         schema=_with_document(fidelity),
-        partitioned_by="published_on",
-        statistics=("partition", "sequence_number", "recipient", "published_at"),
+        partitioned_by=MESSAGES_BY,
+        statistics=MESSAGE_STATISTICS,
         settings={"schema": fidelity.value},
     )
     deliveries = Definition(
         schema=DELIVERIES,
-        partitioned_by="settled",
-        statistics=("partition", "message_sequence_number", "recipient", "at"),
+        partitioned_by=DELIVERIES_BY,
+        statistics=DELIVERY_STATISTICS,
     )
     definitions = (messages, deliveries, Definition(schema=BATCHES), Definition(schema=MISMATCHES))
     # The first one tells whether the settings fit. The others hardly use a core each, and are made side by side.
