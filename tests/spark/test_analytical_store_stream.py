@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -49,10 +50,12 @@ def test_a_run_takes_in_what_is_stored_and_the_next_one_goes_on_after_it(
         assert (first["messages"], first["deliveries"]) == (8, 5), "stored messages, in whatever state"
         assert (first["lag_numbers"], first["lag_seconds"]) == (0, 0.0)
 
+        before = datetime.now(UTC).isoformat(timespec="milliseconds")
         collect(connected, "bob")
         sent(connected, "carol", count=2)
         second = analytical_store.run(work, Options()).figures
         assert (second["messages"], second["deliveries"]) == (2, 3)
+        assert (first["watermark"], before <= str(second["watermark"])) == (None, True)
         assert counted(spark, tables) == {"collected": 8, "waiting": 2}
     ended = analytical_store.start(work, Options())
     ended.query.awaitTermination()

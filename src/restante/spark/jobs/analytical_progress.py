@@ -62,7 +62,11 @@ class Progress:
         counts = {name: self._counts[name] for name in _COUNTED}
         seconds = None if lag.seconds is None else round(lag.seconds, 3)
         behind = {"slowest_seconds": round(self._slowest, 3), "lag_numbers": lag.numbers, "lag_seconds": seconds}
-        return Outcome(figures={"micro_batches": self._batches, **counts, **behind})
+        return Outcome(figures={"micro_batches": self._batches, **counts, "watermark": self._watermark, **behind})
+
+    @property
+    def _watermark(self) -> str | None:
+        return None if self.newest is None else self.newest.isoformat(timespec="milliseconds")
 
     def _note(self, facts: Facts, now: datetime) -> None:
         self._batches += 1
@@ -73,4 +77,5 @@ class Progress:
             self._slowest = max(self._slowest, (now - facts.oldest).total_seconds())
         if facts.newest is not None:
             self.newest = max(self.newest or facts.newest, facts.newest)
-        self._tell(f"{facts.new} messages and {happened} deliveries taken in")
+        until = "" if self._watermark is None else f", up to {self._watermark}"
+        self._tell(f"{facts.new} messages and {happened} deliveries taken in{until}")
