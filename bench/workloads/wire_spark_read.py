@@ -41,7 +41,9 @@ def run(bench: WireBench) -> Outcome:
             Contender(BATCH, lambda: _source(spark, server.url), timed(sparks.consume)),
             Contender(THREE, lambda: _source(spark, server.url, "sequence_number,recipient,id"), timed(sparks.consume)),
             Contender(
-                STREAM, partial(_fresh, bench.fresh_folder()), timed(partial(_stream, _ours_as_stream(spark, server.url)))
+                STREAM,
+                partial(_fresh, bench.fresh_folder()),
+                timed(partial(_stream, _ours_as_stream(spark, server.url))),
             ),
             Contender(
                 PARQUET_STREAM, partial(_fresh, bench.fresh_folder()), timed(partial(_stream, _files(spark, parquet)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from restante.errors import InvalidOperation, PositionGone, RestanteError
 from restante.limits import SPARK_PAGE_CHANGES
 from restante.model.arrow import numbers_of
 from restante.spark.narrowing import Narrow
-from restante.spark.options import Reading
+from restante.spark.options import Place, Reading
 from restante.spark.rows import Rows
 
 
@@ -40,34 +41,29 @@ class Stretch(InputPartition):
 def stored_batches(
     reading: Reading, rows: Rows, part: Stored, narrow: Narrow | None = None
 ) -> Iterator[pa.RecordBatch]:
-    with _closing(reading) as link:
-        if narrow is not None and narrow.only_first:
-            yield from _first(_snapshot_pages(link, reading, rows, part, most=1), rows.of_snapshot, part.partition)
-            return
-        for table in _ahead(_snapshot_pages(link, reading, rows, part)):
-            yield from rows.of_snapshot(table, part.partition)
+    link = _own_link(reading.place)
+    if narrow is not None and narrow.only_first:
+        yield from _first(_snapshot_pages(link, reading, rows, part, most=1), rows.of_snapshot, part.partition)
+        return
+    for table in _ahead(_snapshot_pages(link, reading, rows, part)):
+        yield from rows.of_snapshot(table, part.partition)
 
 
 def stretch_batches(
     reading: Reading, rows: Rows, part: Stretch, narrow: Narrow | None = None
 ) -> Iterator[pa.RecordBatch]:
-    with _closing(reading) as link:
-        if narrow is not None and narrow.only_first:
-            yield from _first(_feed_pages(link, reading, rows, part, most=1), rows.of_feed, part.partition)
-            return
-        for table in _ahead(_feed_pages(link, reading, rows, part)):
-            yield from rows.of_feed(_without(table, narrow), part.partition)
+    link = _own_link(reading.place)
+    if narrow is not None and narrow.only_first:
+        yield from _first(_feed_pages(link, reading, rows, part, most=1), rows.of_feed, part.partition)
+        return
+    for table in _ahead(_feed_pages(link, reading, rows, part)):
+        yield from rows.of_feed(_without(table, narrow), part.partition)
 
 
-class _closing:  # noqa: N801 - reads as what it does
-    def __init__(self, reading: Reading) -> None:
-        self._link = reading.place.link()
-
-    def __enter__(self) -> HttpLink:
-        return self._link
-
-    def __exit__(self, *_: object) -> None:
-        self._link.close()
+@lru_cache(maxsize=4)
+def _own_link(place: Place) -> HttpLink:
+    """Spark has one process read many parts, one after the other: they share a link, which lives as long as that does."""
+    return place.link()
 
 
 def _first(
