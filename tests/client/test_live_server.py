@@ -444,6 +444,21 @@ def test_echoes_go_to_the_callback(server: LiveServer, follow: Follow) -> None:
     assert twin.position == 0
 
 
+def test_a_message_that_is_sent_again_is_no_echo_of_another_client(server: LiveServer, follow: Follow) -> None:
+    twin = follow(after=0)
+    first = server.peer().connected()
+    sent = twin.send(Message(recipient="bob", data=1))
+    first.hear()
+    first.cut()
+    second = server.peer().connected()
+    assert second.hear()["message"]["id"] == sent.id
+    second.say("echo", message=stored(5, recipient="bob", id=sent.id.upper()))
+    second.say("status", id=sent.id, status="processed")
+    twin.processed(sent)
+    second.say("echo", message=stored(6, recipient="bob"))
+    assert twin.script.echoes.get(timeout=10).sequence_number == 6
+
+
 def test_closing_ends_whoever_waits(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     peer = server.peer().connected()

@@ -236,7 +236,7 @@ class _Follower:
             back = self.inbox.connected(word.sequence_number)
             self._tell(self.course.connected(self._now(), begins_earlier(word.sequence_number) if back else None))
         elif isinstance(word, Echo):
-            if self._wish.on_echo is not None:
+            if self._wish.on_echo is not None and not self._outgoing.is_own(word.message):
                 self._wish.on_echo(word.message)
         elif isinstance(word, Disconnect):
             self.course.told_to_go(word)

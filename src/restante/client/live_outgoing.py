@@ -79,6 +79,10 @@ class Outgoing(Generic[P]):
                 return letter
         return None
 
+    def is_own(self, message: Message) -> bool:
+        """Whether it is under way from here: sent over an earlier connection, it can come back as an echo to this one."""
+        return message.id is not None and message.id.lower() in self._by_id
+
     def hear(self, word: Fate | Collected | Sent | Mapping[str, Any]) -> None:
         """An answer of the hub."""
         if isinstance(word, Fate):

@@ -219,7 +219,9 @@ class _Follower:
             told = begins_earlier(word.sequence_number) if back else None
             self._tell(self.course.connected(time.monotonic(), told))
         elif isinstance(word, Echo):
-            if self._wish.on_echo is not None:
+            with self._changed:
+                is_own = self._outgoing.is_own(word.message)
+            if self._wish.on_echo is not None and not is_own:
                 self._wish.on_echo(word.message)
         elif isinstance(word, Disconnect):
             self.course.told_to_go(word)
