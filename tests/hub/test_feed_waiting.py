@@ -12,6 +12,7 @@ import pytest
 
 import restante
 from restante.client.surface import Hub
+from restante.errors import Unavailable
 from restante.hub.bell import Bell
 from restante.hub.feed_calls import FeedCalls
 from restante.hub.in_process import InProcess
@@ -85,7 +86,10 @@ def test_closing_the_hub_ends_the_waiting() -> None:
         answer = threads.submit(waiting, hub, 0)
         assert bell.listened.acquire(timeout=20)
         hub.close()
-        assert answer.result(20).table.num_rows == 0
+        try:
+            assert answer.result(10).table.num_rows == 0
+        except Unavailable:
+            pass  # It listens before it looks, and the hub may have been closed between the two.
 
 
 def test_many_wait_in_an_event_loop_without_a_thread_each(hub: Hub) -> None:
