@@ -14,7 +14,7 @@ from tests.spark.served import HubProcess
 SNAPSHOT = r"^GET /v1/partitions/\d+/snapshot"
 FEED = r"^GET /v1/partitions/\d+/feed\?after="
 """By tasks: the driver asks without a position, for the start."""
-PLAN = r"^GET /v1/partitions$"
+PLAN = r"^GET /v1/partitions(\?|$)"
 NAMES = 60
 PER_TRIGGER = "40"
 
