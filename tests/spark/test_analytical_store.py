@@ -136,6 +136,20 @@ def test_tasks_that_write_the_files_themselves_make_the_same_tables(
     check(case, made_tables)
 
 
+def test_tasks_that_do_not_hear_of_the_files_cost_nothing_but_the_gain(
+    spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
+) -> None:
+    """A frame that our source does not read gives its rows, whatever it is told: they go the way of rows."""
+    case = case_of("published-and-collected")
+    made_tables = made(tables, case)
+    folders = folders_of(made_tables)
+    assert folders is not None, "they lie on this machine"
+    own = ByFiles(made_tables, folders)
+    for number, changes in enumerate(case.given_in_turn(spark, "changes", CHANGES)):
+        own.apply(changes, number=number)
+    check(case, made_tables)
+
+
 def test_what_lies_aside_is_compared_only_when_something_happens_to_it(
     spark: SparkSession, tables: str, made: Callable[[str, Case], Tables]
 ) -> None:

@@ -70,7 +70,6 @@ class FileWriter:
         self._open: dict[str, _Open] = {}
         """The one to which rows came last is the last."""
         self._done: list[NewFile] = []
-        self._gathered = 0
 
     def write(self, rows: pa.Table) -> None:
         if not rows.num_rows:
@@ -80,11 +79,10 @@ class FileWriter:
         found = pc.unique(values)
         for value in found:
             chosen = kept if len(found) == 1 else kept.filter(pc.equal(values, value))
-            self._gathered += self._writer_of(_text(value.as_py()), chosen.schema).gather(chosen)
-        if self._gathered > TABLE_GATHERED_BYTES_MAX:
+            self._writer_of(_text(value.as_py()), chosen.schema).gather(chosen)
+        if sum(one.gathered_bytes for one in self._open.values()) > TABLE_GATHERED_BYTES_MAX:
             for one in self._open.values():
                 one.write()
-            self._gathered = 0
 
     def finish(self) -> list[NewFile]:
         """All files that were written."""
@@ -134,13 +132,15 @@ class _Open:
             store_schema=False,
         )
 
-    def gather(self, rows: pa.Table) -> int:
-        """Take them, and say how many bytes they are; written they are when there are many."""
+    @property
+    def gathered_bytes(self) -> int:
+        return sum(rows.nbytes for rows in self._gathered)
+
+    def gather(self, rows: pa.Table) -> None:
+        """Take them; they are written when there are many."""
         self._gathered.append(rows)
         if sum(some.num_rows for some in self._gathered) >= TABLE_ROWS_AT_ONCE:
             self.write()
-            return 0
-        return rows.nbytes
 
     def write(self) -> None:
         if not self._gathered:

@@ -61,12 +61,15 @@ def apply(
 class _Open(NamedTuple):
     """The deliveries that are open."""
 
-    are_some: bool
     numbers: Numbers | None
     """None: they are too many to tell the tasks."""
 
+    @property
+    def are_some(self) -> bool:
+        return self.numbers is None or bool(self.numbers)
 
-_NONE_OPEN = _Open(are_some=False, numbers={})
+
+_NONE_OPEN = _Open({})
 
 
 class ByFiles:
@@ -121,7 +124,7 @@ class ByFiles:
         numbers: dict[int, list[int]] = {}
         for row in rows:
             numbers.setdefault(row[0], []).append(row[1])
-        return _Open(are_some=bool(rows), numbers=None if len(rows) > OPEN_TOLD_MAX else numbers)
+        return _Open(None if len(rows) > OPEN_TOLD_MAX else numbers)
 
     @property
     def _is_many(self) -> bool:
