@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.restante-set-up
 PEERS_STAMP := $(VENV)/.restante-peers-set-up
 WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
+# compile all of it again, which takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long check format bench bench-peers docs lock clean
+.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations format bench bench-peers docs lock clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Create .venv with everything that development needs; does nothing when it is up to date.
 	@:
@@ -27,11 +31,23 @@ $(STAMP): requirements-dev.lock pyproject.toml
 run: setup ## Start a hub on ./data, play a sample night against it, and stay up until Ctrl-C.
 	@$(BIN)/restante tour --data ./data
 
-test: setup ## Run the tests, less the long ones.
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+test: setup ## Run the tests for people: everything that matters once, in minutes.
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire"
+
+test-spark: setup ## Run the tests of Spark, less the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
+
+test-kills: setup ## Run the campaigns that kill processes under load, less the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "kills and not long"
+
+test-wire: setup ## Run every rule of the hub over the network, and made-up and spoilt requests; less the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "wire and not long"
+
+test-all: setup ## Run all tests but the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "not long"
 
 test-long: setup ## Run the long tests, with their full counts.
-	RESTANTE_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --timeout 3600
+	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
 
 check: setup ## Check format, lint, types, imports, the shape of the code, and the docs against the code.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
@@ -40,6 +56,10 @@ check: setup ## Check format, lint, types, imports, the shape of the code, and t
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python -m tests.durations
+
+check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
+	$(BIN)/python -m tests.durations
 
 format: setup ## Format the code and mend what the linter can mend.
 	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 import restante
 from bench.process import resident_bytes
 from bench.workloads.emptied import stored
-from restante.hub.hub import Hub as LocalHub
-from restante.model.batch_answers import BatchState, ItemRange
+from restante.hub.door.hub import Hub as LocalHub
+from restante.model.batches.batch_answers import BatchState, ItemRange
 
 STEPS = 10
 TIDY_SECONDS = 1.0

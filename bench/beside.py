@@ -20,8 +20,8 @@ from bench.load import CONNECTIONS, LoadProcess
 from bench.mail import Mail, as_messages
 from bench.ours_wire import Restante, RestanteClient
 from bench.readers import Reader, ReaderProcess, Seen, reading
-from restante.client.asynchronous import Hub
-from restante.model.message import Message
+from restante.client.surface.asynchronous import Hub
+from restante.model.publishing.message import Message
 
 Parcels = Sequence[pa.Table]
 

@@ -18,8 +18,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from bench.mail import DATA_BYTES, KIND, ORIGIN, Mail, recipient_name, recipient_names
-from restante.client.surface import Hub
-from restante.model.message import Message
+from restante.client.surface.surface import Hub
+from restante.model.publishing.message import Message
 
 WRITERS = 4
 QUIET_CALLS = 50

@@ -14,8 +14,8 @@ from bench.context import Bench
 from bench.display import Advance
 from bench.mail import DATA_BYTES, KIND, ORIGIN, published_bytes, recipient_name, recipient_names
 from bench.peer import Peer
-from restante.client.surface import Producer
-from restante.model.message import Message
+from restante.client.surface.surface import Producer
+from restante.model.publishing.message import Message
 
 DRIP_SECONDS = 0.005
 

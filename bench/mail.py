@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 
 DATA_BYTES = 200
 ID_BYTES = 16

@@ -13,9 +13,9 @@ import restante
 import restante.aio
 from bench.mail import as_messages
 from bench.peer import Peer, Taken
-from restante.client.asynchronous import Producer
-from restante.client.sync import Hub
-from restante.model.message import Message
+from restante.client.surface.asynchronous import Producer
+from restante.client.surface.sync import Hub
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 
 NAME = "restante"

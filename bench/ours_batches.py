@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import restante
 from bench.ours_wire import Restante
 from bench.tally import Answer, Tally, Worker
-from restante.model.batch_answers import Acknowledged
+from restante.model.batches.batch_answers import Acknowledged
 
 Named = tuple[str, str]
 """A batch: its id, and that of its group."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import restante
 from bench.ours_wire import Restante
 from bench.stream import KINDS, Read, Stream
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 
 IN_PROCESS = "restante, in process"
 COLUMNS = ("sequence_number", "recipient", "id")

@@ -13,7 +13,7 @@ from pathlib import Path
 import restante
 from bench.mail import recipient_name
 from bench.process import resident_bytes
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 
 
 def main(folder: Path, resident_peeks: int, recipients: list[int]) -> dict[str, object]:

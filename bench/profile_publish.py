@@ -32,20 +32,20 @@ from bench.mail import Mail, recipient_name, recipient_names
 from bench.ours import Ours
 from bench.outcome import seconds_text
 from bench.sampling import Samples, timed
-from restante.model.partition import partition_of
+from restante.model.storage.partition import partition_of
 from restante.settings import Settings
 
 PHASES = (
-    "restante.model.intake:from_arrow",
-    "restante.hub.publish:_plan",
-    "restante.hub.publish:digests_of_columns",
-    "restante.hub.publish:arrive",
-    "restante.hub.publish:judge",
-    "restante.hub.publish:mailbags",
-    "restante.hub.publish:put_mailbag",
-    "restante.hub.publish:_remember",
-    "restante.hub.publish:_receipts",
-    "restante.hub.publish:conclude",
+    "restante.model.publishing.intake:from_arrow",
+    "restante.hub.publishing.publish:_plan",
+    "restante.hub.publishing.publish:digests_of_columns",
+    "restante.hub.publishing.publish:arrive",
+    "restante.hub.publishing.publish:judge",
+    "restante.hub.publishing.publish:mailbags",
+    "restante.hub.publishing.publish:put_mailbag",
+    "restante.hub.publishing.publish:_remember",
+    "restante.hub.publishing.publish:_receipts",
+    "restante.hub.publishing.publish:conclude",
     "restante.stores.sqlite.store:SqliteStore.commit",
     "restante.stores.sqlite.files:BlobFiles.write",
     "restante.stores.sqlite.log:Log.append",

@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 
 import restante
 from bench.load import Child
-from restante.client.asynchronous import Hub as AsyncHub
-from restante.client.feed_pages import FeedPage
-from restante.client.surface import Hub
-from restante.model.answers import PartitionStatus
+from restante.client.feed.feed_pages import FeedPage
+from restante.client.surface.asynchronous import Hub as AsyncHub
+from restante.client.surface.surface import Hub
+from restante.model.mailboxes.answers import PartitionStatus
 
 
 class Reader(Enum):

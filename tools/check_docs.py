@@ -20,6 +20,7 @@ from mkdocs.config import load_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "restante"
 
 FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
@@ -154,7 +155,7 @@ def roles_of(roles: frozenset[Enum] | None) -> str:
 
 def metrics_of_a_hub() -> Iterator[str]:
     """The names of the metrics as a scraper sees them, of a hub that is opened for it in memory."""
-    serving = importlib.import_module("restante.server.serving")
+    serving = importlib.import_module("restante.server.serve")
     store = importlib.import_module("restante.stores.memory").MemoryStore()
     with serving.start(None, store=store) as running:
         for family in running.desk.metrics.registry.collect():
@@ -191,6 +192,21 @@ def links_of(path: Path) -> Iterator[str]:
         target = (match[1] or match[2] or match[3]).partition("#")[0]
         if target and "://" not in target and not target.startswith("mailto:"):
             yield target
+
+
+def check_entrances() -> Iterator[str]:
+    """Both first pages link to every page; the pages about single decisions have an index of their own."""
+    decisions = DOCS / "internals" / "decisions"
+    pages = {page for page in DOCS.rglob("*.md") if page.parent != decisions} | {decisions / "index.md"}
+    yield from unlinked(ROOT / "README.md", pages)
+    yield from unlinked(DOCS / "index.md", pages)
+    yield from unlinked(decisions / "index.md", set(decisions.glob("*.md")))
+
+
+def unlinked(entrance: Path, pages: set[Path]) -> Iterator[str]:
+    linked = {(entrance.parent / target).resolve() for target in links_of(entrance)}
+    for page in sorted(pages - linked - {entrance, DOCS / "index.md"}):
+        yield f"{entrance.relative_to(ROOT)}: no link leads to {page.relative_to(ROOT)}"
 
 
 def check_links() -> Iterator[str]:
@@ -235,7 +251,21 @@ def check_navigation() -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: nothing in the navigation leads to it"
 
 
+def check_rooms() -> Iterator[str]:
+    """Every folder of the package and every thread of a hub is on the page about the architecture."""
+    page = "internals/architecture.md"
+    folders = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py")} - {"."}
+    text = (DOCS / page).read_text(encoding="utf-8")
+    yield from (f"docs/{page}: folder `{name}/` is missing" for name in sorted(folders) if f"`{name}/`" not in text)
+    named = {name.rstrip("/") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", text)}
+    yield from (f"docs/{page}: there is no folder `{name}/`" for name in sorted(named - folders))
+    background = importlib.import_module("restante.hub.door.background")
+    threads = {f"restante-{task.name}" for task in background.TASKS} | {"restante-commit"}
+    yield from (f"docs/{page}: thread `{name}` is missing" for name in sorted(threads) if f"`{name}`" not in text)
+
+
 CHECKS = (
+    check_rooms,
     check_errors,
     check_settings,
     check_limits,
@@ -243,6 +273,7 @@ CHECKS = (
     check_routes,
     check_metrics,
     check_dependencies,
+    check_entrances,
     check_links,
     check_navigation,
 )

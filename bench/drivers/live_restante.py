@@ -22,8 +22,8 @@ from bench.live import number_of
 from bench.live_publishers import Paced
 from bench.live_receivers import NOT_READ_BYTES, BareReceiver, Inbox, Link, Receiver
 from bench.mail import as_messages
-from restante.client.live_states import LiveStage, LiveState
-from restante.model.message import Message
+from restante.client.live.live_states import LiveStage, LiveState
+from restante.model.publishing.message import Message
 
 TEXT, PING, CLOSE = 0x81, 0x89, 0x88
 TWO_OCTETS, EIGHT_OCTETS = 126, 127

@@ -16,7 +16,7 @@ from bench.drivers.restante import RECEIVE_BYTES, is_answer, message_body
 from bench.load import CONNECTIONS
 from bench.peer import Peer
 from bench.sockets import BareConnections
-from restante.model.partition import partition_of
+from restante.model.storage.partition import partition_of
 from restante.wire.media import JSON
 from restante.wire.publish import encode_publish
 

@@ -12,10 +12,10 @@ import restante.aio
 from bench.load import Concurrent, Run
 from bench.mail import as_messages
 from bench.peer import Peer
-from restante.client.asynchronous import Hub
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.partition import partition_of
+from restante.client.surface.asynchronous import Hub
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
+from restante.model.storage.partition import partition_of
 
 Addressed = tuple[Message, int]
 """A message and its partition."""

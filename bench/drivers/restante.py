@@ -17,7 +17,7 @@ import restante.aio
 from bench.load import Concurrent, OneByOne, Run
 from bench.mail import KIND, ORIGIN, as_messages
 from bench.sockets import BareConnections
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 
 RECEIVE_BYTES = 64 * 1024
 ACCEPTED = b"HTTP/1.1 201 "

@@ -20,7 +20,7 @@ from bench.context import Bench
 from bench.mail import Mail
 from bench.outcome import Figure, Goal, Line, Outcome, Unit, faster_by_turns
 from bench.sampling import Contender, Samples, percentiles
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 
 AT_LEAST = 0.8
 HELD_UP_FROM = 1_000_000

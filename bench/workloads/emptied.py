@@ -22,8 +22,8 @@ from bench.context import Bench
 from bench.mail import recipient_names
 from bench.outcome import Figure, Goal, Line, Outcome, Unit
 from bench.sqlite import is_database, used_bytes
-from restante.client.surface import Hub
-from restante.model.changes import Space
+from restante.client.surface.surface import Hub
+from restante.model.storage.changes import Space
 from restante.settings import Settings
 
 HISTORY = frozenset({Space.RUN, Space.BUNDLE, Space.CHANGE, Space.SETTLEMENT, Space.CONTENT})

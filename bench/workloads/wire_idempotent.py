@@ -33,7 +33,7 @@ from bench.outcome import Figure, Line, Outcome, by_turns, ratios
 from bench.peer import Peer
 from bench.sampling import Contender, Samples, percentiles, timed
 from bench.wire import OURS, WireBench
-from restante.model.partition import partition_of
+from restante.model.storage.partition import partition_of
 
 AT_MOST = 1.1
 PLAIN, NUMBERED = "plain", "numbered"

@@ -18,7 +18,7 @@ from bench.mail import recipient_names
 from bench.outcome import Figure, Goal, Line, Outcome
 from bench.sampling import Contender, timed
 from bench.wire import WireBench
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.spark.jobs import analytical_store
 from restante.spark.jobs.work import Work
 

@@ -11,8 +11,8 @@ from itertools import chain
 
 import restante.aio
 from restante import Message
-from restante.client.live_async import Live
-from restante.client.surface import LiveStage, LiveState
+from restante.client.live.live_async import Live
+from restante.client.surface.surface import LiveStage, LiveState
 from restante.errors import RestanteError
 
 tell = partial(print, flush=True)
@@ -67,11 +67,27 @@ async def chat(hub: str, me: str, friend: str, device: str, after: int | None) -
     ):
         listening = tasks.create_task(listen(live))
         lines = typed_lines()
-        while (line := await lines.get()) is not None:
-            if line.strip():
-                await say(live, me, friend, line.strip())
-        listening.cancel()
-        tell(f"* go on with --after {live.position}")
+        try:
+            while (line := await lines.get()) is not None:
+                if line.strip():
+                    await say(live, me, friend, line.strip())
+        finally:  # Ctrl-D, Ctrl-C, or a hub that does not let this one in
+            listening.cancel()
+            if live.position is not None:
+                tell(f"* go on with --after {live.position}")
+
+
+def talk(options: argparse.Namespace) -> int:
+    """The chat until its end; gives the exit code. What is wrong is one line."""
+    code = 0
+    try:
+        asyncio.run(chat(**vars(options)))
+    except* KeyboardInterrupt:
+        code = 130
+    except* RestanteError as errors:
+        code = 1
+        tell(f"* {errors.exceptions[0]}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":
@@ -81,4 +97,4 @@ if __name__ == "__main__":
     parser.add_argument("--hub", default="http://127.0.0.1:8470")
     parser.add_argument("--device", default="terminal")
     parser.add_argument("--after", type=int, help="show what came behind this number; 0 is everything")
-    asyncio.run(chat(**vars(parser.parse_args())))
+    sys.exit(talk(parser.parse_args()))

@@ -19,21 +19,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from restante.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from restante.assembly import open  # the public name
-    from restante.client.buffered_sync import BufferedProducer
-    from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
-    from restante.client.connecting import connect
-    from restante.client.options import Retrying
-    from restante.client.parcel import Parcel
-    from restante.client.producer_sync import ProducerClient
-    from restante.model.batch_answers import ItemRange, Webhook
-    from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
-    from restante.model.message import Message, State
+    from restante.client.producers.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
+    from restante.client.producers.producer_sync import ProducerClient
+    from restante.client.publishing.buffered_sync import BufferedProducer
+    from restante.client.publishing.parcel import Parcel
+    from restante.client.surface.connect import connect
+    from restante.client.transport.options import Retrying
+    from restante.model.batches.batch_answers import ItemRange, Webhook
+    from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
+    from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings
-
-__version__ = "0.1.0"
+    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings, WebhookSettings
 
 __all__ = [
     "BatchWish",
@@ -56,6 +56,7 @@ __all__ = [
     "Settings",
     "State",
     "Webhook",
+    "WebhookSettings",
     "Winner",
     "connect",
     "open",
@@ -63,17 +64,17 @@ __all__ = [
 
 _HOMES = {
     "assembly": ("open",),
-    "client.buffered_sync": ("BufferedProducer",),
-    "client.configuration": ("PartitionPublishingConfiguration", "PartitionPublishingProperties"),
-    "client.connecting": ("connect",),
-    "client.options": ("Retrying",),
-    "client.parcel": ("Parcel",),
-    "client.producer_sync": ("ProducerClient",),
-    "model.batch_answers": ("ItemRange", "Webhook"),
-    "model.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
-    "model.message": ("Message", "State"),
+    "client.publishing.buffered_sync": ("BufferedProducer",),
+    "client.producers.configuration": ("PartitionPublishingConfiguration", "PartitionPublishingProperties"),
+    "client.surface.connect": ("connect",),
+    "client.transport.options": ("Retrying",),
+    "client.publishing.parcel": ("Parcel",),
+    "client.producers.producer_sync": ("ProducerClient",),
+    "model.batches.batch_answers": ("ItemRange", "Webhook"),
+    "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
+    "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
-    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings"),
+    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings", "WebhookSettings"),
 }
 
 

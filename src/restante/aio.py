@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restante.assembly import open_async as open  # the public name
-    from restante.client.buffered_async import BufferedProducer
-    from restante.client.connecting import connect_async as connect
-    from restante.client.producer_async import ProducerClient
+    from restante.client.producers.producer_async import ProducerClient
+    from restante.client.publishing.buffered_async import BufferedProducer
+    from restante.client.surface.connect_async import connect_async as connect
 
 __all__ = ["BufferedProducer", "ProducerClient", "connect", "open"]
 
 _HOMES = {
-    "BufferedProducer": ("restante.client.buffered_async", "BufferedProducer"),
-    "ProducerClient": ("restante.client.producer_async", "ProducerClient"),
-    "connect": ("restante.client.connecting", "connect_async"),
+    "BufferedProducer": ("restante.client.publishing.buffered_async", "BufferedProducer"),
+    "ProducerClient": ("restante.client.producers.producer_async", "ProducerClient"),
+    "connect": ("restante.client.surface.connect_async", "connect_async"),
     "open": ("restante.assembly", "open_async"),
 }
 

@@ -10,17 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from restante.client import asynchronous, sync
+from restante.client.surface import asynchronous, sync
 from restante.counters import open_counters
 from restante.errors import DataDamaged, InvalidRequest
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
+from restante.outside.webhooks import webhook_poster
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.settings import Settings
 from restante.stores.sqlite import SqliteStore
-from restante.webhooks.posting import webhook_poster
 
 
 def system_clock() -> int:
@@ -63,7 +63,7 @@ def open_hub(
             clock=clock or system_clock,
             random=os.urandom,
             counters=open_counters(known),
-            post_webhook=webhook_poster(),
+            post_webhook=webhook_poster(known.webhooks.allowed_networks),
         )
     except BaseException:
         chosen.close()

@@ -20,12 +20,13 @@
     ├── MessageErased              message_erased          the message was erased for good
     ├── MessageUnknown             message_unknown
     ├── MessageCollected           message_collected       too late: the recipient has it
+    ├── MessageSettled             message_settled         too late: it was withdrawn, or has expired
     ├── BundleUnknown              bundle_unknown          unknown, another's, or dequeued already
     ├── BundleOpen                 bundle_open             another bundle is open, and is named
     ├── BundleIdUsed               bundle_id_used
     ├── InvalidClientState         invalid_client_state    a producer's numbers do not follow its last ones
+    │   └── LinkRefused            link_refused            the offered last number is not the hub's
     ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
-    ├── LinkRefused                link_refused            the offered last number is not the hub's
     ├── ProducerUnknown            producer_unknown
     ├── BatchUnknown               batch_unknown
     ├── BatchSealed                batch_sealed            nothing more can be added
@@ -34,6 +35,7 @@
     ├── ConsignmentClosed          consignment_closed      it was committed or discarded
     ├── ConsignmentIncomplete      consignment_incomplete  not all that was announced is staged
     ├── PositionGone               position_gone           the feed no longer reaches back so far
+    ├── PositionAhead              position_ahead          the feed does not reach so far: an older backup was restored
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
@@ -164,6 +166,12 @@ class MessageCollected(RestanteError):
     code = "message_collected"
 
 
+class MessageSettled(RestanteError):
+    """Details: `state`, what became of it."""
+
+    code = "message_settled"
+
+
 class BundleUnknown(RestanteError):
     """Unknown, another recipient's, or dequeued before; then `details["dequeued_at"]` says when."""
 
@@ -190,7 +198,7 @@ class ProducerDisconnected(RestanteError):
     code = "producer_disconnected"
 
 
-class LinkRefused(RestanteError):
+class LinkRefused(InvalidClientState):
     """`details["expected"]` is the hub's last number of the producer group, or None if it has none."""
 
     code = "link_refused"
@@ -232,6 +240,12 @@ class PositionGone(RestanteError):
     """Details: `first`, the first number that there is."""
 
     code = "position_gone"
+
+
+class PositionAhead(RestanteError):
+    """Details: `end`, the last number that there is."""
+
+    code = "position_ahead"
 
 
 class OriginDidNotDeliver(RestanteError):

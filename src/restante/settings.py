@@ -6,6 +6,9 @@ are checked here; `settings_file` applies the same ones to files and environment
 
 from __future__ import annotations
 
+import base64
+import binascii
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -31,6 +34,8 @@ class Rule(NamedTuple):
 
     allowed: str
     holds: Callable[[Any], bool] = lambda _: True
+    secret: bool = False
+    """Values are never shown, wrong ones neither."""
 
 
 def _whole(least: int, most: int) -> Rule:
@@ -66,6 +71,27 @@ def _is_address(text: str, schemes: tuple[str, ...]) -> bool:
     return parts.scheme in schemes and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
 
 
+SECRET_PREFIX = "whsec_"
+
+
+def secret_bytes(text: str) -> bytes | None:
+    """The bytes of a secret as Standard Webhooks write it; None when it is none."""
+    if not text.startswith(SECRET_PREFIX):
+        return None
+    try:
+        secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return secret if limits.WEBHOOK_SECRET_BYTES_MIN <= len(secret) <= limits.WEBHOOK_SECRET_BYTES_MAX else None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_network(text))
+    except ValueError:
+        return False
+
+
 _SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
 _IDLE_SECONDS = Rule(
     f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
@@ -77,9 +103,28 @@ _GROUP = Rule(_NAME.allowed, lambda value: value is None or _is_name(value))
 _URL = Rule(
     "an http or https address without user, password and fragment", lambda value: value is None or is_web_address(value)
 )
+_SECRET = Rule(
+    f"{SECRET_PREFIX} and then base64 of {limits.WEBHOOK_SECRET_BYTES_MIN} to {limits.WEBHOOK_SECRET_BYTES_MAX} bytes",
+    lambda value: value is None or secret_bytes(value) is not None,
+    secret=True,
+)
+_HOSTS = Rule(
+    'a list of host names and IP addresses, without ports, such as ["hub.example.org"]',
+    lambda value: all(re.fullmatch(r"[A-Za-z0-9._-]{1,253}|[A-Fa-f0-9:.]{2,45}", host) for host in value),
+)
+_WEB_ORIGINS = Rule(
+    'a list of web origins, scheme, host and port alone, such as ["https://app.example.org"]',
+    lambda value: all(is_web_address(origin) and re.fullmatch(r"https?://[^/?]+", origin) for origin in value),
+)
 _COUNTERS_URL = Rule(
     "an address redis://host:port/number or rediss://…, without user and password (RESTANTE_COUNTERS_PASSWORD)",
     lambda value: value is None or _is_address(value, ("redis", "rediss")),
+)
+
+
+_NETWORKS = Rule(
+    'a list of networks as address and length, such as ["10.1.0.0/16", "fd00::/8"]',
+    lambda value: all(map(_is_network, value)),
 )
 
 
@@ -105,7 +150,14 @@ class OriginSettings(Section, frozen=True, kw_only=True):
     dequeued_url: str | None = None
     """Where a served hub tells which bundles were dequeued."""
 
-    rules = {"group": _GROUP, "content_url": _URL, "dequeued_url": _URL}
+    secret: str | None = None
+    """What signs the calls to both; by default the one that `restante origins secret` shows."""
+
+    rules = {"group": _GROUP, "content_url": _URL, "dequeued_url": _URL, "secret": _SECRET}
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.rules if name != "secret"}
+        return f"OriginSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class OriginGroupSettings(Section, frozen=True, kw_only=True):
@@ -146,6 +198,10 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     port: int = 8470
     access: Access = "auto"
     """`auto`: tokens are asked for if there are any; otherwise open, and then only on loopback addresses."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which a hub that asks for no token may be called, by `Host`."""
+    origins: tuple[str, ...] = ()
+    """Sites whose web pages may use the hub, by `Origin`."""
     connections_max: int = 20_000
     publish_bytes_in_flight_max: int = 256 * limits.MIB
     publishes_waiting_max: int = 16_384
@@ -165,6 +221,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         ),
         "port": _whole(0, 65_535),
         "access": _choice("auto", "tokens", "open"),
+        "hosts": _HOSTS,
+        "origins": _WEB_ORIGINS,
         "connections_max": _whole(1, limits.CONNECTIONS_MAX),
         "publish_bytes_in_flight_max": _whole(limits.SEND_BYTES_MAX, limits.PUBLISH_BYTES_IN_FLIGHT_MAX),
         "publishes_waiting_max": _whole(1, limits.QUEUE_REQUESTS_MAX),
@@ -180,6 +238,15 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         "log": _choice("json", "text"),
         "log_level": _choice("debug", "info", "warning", "error"),
     }
+
+
+class WebhookSettings(Section, frozen=True, kw_only=True):
+    """Whom the hub may call when a batch is complete: publishers name the addresses."""
+
+    allowed_networks: tuple[str, ...] = ()
+    """Networks that may be called beside public addresses: loopback, private and link-local ones are not otherwise."""
+
+    rules = {"allowed_networks": _NETWORKS}
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -215,6 +282,7 @@ class Settings(Section, frozen=True, kw_only=True):
     origin_groups: dict[str, OriginGroupSettings] = {}
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
+    webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -236,6 +304,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "origin_groups": Rule(f"groups by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
         "server": Rule("the settings of the server"),
         "live": Rule("the settings of live delivery"),
+        "webhooks": Rule("the settings of webhooks"),
     }
 
     @property
@@ -279,7 +348,7 @@ def problem_with_name(name: str) -> str | None:
 
 
 def _must_be(rule: Rule, value: object) -> str:
-    if isinstance(value, str) and "@" in value:
+    if rule.secret or (isinstance(value, str) and "@" in value):
         return f"must be {rule.allowed}"  # What stands before an @ may be a password.
     if isinstance(value, int) and abs(value) >= 2**64:
         return f"must be {rule.allowed}, not a number so large"

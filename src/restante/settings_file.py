@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 
@@ -65,9 +65,14 @@ class Loaded(msgspec.Struct, frozen=True):
     def effective(self) -> list[Effective]:
         """Every setting that counts."""
         return [
-            Effective(dotted(path), value, self.places.get(path, "default"))
+            Effective(dotted(path), _shown(path, value), self.places.get(path, "default"))
             for path, value in leaves(Settings, msgspec.structs.asdict(self.settings), ())
         ]
+
+
+def _shown(path: KeyPath, value: object) -> object:
+    """Secrets are not."""
+    return "(not shown)" if path[-1] == "secret" and value is not None else value
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -202,8 +207,14 @@ def _put(draft: _Draft, path: KeyPath, text: str, place: str) -> None:
 
 
 def _parsed(text: str, kind: object) -> object:
-    """The value that a variable stands for. A number that cannot be read stays text, which its rule then refuses."""
-    if kind not in (int, float, bool):
+    """The value that a variable stands for: a list as in TOML, or its texts between commas.
+
+    A number that cannot be read stays text, which its rule then refuses.
+    """
+    listed = get_origin(kind) is tuple
+    if listed and not text.strip().startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if not listed and kind not in (int, float, bool):
         return text
     try:
         parsed = tomllib.loads(f"value = {text.strip()}")

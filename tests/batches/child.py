@@ -18,9 +18,10 @@ from pathlib import Path
 
 from restante import limits
 from restante.assembly import open_hub
+from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, SealBatch
 from restante.errors import BatchSealed
-from restante.hub.hub import Hub
-from restante.model.batch_answers import ItemRange
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import ItemRange
 from tests.batches.places import SETTINGS
 
 ACKNOWLEDGERS = 3
@@ -56,20 +57,20 @@ class Work:
             if not open_batches:
                 batch = str(uuid.UUID(int=generator.getrandbits(128)))
                 tell("opens", batch)
-                self.hub.open_batch(batch_id=batch, key=f"life {self.life}")
+                self.hub.call(OpenBatch(batch_id=batch, key=f"life {self.life}"))
                 self.groups[batch] = {}
                 open_batches = [batch]
             batch = open_batches[0]
             self.add_group(batch, generator.choice(SIZES), str(uuid.UUID(int=generator.getrandbits(128))))
             if len(self.groups[batch]) >= SEALED_AT:
                 tell("seals", batch)
-                tell("sealed", batch, self.hub.seal_batch(batch).complete)
+                tell("sealed", batch, self.hub.call(SealBatch(batch)).complete)
                 self.finish(batch)
 
     def add_group(self, batch: str, size: int, request: str) -> None:
         tell("adds", batch, size, request)
         try:
-            (group,) = self.hub.add_items(batch, size, request_id=request).groups
+            (group,) = self.hub.call(AddItems(batch, size, request_id=request)).groups
         except BatchSealed:
             self.groups[batch] |= {f"sealed {number}": 0 for number in range(SEALED_AT)}
             return
@@ -97,9 +98,11 @@ class Work:
     def acknowledge(self, batch: str, group: str, items: list[int], ranges: Spans) -> None:
         number = next(self.calls)
         tell("acknowledges", number, batch, group, [(index, index + 1) for index in items] + ranges)
-        answer = self.hub.acknowledge(
-            [f"{batch}:{group}:{index}" for index in items],
-            ranges=[ItemRange(group=f"{batch}:{group}", start=start, upto=upto) for start, upto in ranges],
+        answer = self.hub.call(
+            AcknowledgeItems(
+                [f"{batch}:{group}:{index}" for index in items],
+                ranges=[ItemRange(group=f"{batch}:{group}", start=start, upto=upto) for start, upto in ranges],
+            )
         )
         assert not answer.unknown, answer.unknown
         tell("acknowledged", number, answer.acknowledged, [each.id for each in answer.complete])

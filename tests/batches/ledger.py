@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from restante.calls.batches import ListPendingItems, ReadBatch
 from restante.errors import BatchUnknown
-from restante.hub.hub import Hub
-from restante.model.batch_answers import BatchState
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import BatchState
 from tests.batches.spans import Span, gaps, merged, minus, size
 
 PAGE = 1_000
@@ -74,7 +75,7 @@ class Ledger:
     def check(self, hub: Hub) -> None:
         for batch in sorted(self.batches):
             try:
-                state = hub.batch_status(batch).state
+                state = hub.call(ReadBatch(batch)).state
             except BatchUnknown:
                 assert not any(each == batch for each, _ in self.sizes), "the batch was forgotten"
                 self.batches.remove(batch)
@@ -86,7 +87,7 @@ class Ledger:
         self.sent.clear()
 
     def _check_items(self, hub: Hub, batch: str) -> None:
-        status, pending = hub.batch_status(batch), spans_of(pending_of(hub, batch))
+        status, pending = hub.call(ReadBatch(batch)), spans_of(pending_of(hub, batch))
         own = {group: upto for (each, group), upto in self.sizes.items() if each == batch}
         unanswered = sum(count for each, count in self.adds.values() if each == batch)
         assert sum(own.values()) <= status.items <= sum(own.values()) + unanswered
@@ -127,7 +128,7 @@ class Ledger:
 def pending_of(hub: Hub, batch: str) -> Iterator[tuple[str, int]]:
     after = None
     while True:
-        page = hub.pending_items(batch, limit=PAGE, after=after)
+        page = hub.call(ListPendingItems(batch, limit=PAGE, after=after))
         for item in page.items:
             _, group, index = item.split(":")
             yield group, int(index)

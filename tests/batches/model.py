@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from uuid import UUID
 
-from restante.model.batch_answers import (
+from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchState,
     BatchStatus,

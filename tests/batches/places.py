@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from restante.assembly import open_hub
-from restante.hub.hub import Hub
+from restante.hub.door.hub import Hub
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 

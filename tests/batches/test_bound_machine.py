@@ -18,16 +18,19 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from restante.client import sync
+from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, ReadProgress, SealBatch
+from restante.calls.removal import Purge, Release, SetAside, Withdraw
+from restante.client.surface import sync
 from restante.errors import BatchSealed, RestanteError
-from restante.model.batch_answers import BatchState, Counting, RecipientProgress
-from restante.model.message import Message, State
+from restante.model.batches.batch_answers import BatchState, Counting, RecipientProgress
+from restante.model.publishing.message import Message, State
 from tests.batches.model import moment
 from tests.batches.places import PLACES
 from tests.hub.engines import FakeClock
 from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.profiles import by_profile
 
-EXAMPLES = {"memory": 7, "sqlite": 4}
+EXAMPLES = {"memory": by_profile(dev=4, ci=7), "sqlite": by_profile(dev=3, ci=4)}
 CAMPAIGNS_LONG = 100 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 NAMES = ("ada", "ben", "cleo", "dora")
@@ -134,7 +137,7 @@ class BoundBatches(RuleBasedStateMachine):
     # What is done.
 
     def open(self) -> None:
-        self.batches.append(Bound(self.core.open_batch(counting=self.counting).id, self.counting))
+        self.batches.append(Bound(self.core.call(OpenBatch(counting=self.counting)).id, self.counting))
 
     def publish(self, pick: int, letters: list[Letter], many: bool) -> None:
         batch = self.batches[pick % len(self.batches)] if self.batches and pick >= 0 else None
@@ -192,41 +195,41 @@ class BoundBatches(RuleBasedStateMachine):
         name = self._each(pick)
         if name is not None:
             with suppress(RestanteError):
-                self.core.withdraw(*name)
+                self.core.call(Withdraw(*name))
 
     def set_aside(self, pick: int) -> None:
         name = self._each(pick)
         if name is not None:
             with suppress(RestanteError):
-                self.core.set_aside(*name)
+                self.core.call(SetAside(*name))
 
     def release(self, pick: int) -> None:
         aside = [name for name, fate in self.fates.items() if fate is State.SET_ASIDE]
         if aside:
             with suppress(RestanteError):
-                self.core.release(*aside[pick % len(aside)])
+                self.core.call(Release(*aside[pick % len(aside)]))
 
     def purge(self, name: str) -> None:
-        self.core.purge(name)
+        self.core.call(Purge(name, all=True))
 
     def let_time_pass(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
     def add_by_hand(self, pick: int) -> None:
         if self.batches and not (batch := self.batches[pick % len(self.batches)]).sealed and not batch.hand:
-            (group,) = self.core.add_items(batch.id, 2).groups
+            (group,) = self.core.call(AddItems(batch.id, 2)).groups
             assert group.id == "0"
             batch.hand = 2
 
     def acknowledge_by_hand(self, pick: int) -> None:
         if self.batches and (batch := self.batches[pick % len(self.batches)]).hand_done < batch.hand:
-            self.core.acknowledge([f"{batch.id}:0:{batch.hand_done}"])
+            self.core.call(AcknowledgeItems([f"{batch.id}:0:{batch.hand_done}"]))
             batch.hand_done += 1
 
     def seal(self, pick: int) -> None:
         if self.batches:
             batch = self.batches[pick % len(self.batches)]
-            complete = self.core.seal_batch(batch.id).complete
+            complete = self.core.call(SealBatch(batch.id)).complete
             batch.sealed = True
             assert complete == (self._pending(batch) == 0)
 
@@ -246,7 +249,7 @@ class BoundBatches(RuleBasedStateMachine):
     @invariant()
     def the_counts_are_those_of_the_messages(self) -> None:
         for batch in self.batches:
-            status = self.core.batch_status(batch.id)
+            status = self.core.call(ReadBatch(batch.id))
             fates = Counter(self.fates[name] for name in batch.items)
             assert status.items == len(batch.items) + batch.hand
             assert status.pending == self._pending(batch)
@@ -266,10 +269,10 @@ class BoundBatches(RuleBasedStateMachine):
     @invariant()
     def the_progress_is_that_of_the_mailboxes(self) -> None:
         for batch in self.batches:
-            found = {one.recipient: one for one in self.core.batch_progress(batch.id).recipients}
+            found = {one.recipient: one for one in self.core.call(ReadProgress(batch.id)).recipients}
             expected = {one.recipient: one for name in NAMES if (one := self._progress(batch, name)) is not None}
             assert found == expected
-            waiting = {one.recipient: one for one in self.core.batch_progress(batch.id, waiting=True).recipients}
+            waiting = {one.recipient: one for one in self.core.call(ReadProgress(batch.id, waiting=True)).recipients}
             left = {name: one for name, one in expected.items() if one.waiting or one.set_aside}
             assert left.items() <= waiting.items() <= expected.items()
             assert all(one.waiting or one.set_aside or one.duplicates_waiting for one in waiting.values())

@@ -16,20 +16,31 @@ import msgspec
 import pytest
 
 from restante import limits
-from restante.client import sync
-from restante.client.http_async import AsyncHttpLink
-from restante.client.link import AsyncLink
-from restante.client.terms import terms_of
+from restante.calls.batches import (
+    AcknowledgeItems,
+    AddItems,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    ReadBatch,
+    SealBatch,
+    WaitForBatch,
+)
+from restante.client.surface import sync
+from restante.client.transport.http_async import AsyncHttpLink
+from restante.client.transport.link import AsyncLink
+from restante.client.transport.machine_terms import terms_of
 from restante.errors import BatchSealed
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
-from restante.model.batch_answers import BatchState, BatchStatus, Counting, ItemRange
-from restante.model.change import ChangeKind, decode_change
-from restante.model.changes import Space
-from restante.server.serving import start
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
+from restante.model.batches.batch_answers import BatchState, BatchStatus, Counting, ItemRange
+from restante.model.storage.change import ChangeKind, decode_change
+from restante.model.storage.changes import Space
+from restante.server.serve import start
 from tests.batches.places import PLACES, SETTINGS
+from tests.profiles import by_profile
 
-SEEDS = range(60 if os.environ.get("RESTANTE_LONG") else 3)
+SEEDS = range(60 if os.environ.get("RESTANTE_LONG") else by_profile(dev=1, ci=3))
 TASKS = 64
 BATCHES = 3
 ITEMS = 1_500
@@ -128,10 +139,10 @@ class Race:
         )
 
     async def _open(self, number: int) -> None:
-        opened = await self.link.open_batch(key=f"key {number}", counting=self.counting, notify=TOLD)
+        opened = await self.link.call(OpenBatch(key=f"key {number}", counting=self.counting, notify=TOLD))
         items: list[str] = []
         for count in (1, ITEMS - 1 - number):
-            answer = await self.link.add_items(opened.id, count)
+            answer = await self.link.call(AddItems(opened.id, count))
             items += [f"{opened.id}:{group.id}:{index}" for group in answer.groups for index in range(group.upto)]
         self.batches[opened.id] = Watched(opened.id, frozenset(items))
 
@@ -163,7 +174,7 @@ class Race:
             for batch_id, items in names.items():
                 self.batches[batch_id].sent |= items
             known = {batch_id for batch_id in names if self.batches[batch_id].told}
-            answer = await self.link.acknowledge(call.items, ranges=call.ranges)
+            answer = await self.link.call(AcknowledgeItems(call.items, ranges=call.ranges))
             assert answer.unknown == ()
             complete = {each.id for each in answer.complete}
             assert len(complete) == len(answer.complete)
@@ -177,11 +188,11 @@ class Race:
             await self.progress.wait_for(lambda: self.answered >= after)
         batch.seal_sent = True
         for _ in range(2):
-            if (await self.link.seal_batch(batch.id)).complete:
+            if (await self.link.call(SealBatch(batch.id))).complete:
                 await self._told([batch.id])
 
     async def _wait(self, batch: Watched) -> None:
-        status = await self.link.wait_batch(batch.id, WAIT_SECONDS)
+        status = await self.link.call(WaitForBatch(batch.id, WAIT_SECONDS))
         assert status is not None, "who waits is told"
         batch.check_not_early()
         batch.told.append(status)
@@ -191,7 +202,7 @@ class Race:
             batch = self.batches[batch_id]
             batch.check_not_early()
             batch.heard += 1
-            batch.told.append(await self.link.batch_status(batch_id))
+            batch.told.append(await self.link.call(ReadBatch(batch_id)))
 
     async def _progressed(self) -> None:
         async with self.progress:
@@ -229,7 +240,7 @@ def messages_told(hub: Hub, count: int) -> list[str]:
 
 async def check_race(race: Race, hub: Hub) -> None:
     for batch in race.batches.values():
-        status = await race.link.batch_status(batch.id)
+        status = await race.link.call(ReadBatch(batch.id))
         assert status.state is BatchState.COMPLETE
         assert (status.items, status.pending, status.acknowledged) == (len(batch.items), 0, len(batch.items))
         assert {each.completed_at for each in batch.told} == {status.completed_at}
@@ -280,9 +291,9 @@ async def fold(there: Reached, race: Race) -> None:
 
 async def look(there: Reached, race: Race) -> None:
     while not over(race):
-        await there.link.batches()
+        await there.link.call(ListBatches())
         for batch in list(race.batches):
-            await there.link.pending_items(batch, limit=10)
+            await there.link.call(ListPendingItems(batch, limit=10))
 
 
 def _names(others: Sequence[Callable[..., object]]) -> str:
@@ -333,7 +344,7 @@ async def add_until_sealed(link: AsyncLink, batch_id: str, adds: Adds, seed: int
     while True:
         count, begun_after = generator.choice([1, 7, 1_000, 10**6]), adds.sealed
         try:
-            answer = await link.add_items(batch_id, count)
+            answer = await link.call(AddItems(batch_id, count))
         except BatchSealed:
             adds.refused += 1
             return
@@ -349,9 +360,9 @@ async def add_until_sealed(link: AsyncLink, batch_id: str, adds: Adds, seed: int
 async def seal_after(link: AsyncLink, batch_id: str, adds: Adds, calls: int) -> BatchStatus:
     async with adds.progress:
         await adds.progress.wait_for(lambda: adds.calls >= calls)
-    await link.seal_batch(batch_id)
+    await link.call(SealBatch(batch_id))
     adds.sealed = True
-    return await link.batch_status(batch_id)
+    return await link.call(ReadBatch(batch_id))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -360,17 +371,17 @@ def test_no_item_appears_once_a_batch_is_sealed(place: str, seed: int, tmp_path:
     async def run() -> None:
         async with reached(place, tmp_path / "data") as there, asyncio.timeout(PATIENCE_SECONDS):
             link, adds = there.link, Adds()
-            batch_id = (await link.open_batch()).id
+            batch_id = (await link.call(OpenBatch())).id
             async with asyncio.TaskGroup() as group:
                 sealing = group.create_task(seal_after(link, batch_id, adds, random.Random(seed).randrange(200)))
                 for number in range(TASKS):
                     group.create_task(add_until_sealed(link, batch_id, adds, number))
             assert adds.refused == TASKS
             assert len(set(adds.groups)) == adds.calls, "each has a group of its own"
-            assert await link.batch_status(batch_id) == sealing.result()
+            assert await link.call(ReadBatch(batch_id)) == sealing.result()
             assert sealing.result().items == adds.items
             ranges = [ItemRange(group=f"{batch_id}:{group}", start=0, upto=10**6) for group in adds.groups]
-            answer = await link.acknowledge(ranges=ranges)
+            answer = await link.call(AcknowledgeItems(ranges=ranges))
             assert answer.acknowledged == adds.items
             assert [each.id for each in answer.complete] == [batch_id]
 
@@ -385,17 +396,17 @@ def test_everybody_who_waits_is_told_by_whoever_comes_last(place: str, tmp_path:
     async def run() -> None:
         async with reached(place, tmp_path / "data") as there, asyncio.timeout(PATIENCE_SECONDS):
             link = there.link
-            batch_id = (await link.open_batch(key="night")).id
-            (group,) = (await link.add_items(batch_id, 2)).groups
-            await link.seal_batch(batch_id)
-            waiting = [asyncio.ensure_future(link.wait_batch(batch_id, WAIT_SECONDS)) for _ in range(8)]
+            batch_id = (await link.call(OpenBatch(key="night"))).id
+            (group,) = (await link.call(AddItems(batch_id, 2))).groups
+            await link.call(SealBatch(batch_id))
+            waiting = [asyncio.ensure_future(link.call(WaitForBatch(batch_id, WAIT_SECONDS))) for _ in range(8)]
             first, last = [f"{batch_id}:{group.id}:{index}" for index in (0, 1)]
-            assert (await link.acknowledge([first])).complete == ()
-            assert await link.wait_batch(batch_id, 0) is None
+            assert (await link.call(AcknowledgeItems([first]))).complete == ()
+            assert await link.call(WaitForBatch(batch_id, 0)) is None
             assert not any(each.done() for each in waiting)
-            (told,) = (await link.acknowledge([last])).complete
+            (told,) = (await link.call(AcknowledgeItems([last]))).complete
             assert told.key == "night"
-            status = await link.batch_status(batch_id)
+            status = await link.call(ReadBatch(batch_id))
             assert [msgspec.structs.replace(each or status) for each in await asyncio.gather(*waiting)] == [status] * 8
 
     asyncio.run(run())

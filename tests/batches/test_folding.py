@@ -10,12 +10,13 @@ import pytest
 
 from restante import limits
 from restante.assembly import open_hub
+from restante.calls.batches import AcknowledgeItems, AddItems, ListPendingItems, OpenBatch, ReadBatch, SealBatch
 from restante.errors import Unavailable
-from restante.hub.committer import Planned
-from restante.hub.hub import Hub
-from restante.hub.planning import Draft
-from restante.model.batch_answers import Acknowledged, BatchState, ItemRange
-from restante.model.changes import Changes, Space
+from restante.hub.door.hub import Hub
+from restante.hub.engine.committer import Planned
+from restante.hub.engine.plan import Draft
+from restante.model.batches.batch_answers import Acknowledged, BatchState, ItemRange
+from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
 from tests.batches.places import PLACES, SETTINGS
 from tests.batches.wishes import CHUNK, SEGMENT
@@ -25,13 +26,13 @@ PATIENCE_SECONDS = 60.0
 
 def batch_of(hub: Hub, count: int) -> tuple[str, str]:
     """A batch with so many items: its id, and `<batch>:<group>`."""
-    batch_id = hub.open_batch().id
-    (group,) = hub.add_items(batch_id, count).groups
+    batch_id = hub.call(OpenBatch()).id
+    (group,) = hub.call(AddItems(batch_id, count)).groups
     return batch_id, f"{batch_id}:{group.id}"
 
 
 def pending_of(hub: Hub, batch_id: str) -> list[str]:
-    return list(hub.pending_items(batch_id, limit=1_000).items)
+    return list(hub.call(ListPendingItems(batch_id, limit=1_000)).items)
 
 
 def reopened(store: MemoryStore) -> Hub:
@@ -73,16 +74,16 @@ def test_what_is_acknowledged_while_a_batch_is_folded_is_not_forgotten(
     store = InterruptedStore()
     hub = open_hub(None, store=store, settings=SETTINGS)
     batch_id, group = batch_of(hub, 5)
-    hub.acknowledge([f"{group}:0"])
-    hub.acknowledge([f"{group}:1"])
-    store.after, store.meanwhile = after, lambda: hub.acknowledge([f"{group}:2"])
+    hub.call(AcknowledgeItems([f"{group}:0"]))
+    hub.call(AcknowledgeItems([f"{group}:1"]))
+    store.after, store.meanwhile = after, lambda: hub.call(AcknowledgeItems([f"{group}:2"]))
     hub.fold_batches()
     assert store.done.wait(PATIENCE_SECONDS)
     assert pending_of(hub, batch_id) == [f"{group}:3", f"{group}:4"]
     hub.close()
     again = reopened(store)
     assert pending_of(again, batch_id) == [f"{group}:3", f"{group}:4"]
-    assert again.batch_status(batch_id).pending == 2
+    assert again.call(ReadBatch(batch_id)).pending == 2
     again.close()
 
 
@@ -105,16 +106,16 @@ def test_an_entry_written_while_the_entries_before_it_are_dropped_stays(monkeypa
     store = Looking()
     hub = open_hub(None, store=store, settings=SETTINGS)
     batch_id, group = batch_of(hub, 5)
-    hub.acknowledge([f"{group}:0"])
-    hub.acknowledge([f"{group}:1"])
-    store.meanwhile = lambda: hub.acknowledge([f"{group}:2"])
+    hub.call(AcknowledgeItems([f"{group}:0"]))
+    hub.call(AcknowledgeItems([f"{group}:1"]))
+    store.meanwhile = lambda: hub.call(AcknowledgeItems([f"{group}:2"]))
     hub.fold_batches()
     if store.meanwhile is not None:
         store.meanwhile()
     hub.close()
     again = reopened(store)
     assert pending_of(again, batch_id) == [f"{group}:3", f"{group}:4"]
-    assert again.batch_status(batch_id).pending == 2
+    assert again.call(ReadBatch(batch_id)).pending == 2
     again.close()
 
 
@@ -156,7 +157,9 @@ def hub(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hub]:
 
 def test_pending_items_listed_in_the_commit_of_an_add_have_ids_that_are_known(hub: Hub) -> None:
     batch_id, group = batch_of(hub, 2)
-    added, page = in_one_commit(hub, lambda: hub.add_items(batch_id, 2), lambda: hub.pending_items(batch_id))
+    added, page = in_one_commit(
+        hub, lambda: hub.call(AddItems(batch_id, 2)), lambda: hub.call(ListPendingItems(batch_id))
+    )
     second = f"{batch_id}:{added.groups[0].id}"  # type: ignore[attr-defined]
     before = [f"{group}:0", f"{group}:1"]
     assert list(page.items) in (before, [*before, f"{second}:0", f"{second}:1"])  # type: ignore[attr-defined]
@@ -168,15 +171,15 @@ def test_calls_of_one_commit_that_name_the_same_items_count_each_once(hub: Hub) 
     whole, some = ItemRange(group=group, start=0, upto=count), [f"{group}:{index}" for index in range(0, count, 97)]
     answers = in_one_commit(
         hub,
-        lambda: hub.acknowledge(some),
-        lambda: hub.acknowledge(some, ranges=[whole]),
-        lambda: hub.acknowledge(ranges=[whole]),
-        lambda: hub.seal_batch(batch_id),
-        lambda: hub.acknowledge(some),
+        lambda: hub.call(AcknowledgeItems(some)),
+        lambda: hub.call(AcknowledgeItems(some, ranges=[whole])),
+        lambda: hub.call(AcknowledgeItems(ranges=[whole])),
+        lambda: hub.call(SealBatch(batch_id)),
+        lambda: hub.call(AcknowledgeItems(some)),
     )
     newly = [each.acknowledged for each in answers if isinstance(each, Acknowledged)]
     assert newly == [len(some), count - len(some), 0, 0]
-    assert hub.batch_status(batch_id).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch_id)).state is BatchState.COMPLETE
 
 
 def test_batches_that_leave_memory_within_a_commit_lose_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,12 +188,12 @@ def test_batches_that_leave_memory_within_a_commit_lose_nothing(hub: Hub, monkey
     batches = [batch_of(hub, 3) for _ in range(4)]
     in_one_commit(
         hub,
-        lambda: hub.acknowledge([f"{group}:0" for _, group in batches]),
-        *(lambda batch_id=batch_id: hub.pending_items(batch_id) for batch_id, _ in batches),
+        lambda: hub.call(AcknowledgeItems([f"{group}:0" for _, group in batches])),
+        *(lambda batch_id=batch_id: hub.call(ListPendingItems(batch_id)) for batch_id, _ in batches),
     )
     for batch_id, group in reversed(batches):
-        assert hub.acknowledge([f"{group}:0"]).acknowledged == 0, "it was acknowledged before"
-        assert hub.acknowledge([f"{group}:1"]).acknowledged == 1
+        assert hub.call(AcknowledgeItems([f"{group}:0"])).acknowledged == 0, "it was acknowledged before"
+        assert hub.call(AcknowledgeItems([f"{group}:1"])).acknowledged == 1
         assert pending_of(hub, batch_id) == [f"{group}:2"]
 
 
@@ -202,7 +205,9 @@ def test_a_fold_that_fails_at_any_step_forgets_nothing(step: int) -> None:
     store = MemoryStore()
     hub = open_hub(None, store=store, settings=SETTINGS)
     batch_id, group = batch_of(hub, 2 * SEGMENT)
-    hub.acknowledge([f"{group}:{CHUNK}"], ranges=[ItemRange(group=group, start=CHUNK + 5, upto=2 * SEGMENT - 5)])
+    hub.call(
+        AcknowledgeItems([f"{group}:{CHUNK}"], ranges=[ItemRange(group=group, start=CHUNK + 5, upto=2 * SEGMENT - 5)])
+    )
     expected = pending_of(hub, batch_id)
     store.fail_at(step)
     with pytest.raises(Unavailable):

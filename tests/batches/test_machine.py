@@ -18,18 +18,31 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from restante import limits
+from restante.calls.batches import (
+    AcknowledgeItems,
+    AddItems,
+    DeleteBatch,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    ReadBatch,
+    ReapBatches,
+    SealBatch,
+    WaitForBatch,
+)
 from restante.errors import RestanteError
-from restante.model.batch_answers import Acknowledged, BatchState, BatchStatus, Counting, ItemRange
+from restante.model.batches.batch_answers import Acknowledged, BatchState, BatchStatus, Counting, ItemRange
 from tests.batches.model import Batch, Model, Refused
 from tests.batches.places import DAY, HOUR, PLACES, SETTINGS
 from tests.batches.wishes import ITEMS, MALFORMED, MALFORMED_RANGES, NOBODY, SIZES, Items, Named, name
 from tests.hub.engines import FakeClock
 from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.profiles import by_profile
 
 T = TypeVar("T")
 
 LONG = bool(os.environ.get("RESTANTE_LONG"))
-EXAMPLES = {"memory": 12, "sqlite": 5}
+EXAMPLES = {"memory": by_profile(dev=6, ci=12), "sqlite": by_profile(dev=3, ci=5)}
 CAMPAIGNS_LONG = 100 if LONG else 2
 SHRINKING_SECONDS = 900
 PENDING_LOOKED_AT = 40
@@ -123,7 +136,9 @@ class Batches(RuleBasedStateMachine):
             known = both.model(
                 lambda: self.model.check_open(key=key, unique=unique, counting=counting, batch_id=batch_id)
             )
-            answer = both.hub(lambda: self.hub.open_batch(key=key, unique=unique, counting=counting, batch_id=batch_id))
+            answer = both.hub(
+                lambda: self.hub.call(OpenBatch(key=key, unique=unique, counting=counting, batch_id=batch_id))
+            )
         if answer is None:
             return
         if known is None:
@@ -153,7 +168,7 @@ class Batches(RuleBasedStateMachine):
     def _add(self, batch_id: str, count: int, request_id: str | None) -> None:
         with self._both("add") as both:
             known = both.model(lambda: self.model.check_add(batch_id, count, request_id))
-            answer = both.hub(lambda: self.hub.add_items(batch_id, count, request_id=request_id))
+            answer = both.hub(lambda: self.hub.call(AddItems(batch_id, count, request_id=request_id)))
         if answer is None:
             return
         (group,) = answer.groups
@@ -168,7 +183,7 @@ class Batches(RuleBasedStateMachine):
         batch_id = self._id(pick)
         with self._both("seal") as both:
             expected = both.model(lambda: self.model.seal(batch_id))
-            answer = both.hub(lambda: self.hub.seal_batch(batch_id))
+            answer = both.hub(lambda: self.hub.call(SealBatch(batch_id)))
         assert (None if answer is None else answer.complete) == expected
 
     # Acknowledging.
@@ -209,7 +224,7 @@ class Batches(RuleBasedStateMachine):
     def _acknowledge(self, named: Named) -> Acknowledged | None:
         with self._both("acknowledge") as both:
             expected = both.model(lambda: self.model.acknowledge(named.items, named.ranges))
-            answer = both.hub(lambda: self.hub.acknowledge(named.items, ranges=named.ranges))
+            answer = both.hub(lambda: self.hub.call(AcknowledgeItems(named.items, ranges=named.ranges)))
         if expected is None or answer is None:
             return None
         assert answer.acknowledged == expected.acknowledged
@@ -223,7 +238,7 @@ class Batches(RuleBasedStateMachine):
         batch_id = self._id(pick)
         with self._both("delete") as both:
             both.model(lambda: self.model.delete(batch_id))
-            both.hub(lambda: self.hub.delete_batch(batch_id))
+            both.hub(lambda: self.hub.call(DeleteBatch(batch_id)))
         if batch_id != NOBODY and batch_id not in self.gone:
             self.gone.append(batch_id)
 
@@ -231,7 +246,7 @@ class Batches(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.model.now = self.clock()
         expected = sorted(self.model.reap(dry_run=dry), key=lambda each: each.id)
-        reaped = sorted(self.hub.reap_batches(dry_run=dry).batches, key=lambda each: each.id)
+        reaped = sorted(self.hub.call(ReapBatches(dry_run=dry)).batches, key=lambda each: each.id)
         assert reaped == expected
         if not dry:
             self.gone.extend(each.id for each in expected)
@@ -251,7 +266,7 @@ class Batches(RuleBasedStateMachine):
         batch_id = self._id(pick)
         with self._both("wait") as both:
             batch = both.model(lambda: self.model.batch(batch_id))
-            answer = both.hub(lambda: self.hub.wait_batch(batch_id, 0))
+            answer = both.hub(lambda: self.hub.call(WaitForBatch(batch_id, 0)))
         if batch is not None:
             assert answer == (batch.status() if batch.completed_at is not None else None)
 
@@ -262,7 +277,7 @@ class Batches(RuleBasedStateMachine):
         found: list[BatchStatus] = []
         after = None
         while True:
-            page = self.hub.batches(key=key, state=state, limit=limit, after=after)
+            page = self.hub.call(ListBatches(key=key, state=state, limit=limit, after=after))
             found.extend(page.batches)
             if page.next is None:
                 return found
@@ -279,7 +294,7 @@ class Batches(RuleBasedStateMachine):
     def _pending(self, batch_id: str, limit: int) -> Iterator[str]:
         after = None
         while True:
-            page = self.hub.pending_items(batch_id, limit=limit, after=after)
+            page = self.hub.call(ListPendingItems(batch_id, limit=limit, after=after))
             yield from page.items
             if page.next is None:
                 return
@@ -290,17 +305,17 @@ class Batches(RuleBasedStateMachine):
     def the_same_is_held(self) -> None:
         assert self._listed(limit=100) == self.model.listed(key=None, state=None)
         for batch in self.model.batches.values():
-            assert self.hub.batch_status(batch.id) == batch.status()
+            assert self.hub.call(ReadBatch(batch.id)) == batch.status()
             if batch.counting is Counting.EXACT:
                 self._check_pending(batch)
         for batch_id in self.gone:
             with pytest.raises(RestanteError) as caught:
-                self.hub.batch_status(batch_id)
+                self.hub.call(ReadBatch(batch_id))
             assert caught.value.code == "batch_unknown"
 
     def _check_pending(self, batch: Batch) -> None:
         """The first ones, and how many there are is in the status."""
-        page = self.hub.pending_items(batch.id, limit=PENDING_LOOKED_AT)
+        page = self.hub.call(ListPendingItems(batch.id, limit=PENDING_LOOKED_AT))
         assert list(page.items) == self.model.pending_items(batch.id, PENDING_LOOKED_AT)
         assert (page.next is None) == (batch.pending <= PENDING_LOOKED_AT)
 

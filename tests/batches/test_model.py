@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.batch_answers import Counting, ItemRange
+from restante.model.batches.batch_answers import Counting, ItemRange
 from tests.batches.model import Model
 from tests.batches.spans import gaps, merged, minus, size
 

@@ -13,8 +13,17 @@ from uuid import UUID
 import pytest
 
 from restante.assembly import open_hub
-from restante.hub.hub import Hub
-from restante.model.batch_answers import BatchStatus, ItemRange
+from restante.calls.batches import (
+    AcknowledgeItems,
+    AddItems,
+    DeleteBatch,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    SealBatch,
+)
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import BatchStatus, ItemRange
 from restante.stores.sqlite import SqliteStore
 from tests.batches.places import SETTINGS
 from tests.batches.wishes import CHUNK, SEGMENT
@@ -29,20 +38,20 @@ Act = Callable[[Hub], object]
 
 
 def open_one(batch_id: str) -> Act:
-    return lambda hub: hub.open_batch(batch_id=batch_id, key="night", unique=True)
+    return lambda hub: hub.call(OpenBatch(batch_id=batch_id, key="night", unique=True))
 
 
 def add(batch_id: str, count: int) -> Act:
-    return lambda hub: hub.add_items(batch_id, count)
+    return lambda hub: hub.call(AddItems(batch_id, count))
 
 
 def items(*indices: int, batch_id: str = FIRST) -> Act:
-    return lambda hub: hub.acknowledge([f"{batch_id}:0:{index}" for index in indices])
+    return lambda hub: hub.call(AcknowledgeItems([f"{batch_id}:0:{index}" for index in indices]))
 
 
 def ranges(*spans: tuple[int, int]) -> Act:
-    return lambda hub: hub.acknowledge(
-        ranges=[ItemRange(group=f"{FIRST}:0", start=start, upto=upto) for start, upto in spans]
+    return lambda hub: hub.call(
+        AcknowledgeItems(ranges=[ItemRange(group=f"{FIRST}:0", start=start, upto=upto) for start, upto in spans])
     )
 
 
@@ -57,14 +66,14 @@ ACTS: list[Act] = [
     ranges((10, 12), (CHUNK, SEGMENT)),
     fold,
     items(3, 5, 7),
-    lambda hub: hub.seal_batch(FIRST),
+    lambda hub: hub.call(SealBatch(FIRST)),
     open_one(SECOND),
     add(SECOND, 3),
-    lambda hub: hub.acknowledge([f"{FIRST}:0:9", f"{SECOND}:0:0"]),
+    lambda hub: hub.call(AcknowledgeItems([f"{FIRST}:0:9", f"{SECOND}:0:0"])),
     fold,
     items(1, batch_id=SECOND),
     ranges((0, SIZE)),
-    lambda hub: hub.delete_batch(SECOND),
+    lambda hub: hub.call(DeleteBatch(SECOND)),
 ]
 """Each answered. One of them completes a batch; one names two batches."""
 
@@ -84,8 +93,8 @@ class Recorded(NamedTuple):
 
 
 def look(hub: Hub) -> Seen:
-    found = hub.batches().batches
-    return Seen(found, tuple(hub.pending_items(each.id, limit=LOOKED_AT).items for each in found))
+    found = hub.call(ListBatches()).batches
+    return Seen(found, tuple(hub.call(ListPendingItems(each.id, limit=LOOKED_AT)).items for each in found))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from restante.model.batch_answers import ItemRange
+from restante.model.batches.batch_answers import ItemRange
 from tests.batches.model import Batch
 
 CHUNK = 36_000

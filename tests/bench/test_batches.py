@@ -20,7 +20,7 @@ from bench.peers.postgresql import Postgresql
 from bench.peers.valkey import Valkey
 from bench.server import Server
 from bench.tally import WORKERS, Call, Calls, Crew, Report, Tally, check, deal, kinds_of_tallies
-from restante.model.batch_answers import ItemRange
+from restante.model.batches.batch_answers import ItemRange
 
 ITEMS = 1_000
 SERVERS: dict[str, type[Server]] = {kind.name: kind for kind in (Restante, Valkey, Postgresql)}

@@ -19,8 +19,8 @@ from bench.mail import Mail
 from bench.outcome import Figure, Unit, faster_by_turns
 from bench.scale import QUICK
 from bench.workloads import consignments
-from restante.client.surface import Hub
-from restante.model.batch_answers import BatchState
+from restante.client.surface.surface import Hub
+from restante.model.batches.batch_answers import BatchState
 
 MESSAGES, PARCEL = 1_000, 100
 

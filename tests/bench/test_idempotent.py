@@ -12,21 +12,15 @@ import pytest
 
 import restante
 from bench.drivers.parcels import BareParcels, parcel_connections
-from bench.drivers.producers import (
-    Buffered,
-    BulkProducer,
-    BulkSends,
-    NumberedProducers,
-    PlainProducers,
-    SharedProducer,
-)
+from bench.drivers.producers import Buffered, BulkProducer, BulkSends, NumberedProducers, PlainProducers, SharedProducer
 from bench.load import CONNECTIONS, Driver
 from bench.mail import Mail, recipient_name, recipient_names
 from bench.ours_wire import Restante
 from bench.outcome import Figure, Unit, by_turns
 from bench.peer import Peer
-from restante.client.sync import Hub
-from restante.model.partition import partition_of
+from restante.calls.producers import ListProducers
+from restante.client.surface.sync import Hub
+from restante.model.storage.partition import partition_of
 
 ROUNDS = 3
 PARCEL = 500
@@ -40,7 +34,7 @@ def server(tmp_path: Path) -> Iterator[Restante]:
 
 
 def _producers(hub: Hub) -> int:
-    return sum(len(hub.link.producer_states(partition).producers) for partition in range(PARTITIONS))
+    return sum(len(hub.link.call(ListProducers(partition)).producers) for partition in range(PARTITIONS))
 
 
 def _stored(hub: Hub) -> int:

@@ -137,13 +137,12 @@ def live_ways_of_all() -> list[str]:
 
 
 class TestOurs:
-    def test_the_client_and_bare_sockets_get_everything_in_order(self, tmp_path: Path) -> None:
-        mail = Mail()
+    @pytest.mark.parametrize("number", [0, 1], ids=["client", "bare sockets"])
+    def test_the_client_and_bare_sockets_get_everything_in_order(self, tmp_path: Path, number: int) -> None:
         with closing(Restante(tmp_path)) as server:
             ways = ours_live.live(server)
             assert [way.name for way in ways] == ["restante", "restante, bare sockets"]
-            for way in ways:
-                _delivers(way, mail)
+            _delivers(ways[number], Mail())
 
     def test_those_that_read_nothing_are_connected_and_get_nothing(self, tmp_path: Path) -> None:
         show = one_mailbox_each(Mail(), connections=CONNECTIONS, messages=MESSAGES, stuck=3)

@@ -11,15 +11,15 @@ import numpy as np
 import xxhash
 
 import restante
-from restante.hub.doctor import Report, examine
-from restante.hub.partitions import PARTITION_KEY, PartitionRow
+from restante.hub.doctor.doctor import Report, examine
+from restante.hub.engine.partitions import PARTITION_KEY, PartitionRow
 from restante.limits import BLOCK_BYTES
-from restante.model.change import decode_change
-from restante.model.changes import BlobKey, Changes, Space
-from restante.model.message import Message
-from restante.model.rows import DRAWER, RECORD
-from restante.model.run import RunRow, decode_run
-from restante.model.segment import Area, Segment, block_checks, decode
+from restante.model.publishing.message import Message
+from restante.model.storage.change import decode_change
+from restante.model.storage.changes import BlobKey, Changes, Space
+from restante.model.storage.rows import DRAWER, RECORD
+from restante.model.storage.run import RunRow, decode_run
+from restante.model.storage.segment import Area, Segment, block_checks, decode
 from restante.ports.content import Content, OriginPort
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -139,6 +139,7 @@ class Patient:
 
     def replace(self, blob: BlobKey, content: bytes | bytearray) -> None:
         self.drop(blob)
+        self.store.checkpoint()  # else the number counts as used
         self.store.put_blob(blob, [bytes(content)])
 
     def flip(self, area: Area, at: int) -> None:

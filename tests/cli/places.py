@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import restante
 from restante.cli import app
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.settings import Settings
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.server.serving import start
+from restante.server.serve import start
 from tests.cli.conftest import QUIET
 from tests.cli.places import run
 

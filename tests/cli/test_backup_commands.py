@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from tests.cli.places import FolderPlace, HubPlace, Place, run
 
 

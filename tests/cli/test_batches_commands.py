@@ -16,11 +16,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from restante.cli.batches import CountingName
-from restante.cli.batches_looking import BatchStateName
-from restante.client.surface import Hub
-from restante.model.batch_answers import BatchState, Counting
-from restante.model.message import Message
+from restante.cli.batches.batches import CountingName
+from restante.cli.batches.batches_show import BatchStateName
+from restante.client.surface.surface import Hub
+from restante.model.batches.batch_answers import BatchState, Counting
+from restante.model.publishing.message import Message
 from tests.cli.places import FolderPlace, HubPlace, Place, run
 from tests.cli.test_command_line import PLAIN
 
@@ -59,7 +59,7 @@ def test_a_secret_that_the_hub_made_is_shown_once_beside_the_id(place: Place) ->
 
 
 def test_whom_the_completion_is_told_is_shown(place: Place) -> None:
-    batch = opened(place, "--webhook", "http://127.0.0.1:9/done", "--notify", "ada")
+    batch = opened(place, "--webhook", "https://receiver.invalid/done", "--notify", "ada")
     assert place.answer("batches seal", batch) == {"id": batch, "complete": True}
     told = place.answer("batches status", batch)["deliveries"]
     assert sorted(one["to"] for one in told) == ["notify", "webhook"]

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import restante
-from restante.cli import collect_files
+from restante.cli.mailboxes import collect_files
+from restante.client.surface import surface, sync
 from restante.errors import BundleUnknown
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 from restante.ports.content import Content, OriginPort
-from restante.server.serving import start
+from restante.server.serve import start
 from tests.cli.conftest import QUIET
 from tests.cli.places import FolderPlace, HubPlace, Place
 
@@ -207,7 +207,7 @@ def test_a_bundle_that_somebody_else_confirmed_meanwhile_counts(
     post(place, "one")
     write = collect_files.Shelf.write
 
-    def write_and_be_overtaken(self: collect_files.Shelf, bundle: restante.client.surface.Bundle) -> Path:
+    def write_and_be_overtaken(self: collect_files.Shelf, bundle: surface.Bundle) -> Path:
         path = write(self, bundle)
         bundle.dequeue()
         return path
@@ -268,7 +268,7 @@ def test_a_bundle_that_is_unknown_is_still_an_error(place: Place, monkeypatch: p
     def unknown(self: object) -> None:
         raise BundleUnknown("There is no such bundle.")
 
-    monkeypatch.setattr(restante.client.sync.Bundle, "dequeue", unknown)
+    monkeypatch.setattr(sync.Bundle, "dequeue", unknown)
     result = place.run("collect", "ada")
     assert result.exit_code == 1
     assert result.stderr.startswith("error bundle_unknown: ")

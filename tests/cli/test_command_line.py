@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from restante import __version__
 from restante import open as open_hub
 from restante.cli import app
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 CONSOLE_SCRIPT = Path(sys.executable).parent / "restante"
@@ -71,8 +72,31 @@ def test_examples_stay_whole_and_no_type_of_python_is_shown(
     assert not re.search(r"<(bool|str|int|float|path|list|datetime)", shown)
 
 
+@pytest.mark.parametrize("command", list(commands_of(app, ())), ids=lambda path: " ".join(("restante", *path)))
+def test_brackets_in_help_are_shown(runner: CliRunner, command: tuple[str, ...]) -> None:
+    found: Any = typer.main.get_command(app)
+    for name in command:
+        found = found.commands[name]
+    written = " ".join([str(documented(command)), *(str(parameter.help) for parameter in found.params)])
+    shown = " ".join(runner.invoke(app, [*command, "--help"], env={"COLUMNS": "200"}).output.split())
+    for word in re.findall(r"\S*\[\S*", written):
+        assert word in shown
+    assert "\\[" not in shown
+
+
+def test_what_jobs_need_can_be_copied_from_their_help(runner: CliRunner) -> None:
+    assert "pip install 'restante[spark]'" in " ".join(runner.invoke(app, ["jobs", "--help"]).output.split())
+
+
 def examples_of(command: tuple[str, ...]) -> list[str]:
     """The lines below each mark in the text of a command."""
+    paragraphs = inspect.cleandoc(documented(command)).split("\n\n")
+    marked = [text.split("\n")[1:] for text in paragraphs if text.startswith("\b")]
+    return [line for lines in marked for line in lines]
+
+
+def documented(command: tuple[str, ...]) -> str:
+    """The text of a command as it is written."""
     group: typer.Typer = app
     callback: object = app.registered_callback and app.registered_callback.callback
     for name in command:
@@ -83,9 +107,7 @@ def examples_of(command: tuple[str, ...]) -> list[str]:
         for one in group.registered_commands:
             if one.name == name:
                 callback = one.callback
-    paragraphs = inspect.cleandoc(str(callback.__doc__)).split("\n\n")
-    marked = [text.split("\n")[1:] for text in paragraphs if text.startswith("\b")]
-    return [line for lines in marked for line in lines]
+    return str(callback.__doc__)
 
 
 @pytest.mark.parametrize("command", list(commands_of(app, ()))[1:], ids=" ".join)

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from restante.cli.consignments import ConsignmentStateName, winners_of
+from restante.cli.consignments.consignments import ConsignmentStateName, winners_of
 from restante.limits import SEND_PIECE_BYTES, WRITER_CHARACTERS_MAX
-from restante.model.consignment_answers import ConsignmentState, StagedAttempt
-from restante.model.message import Message
+from restante.model.consignments.consignment_answers import ConsignmentState, StagedAttempt
+from restante.model.publishing.message import Message
 from tests.cli.places import FolderPlace, HubPlace, Place, run
 from tests.cli.test_command_line import PLAIN
 
@@ -287,6 +287,7 @@ def test_control_c_leaves_it_open_and_says_how_to_go_on(hub_place: HubPlace) -> 
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert re.match(rb"Stopped\. Staged: [1-9][0-9,]* messages\. The consignment is still open", told)
     assert b"Run the same command again to go on" in told
     assert b"Traceback" not in told
     assert consignment(hub_place, "k")["state"] == "open"

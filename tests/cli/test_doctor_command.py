@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import restante
 from restante.cli import app
-from restante.hub.partitions import FORMAT_VERSION
-from restante.model.changes import BlobKey, Space
+from restante.hub.engine.partitions import FORMAT_VERSION
+from restante.model.storage.changes import BlobKey, Space
 from restante.stores.sqlite import SqliteStore
 from tests.cli.patients import Patient, fill
 

@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import restante
-from restante.cli import feed_folder, feed_reading
-from restante.cli.feed_outputs import ArrowStream, Channel, Given, Lines, Output
-from restante.cli.feed_positions import Positions
-from restante.cli.feed_rows import change_count, first_changes, rows_of
-from restante.cli.feed_summary import Summary
-from restante.client.surface import Feed, Hub
+from restante.cli.feed import feed_folder
+from restante.cli.feed import feed_follow as feed_reading
+from restante.cli.feed.feed_outputs import ArrowStream, Channel, Given, Lines, Output
+from restante.cli.feed.feed_positions import Positions
+from restante.cli.feed.feed_rows import change_count, first_changes, rows_of
+from restante.cli.feed.feed_summary import Summary
+from restante.client.surface.surface import Feed, Hub
 from restante.errors import InvalidRequest, Unavailable
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from tests.cli.places import FolderPlace, HubPlace, Place
 from tests.cli.test_command_line import PLAIN
@@ -365,6 +366,20 @@ def test_a_position_that_is_gone_needs_a_bootstrap(shortened: tuple[FolderPlace,
     of_others = [row for row in rows if row["change"] == "published"]
     assert numbers(rows) == numbers(whole)
     assert {row["partition"] for row in of_others} == {row["partition"] for row in whole} - {gone}
+
+
+def test_a_position_beyond_the_end_is_said_and_nothing_is_skipped(
+    shortened: tuple[FolderPlace, int], tmp_path: Path
+) -> None:
+    place, _ = shortened
+    file = tmp_path / "positions.json"
+    start = json.dumps({"positions": {str(partition): 10_000 for partition in range(4)}})
+    for options in ([], ["--bootstrap"]):
+        file.write_text(start)
+        refused = place.run("feed", "--positions", str(file), *options)
+        assert (refused.exit_code, refused.stderr.split(":")[0]) == (1, "error position_ahead")
+        assert "Give new --positions" in refused.stderr
+        assert file.read_text() == start
 
 
 @pytest.mark.parametrize(

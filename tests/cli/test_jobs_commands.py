@@ -107,7 +107,7 @@ def test_a_file_of_jobs_can_be_checked(file: Path) -> None:
 
 
 def test_settings_of_spark_may_be_written_in_both_ways(file: Path) -> None:
-    from restante.cli.jobs_file import read_jobs_file
+    from restante.cli.jobs.jobs_file import read_jobs_file
 
     found = read_jobs_file(file)
     assert found.settings() == {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}

@@ -11,9 +11,9 @@ from typing import Self
 
 import pytest
 
-from restante.cli import live_showing
-from restante.cli.collect_live import collect_live
-from restante.model.message import Message, State
+from restante.cli.mailboxes.collect_live import collect_live
+from restante.cli.shared import live_showing
+from restante.model.publishing.message import Message, State
 from tests.cli.places import HubPlace, Place, run
 
 SECONDS = 60
@@ -83,8 +83,10 @@ def test_messages_are_printed_as_they_come_and_not_confirmed(hub_place: HubPlace
         assert shown.endswith('{"text":"three"}')
         code, told = command.interrupt()
     assert code == 0
-    number = shown.split()[0]
-    assert told == f"3 messages shown. To go on: restante collect ada --live --after {number}\n"
+    number = int(shown.split()[0])
+    # Ctrl-C may come between the printing of a message and its counting: then it is shown again rather than missed.
+    again = "messages shown. To go on: restante collect ada --live --after"
+    assert told in {f"3 {again} {number}\n", f"2 {again} {number - 1}\n"}
     with hub_place.opened() as hub:
         assert {message.state for message in hub.recipient("ada").history().messages} == {State.WAITING}
 
@@ -158,8 +160,8 @@ def test_a_chat_from_a_pipe_ends_when_all_is_stored(hub_place: HubPlace) -> None
     with hub_place.opened() as hub:
         stored = hub.recipient("bob").history().messages
     assert [(message.data, message.media_type, message.properties) for message in stored] == [
-        (b"one", "text/plain", {"from": "ada"}),
-        (b"two", "text/plain", {"from": "ada"}),
+        ("one", "text/plain", {"from": "ada"}),
+        ("two", "text/plain", {"from": "ada"}),
     ]
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from restante.cli.history import StateName
+from restante.calls.mailboxes import PartitionOf
+from restante.calls.producers import OpenLink
+from restante.cli.mailboxes.history import StateName
 from restante.errors import ProducerDisconnected
-from restante.hub.hub import Hub
-from restante.model.message import Message, State
-from restante.model.producer import ProducerNumbers
-from restante.server.serving import start
+from restante.hub.door.hub import Hub
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message, State
+from restante.server.serve import start
 from restante.settings import Settings
 from tests.cli.places import Place, run
 
@@ -91,14 +93,14 @@ def numbered(tmp_path: Path) -> Iterator[tuple[Hub, tuple[str, ...]]]:
     with start(tmp_path / "data", Settings(partition_count=4, housekeeping_seconds=0)) as running:
         hub = running.desk.hub
         for recipient, group, level in (("ada", 2**63 - 1, 0), ("ada", 7, 1), ("bob", 7, 0)):
-            home = hub.partition_of(recipient)
+            home = hub.call(PartitionOf(recipient))
             message = Message(recipient=recipient, data=b"x")
             for _ in range(2):
                 numbers = ProducerNumbers(group=group, owner_level=level, published_sequence=0)
                 hub.publish([message], partition=home, producer=numbers)
         with pytest.raises(ProducerDisconnected):
-            hub.open_link(hub.partition_of("ada"), producer_group=7, owner_level=0)
-        hub.open_link(hub.partition_of("bob"), producer_group=8)
+            hub.call(OpenLink(hub.call(PartitionOf("ada")), producer_group=7, owner_level=0))
+        hub.call(OpenLink(hub.call(PartitionOf("bob")), producer_group=8))
         yield hub, ("--hub", running.url)
 
 
@@ -106,7 +108,7 @@ def test_producers_are_shown_with_their_numbers_and_what_they_met_with(
     numbered: tuple[Hub, tuple[str, ...]],
 ) -> None:
     hub, options = numbered
-    ada, bob = hub.partition_of("ada"), hub.partition_of("bob")
+    ada, bob = hub.call(PartitionOf("ada")), hub.call(PartitionOf("bob"))
     assert ada != bob
     shown = run("partitions", "producers", *options)
     assert shown.exit_code == 0, shown.output
@@ -122,7 +124,7 @@ def test_producers_are_shown_with_their_numbers_and_what_they_met_with(
 
 def test_producers_of_one_partition_as_json(numbered: tuple[Hub, tuple[str, ...]]) -> None:
     hub, options = numbered
-    home = hub.partition_of("ada")
+    home = hub.call(PartitionOf("ada"))
     listed = json.loads(run("partitions", "producers", str(home), "--json", *options).stdout)["producers"]
     assert [(one["partition"], one["producer_group"]) for one in listed] == [(home, 7), (home, 2**63 - 1)]
     assert {one["fenced_attempts"] for one in listed} == {0, 1}
@@ -153,11 +155,12 @@ def test_a_purge_up_to_a_time(filled: Place) -> None:
 
 @pytest.mark.parametrize("command", ["purge", "erase"])
 def test_what_destroys_asks_first(filled: Place, command: str) -> None:
-    result = filled.run(f"recipients {command}", "ada", stdin=b"n\n")
+    which = ["--all"] if command == "purge" else []
+    result = filled.run(f"recipients {command}", "ada", *which, stdin=b"n\n")
     assert result.exit_code == 1
     assert "4 messages of ada" in result.stderr
     assert states(filled, "ada") == [State.WAITING] * 4
-    assert filled.run(f"recipients {command}", "ada", stdin=b"y\n").exit_code == 0
+    assert filled.run(f"recipients {command}", "ada", *which, stdin=b"y\n").exit_code == 0
     assert State.WAITING not in states(filled, "ada")
 
 
@@ -189,8 +192,15 @@ def test_one_message_is_set_aside_and_released(filled: Place) -> None:
 
 
 def test_the_question_counts_one_message_as_one(filled: Place) -> None:
-    for command in ("purge", "erase"):
-        assert "1 message of cara" in filled.run(f"recipients {command}", "cara", stdin=b"n\n").stderr
+    for command in (["purge", "--all"], ["erase"]):
+        assert "1 message of cara" in filled.run(f"recipients {command[0]}", "cara", *command[1:], stdin=b"n\n").stderr
+
+
+def test_a_purge_of_nothing_in_particular_says_what_to_do(filled: Place) -> None:
+    result = filled.run("recipients purge", "ada", "--yes")
+    assert result.exit_code == 2
+    assert "--all" in result.stderr
+    assert states(filled, "ada") == [State.WAITING] * 4
 
 
 def test_a_purge_up_to_a_time_heeds_its_zone(filled: Place) -> None:

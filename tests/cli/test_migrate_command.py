@@ -13,9 +13,9 @@ import pytest
 
 import restante
 from restante.assembly import open_hub
-from restante.hub.migrating import Migrated, format_of, migrate
-from restante.hub.partitions import FORMAT_VERSION, PartitionRow
-from restante.model.changes import Space
+from restante.hub.engine.partitions import FORMAT_VERSION, PartitionRow
+from restante.hub.upkeep.migrate import Migrated, format_of, migrate
+from restante.model.storage.changes import Space
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from restante.stores.sqlite import SqliteStore
@@ -58,14 +58,14 @@ def waiting(folder: Path) -> int:
 
 
 def test_a_folder_is_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESTANTE_PARTITION_COUNT", "3")
+    monkeypatch.setenv("RESTANTE_PARTITION_COUNT", "8")
     folder = tmp_path / "below" / "data"
     made = run("migrate", "--data", str(folder))
     assert (made.exit_code, made.stdout) == (0, f"{folder}: created, format {FORMAT_VERSION}.\n")
     again = run("migrate", "--data", str(folder))
     assert (again.exit_code, again.stdout) == (0, f"{folder}: format {FORMAT_VERSION}. There is nothing to do.\n")
     with restante.open(folder) as hub:
-        assert len(hub.partitions()) == 3
+        assert len(hub.partitions()) == 8
 
 
 def test_a_folder_is_created_beside_tokens_that_were_made_for_it(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import restante
-from restante.cli.night_steps import Night
-from restante.cli.onlookers import looking_on
-from restante.model.message import Message
-from restante.server.serving import start
+from restante.model.publishing.message import Message
+from restante.samples.night_steps import Night
+from restante.samples.onlookers import looking_on
+from restante.server.serve import start
 
 
 def test_messages_are_shown_as_they_arrive_and_the_night_has_a_step_of_it(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from restante.cli import pieces_columns, pieces_csv, pieces_lines
-from restante.client.surface import Hub
-from restante.limits import FILE_LINE_BYTES_MAX
-from restante.model.message import Message
-from tests.cli.places import FolderPlace, Place, run
+from restante.cli.publishing import pieces_columns, pieces_csv, pieces_lines
+from restante.cli.publishing.pieces import Reading
+from restante.client.surface.surface import Hub
+from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
+from restante.model.publishing.message import Message
+from tests.cli.places import FolderPlace, HubPlace, Place, run
 
 Fields = dict[str, Any]
 
@@ -91,14 +95,14 @@ def test_arrow_and_csv_come_from_standard_input_too(place: Place) -> None:
     assert place.run("send", "-", "--format", "arrow", stdin=sink.getvalue().to_pybytes()).exit_code == 0
     assert place.run("send", "-", "--format", "csv", stdin=b"recipient,data\ncara,hello\n").exit_code == 0
     assert len(waiting(place, "ada")) == 2
-    assert [message.data for message in waiting(place, "cara")] == [b"hello"]
+    assert [message.text for message in waiting(place, "cara")] == ["hello"]
 
 
 def test_one_message_from_the_command_line(place: Place) -> None:
     assert place.run("send", "--recipient", "ada", "--text", "hello").exit_code == 0
     assert place.run("send", "--recipient", "ada", "--value", '{"a": [1, 2]}', "--kind", "order").exit_code == 0
     text, value = waiting(place, "ada")
-    assert (text.data, text.media_type) == (b"hello", "text/plain")
+    assert (text.text, text.media_type) == ("hello", "text/plain")
     assert (value.data, value.media_type, value.kind) == ({"a": [1, 2]}, "application/json", "order")
 
 
@@ -128,7 +132,7 @@ WRONG = {
     "half a line": (b'{"recipient": "ada"', "invalid_request", "it is not JSON: it ends too early"),
     "two on one line": (b'{"recipient": "ada"}, {"recipient": "bob"}', "invalid_request", "a line is one message"),
     "no object": (b"[1]", "invalid_message", "must be a JSON object"),
-    "a bad id": (b'{"recipient": "ada", "id": "7", "data": 1}', "invalid_message", "id"),
+    "a bad id": (b'{"recipient": "ada", "id": "..", "data": 1}', "invalid_message", "id"),
     "no UTF-8": (b'{"recipient": "\xff"}', "invalid_request", "UTF-8"),
 }
 
@@ -162,6 +166,41 @@ def test_a_wrong_row_of_columns_is_named(place: Place, tmp_path: Path) -> None:
     result = place.run("send", str(tmp_path / "a.parquet"))
     assert result.exit_code == 1
     assert "a.parquet, row 2: " in result.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--kind", "k"]])
+def test_an_arrow_file_that_lies_is_a_clear_error(tmp_path: Path, option: list[str]) -> None:
+    kinds: Any = pa.DictionaryArray.from_arrays(pa.array([9, None], pa.int32()), pa.array(["k"]), safe=False)
+    table = pa.table({"recipient": ["ada", "bob"], "data": [b"1", b"2"], "kind": kinds})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    result = run("send", str(tmp_path / "a.arrow"), "--dry-run", *option)
+    assert result.exit_code == 1
+    assert "cannot be read" in result.stderr
+
+
+def test_a_parquet_file_with_a_name_that_is_no_text_is_a_clear_error(tmp_path: Path) -> None:
+    written = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"recipient": ["ada"], "data": [b"1"]}), written)
+    written.write_bytes(written.read_bytes().replace(b"recipient", b"recip\xffent"))
+    result = run("send", str(written), "--dry-run")
+    assert result.exit_code == 1
+    assert "cannot be read as Parquet: a name in it is not UTF-8" in result.stderr
+
+
+def test_large_rows_of_a_parquet_file_are_unpacked_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen thousand at a time, with documents of a MiB, were 16 GiB of memory."""
+    written = tmp_path / "a.parquet"
+    documents = [bytes([number]) * 100_000 for number in range(100)]
+    pq.write_table(pa.table({"recipient": ["ada"] * 100, "data": documents}), written, use_dictionary=False)
+    monkeypatch.setattr(pieces_columns, "_READ_BYTES", 1_000_000)
+    seen: list[int] = []
+    monkeypatch.setattr(pieces_columns, "check_sound", lambda table: seen.append(table.num_rows))
+    pieces = list(pieces_columns.parquet_pieces(written, Reading()))
+    assert sum(len(piece.messages) for piece in pieces) == sum(seen) == 100
+    assert max(seen) <= 10
 
 
 @pytest.mark.parametrize(
@@ -366,7 +405,7 @@ def test_what_collect_wrote_is_forwarded_under_its_ids(place: Place, tmp_path: P
 def test_columns_that_a_hub_gave_are_left_out_of_csv_too(folder_place: FolderPlace, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sequence_number,recipient,data,state\n7,ada,hello,waiting\n")
     assert folder_place.answer("send", str(tmp_path / "a.csv"), "--forward")["accepted"] == 1
-    assert [message.data for message in waiting(folder_place, "ada")] == [b"hello"]
+    assert [message.data for message in waiting(folder_place, "ada")] == ["hello"]
 
 
 def test_a_hub_that_is_gone_says_how_far_it_came(tmp_path: Path) -> None:
@@ -389,3 +428,34 @@ def test_messages_are_bound_to_a_batch(place: Place, tmp_path: Path) -> None:
     refused = place.run("send", str(path), "--batch", batch)
     assert refused.exit_code == 1
     assert "sealed" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ((), "Messages without an id are stored again when they are sent again"),
+        (("--idempotent", "night-7"), "Run the same command again to go on: what is stored is skipped."),
+    ],
+    ids=["without ids", "idempotent"],
+)
+def test_control_c_says_what_is_stored_and_how_to_go_on(
+    hub_place: HubPlace, options: tuple[str, ...], advice: str
+) -> None:
+    line = b'{"recipient": "ada", "data": "%b"}\n' % (b"x" * 2_000)
+    content = line * (SEND_PIECE_BYTES // len(line) * 5 // 2)
+    command = [sys.executable, "-m", "restante.cli", "send", "-", *options, *hub_place.options]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    with hub_place.opened() as hub:
+        assert process.stdin is not None
+        process.stdin.write(content)
+        process.stdin.flush()
+        while not hub.recipient("ada").history(limit=1).messages:
+            assert process.poll() is None, "it ended too early"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        stored = sum(status.visible_sequence for status in hub.partitions())
+    assert process.returncode == 130
+    assert told.decode().startswith(f"Stopped. Stored: {stored:,} messages; nothing of the rest. {advice}")
+    if options:
+        again = hub_place.run("send", "-", *options, stdin=content)
+        assert f"{stored:,} duplicates skipped" in again.stdout

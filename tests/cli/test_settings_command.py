@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from restante.cli import app as whole_app
-from restante.cli.settings import app
+from restante.cli.serving.settings import app
 from restante.settings import ServerSettings
 
 BAD = "[server]\nport = 99999\ncolour = 1\n"

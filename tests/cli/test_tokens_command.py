@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,9 +15,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from restante import errors
-from restante.cli.tokens import app
-from restante.model.access import Grant, Role
-from restante.server.tokens import TokenFile, id_of
+from restante.cli.serving.tokens import app
+from restante.model.access.access import Grant, Role
+from restante.server.access.tokens import TokenFile, id_of
+from restante.server.serve import start
 
 SHAPE = re.compile(r"rst_[a-z0-9]{8}_[A-Za-z0-9_-]{43}")
 
@@ -153,6 +158,35 @@ def test_a_token_for_a_folder_that_no_hub_uses_is_refused(folder: Path, there: b
     assert "--new" in result.exception.message
     assert not (folder / "nowhere" / "tokens.json").exists()
     assert (folder / "nowhere").exists() is there
+
+
+def at_a_terminal(answer: bytes) -> subprocess.CompletedProcess[str]:
+    """The command as a person runs it, who answers what is asked."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    command = [sys.executable, "-m", "restante", "tokens", "create", "--role", "reader"]
+    try:
+        return subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_the_first_token_of_a_running_hub_is_not_made_unasked(folder: Path) -> None:
+    with start(folder / "data"):
+        result = run("create", "--role", "reader")
+        assert isinstance(result.exception, errors.InvalidRequest)
+        assert "--yes" in result.exception.message
+        refused = at_a_terminal(b"n\n")
+        assert (refused.returncode, refused.stdout, "shuts out" in refused.stderr) == (1, "", True)
+        assert not TokenFile(folder / "data" / "tokens.json").any()
+        assert grant_of(at_a_terminal(b"y\n").stdout.strip()) is not None
+        assert made("--role", "reader")
+
+
+def test_whoever_says_yes_is_not_asked(folder: Path) -> None:
+    with start(folder / "data"):
+        assert made("--role", "reader", "--yes")
 
 
 def test_a_token_may_come_before_its_hub_and_others_after_it() -> None:

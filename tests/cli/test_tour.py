@@ -19,12 +19,13 @@ import pytest
 from typer.testing import CliRunner
 
 import restante
-from restante.cli import app, sample_night
-from restante.cli import tour as tour_command
-from restante.cli.night_steps import Advance, Night
-from restante.cli.sample_night import Post, play
-from restante.cli.showing import counted, duration, size
-from restante.cli.tour_summary import called
+from restante.cli import app
+from restante.cli.serving import tour as tour_command
+from restante.cli.serving.tour_summary import called
+from restante.model.figures import counted, duration, size
+from restante.samples import sample_night
+from restante.samples.night_steps import Advance, Night
+from restante.samples.sample_night import Post, play
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
 

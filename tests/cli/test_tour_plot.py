@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from restante.cli.night_steps import Moment
-from restante.cli.tour_plot import lines_of, print_plot, save_plot, shares
+from restante.cli.serving.tour_plot import lines_of, print_plot, save_plot, shares
+from restante.samples.night_steps import Moment
 
 MOMENTS = [Moment(0.5, 10), Moment(1.0, 60), Moment(2.0, 100)]
 

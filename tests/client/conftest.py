@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.client import sync
+from restante.client.surface import sync
 from restante.ports.content import Content, OriginPort
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from restante.settings import Settings
 from tests.client.proxy import CuttingProxy
 

@@ -9,18 +9,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.client.exchange import Pause, Work
-from restante.client.lane import Lane
-from restante.client.options import Retrying
-from restante.client.parcel import Parcel
-from restante.client.producing import OpenLink, Patience, Prepare, Producing, Publish, ReadState, send
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.producers.lane import Lane
+from restante.client.producers.numbered_sends import Patience, Prepare, Producing, Publish, send
+from restante.client.publishing.parcel import Parcel
+from restante.client.transport.exchange import Pause, Work
+from restante.client.transport.options import Retrying
 from restante.errors import OutcomeUnknown, ProducerUnknown, RestanteError, Unavailable
-from restante.model.answers import PartitionReceipt, ProducerState, Receipt
-from restante.model.message import Message
-from restante.model.parcel_digest import Digests
-from restante.model.producer import ProducerNumbers, ProducerRow, Standing, repeated, row_after, row_linked, standing
-from restante.model.producer import state_of as state_of_row
+from restante.model.mailboxes.answers import PartitionReceipt, ProducerState, Receipt
+from restante.model.producers.parcel_digest import Digests
+from restante.model.producers.producer import (
+    ProducerNumbers,
+    ProducerRow,
+    Standing,
+    repeated,
+    row_after,
+    row_linked,
+    standing,
+)
+from restante.model.producers.producer import state_of as state_of_row
+from restante.model.publishing.message import Message
 
 T = TypeVar("T")
 
@@ -71,14 +80,14 @@ class Counter:
         return Receipt(accepted=len(fresh), duplicates=len(messages) - len(fresh), partitions=partitions)
 
     def link(self, step: OpenLink) -> ProducerState:
-        group = GROUP if step.group is None else step.group
-        self.row = row_linked(self.row, group, step.level, step.last, 0)
+        group = GROUP if step.producer_group is None else step.producer_group
+        self.row = row_linked(self.row, group, step.owner_level, step.last_published_sequence_number, 0)
         return state_of_row(self.row, step.partition, group)
 
-    def state(self, step: ReadState) -> ProducerState:
+    def state(self, step: ReadProducer) -> ProducerState:
         if self.row is None:
             raise ProducerUnknown("There is none.")
-        return state_of_row(self.row, step.partition, step.group)
+        return state_of_row(self.row, step.partition, step.producer_group)
 
 
 @dataclass
@@ -104,7 +113,7 @@ class Trip:
     @property
     def kinds(self) -> list[type]:
         """What was asked, but for preparations and pauses."""
-        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadState | Publish)]
+        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadProducer | Publish)]
 
     @property
     def numbers(self) -> list[int]:
@@ -168,7 +177,7 @@ class Trip:
     def _done(self, step: object) -> object:
         if isinstance(step, OpenLink):
             return self.counter.link(step)
-        if isinstance(step, ReadState):
+        if isinstance(step, ReadProducer):
             return self.counter.state(step)
         assert isinstance(step, Publish)
         return self._publish(step)

@@ -6,9 +6,9 @@ import asyncio
 import threading
 from typing import Any
 
-from restante.client.frame_link_async import AsyncFrameLink
-from restante.client.options import Terms
-from restante.model.answers import Receipt
+from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.client.transport.options import Terms
+from restante.model.mailboxes.answers import Receipt
 from tests.client.frame_server import SECONDS
 
 

@@ -10,15 +10,15 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from restante.client import live_async, live_sync
-from restante.client.live_asking import following_of
-from restante.client.live_socket_async import AsyncSocketDoor
-from restante.client.live_socket_sync import SyncSocketDoor
-from restante.client.live_states import LiveStage, LiveState
-from restante.client.options import Retrying
-from restante.client.terms import terms_of
-from restante.model.answers import HistoryPage
-from restante.model.message import Message, State
+from restante.client.live import live_async, live_sync
+from restante.client.live.live_arguments import following_of
+from restante.client.live.live_socket_async import AsyncSocketDoor
+from restante.client.live.live_socket_sync import SyncSocketDoor
+from restante.client.live.live_states import LiveStage, LiveState
+from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import Retrying
+from restante.model.mailboxes.answers import HistoryPage
+from restante.model.publishing.message import Message, State
 from tests.client.frame_server import SECONDS
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class _Twin:
 
 
 class Waiting(_Twin):
-    """`restante.client.live_sync`."""
+    """`restante.client.live.live_sync`."""
 
     def __init__(
         self, url: str, *, after: int | None = None, token: str | None = None, client: str | None = None
@@ -180,7 +180,7 @@ class Waiting(_Twin):
 
 
 class Asynchronous(_Twin):
-    """`restante.client.live_async`, in a loop of its own."""
+    """`restante.client.live.live_async`, in a loop of its own."""
 
     def __init__(
         self, url: str, *, after: int | None = None, token: str | None = None, client: str | None = None

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from restante.client.address import address_of
-from restante.client.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response, Work
-from restante.client.options import Retrying, Terms
+from restante.client.transport.address import address_of
+from restante.client.transport.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response, Work
+from restante.client.transport.options import Retrying, Terms
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from restante.client import sync
+from restante.client.surface import sync
 from restante.errors import RestanteError
-from restante.model.message import Message
-from restante.model.partition import partition_of
+from restante.model.publishing.message import Message
+from restante.model.storage.partition import partition_of
 
 SECONDS = 30
 SOME_ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.client.acknowledgement_text import text_of, text_of_several
-from restante.model.batch_answers import ItemIndices, ItemRange
+from restante.client.batches.acknowledgement_text import text_of, text_of_several
+from restante.model.batches.batch_answers import ItemIndices, ItemRange
 from restante.server.routes.acknowledgements import Acknowledgement
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"

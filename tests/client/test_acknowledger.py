@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,10 +12,12 @@ import pytest
 import restante
 import restante.aio
 from restante import errors, limits
-from restante.client import acknowledger_async, sync
-from restante.client.acknowledger_sync import Acknowledger
-from restante.model.batch_answers import Acknowledged, BatchState, ItemRange
-from restante.server.serving import Running
+from restante.calls.batches import AcknowledgeItems
+from restante.client.batches import acknowledger_async
+from restante.client.batches.acknowledger_sync import Acknowledger
+from restante.client.surface import sync
+from restante.model.batches.batch_answers import Acknowledged, BatchState
+from restante.server.serve import Running
 
 SECONDS = 20.0
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -31,13 +33,13 @@ class Desk:
         self.arrived = threading.Event()
         self.failures: list[Exception] = []
 
-    def acknowledge(self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()) -> Acknowledged:
-        self.calls.append(list(items))
+    def call(self, call: AcknowledgeItems) -> Acknowledged:
+        self.calls.append(list(call.items))
         self.arrived.set()
         assert self.let_go.wait(SECONDS)
         if self.failures:
             raise self.failures.pop(0)
-        return Acknowledged(acknowledged=len(items), complete=(), unknown=())
+        return Acknowledged(acknowledged=len(call.items), complete=(), unknown=())
 
     @property
     def sent(self) -> list[str]:
@@ -45,11 +47,9 @@ class Desk:
 
 
 class AsyncDesk(Desk):
-    async def acknowledge(  # type: ignore[override]
-        self, items: Sequence[str] = (), *, ranges: Sequence[ItemRange] = ()
-    ) -> Acknowledged:
+    async def call(self, call: AcknowledgeItems) -> Acknowledged:  # type: ignore[override]
         await asyncio.sleep(0)
-        return super().acknowledge(items, ranges=ranges)
+        return super().call(call)
 
 
 @pytest.fixture

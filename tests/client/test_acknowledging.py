@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from restante import limits
-from restante.client.acknowledging import Outbox
-from restante.client.batch_items import Items
+from restante.client.batches.acknowledger import Outbox
+from restante.client.batches.batch_items import Items
 from restante.errors import InvalidItem, InvalidOperation, InvalidRequest, Unavailable
-from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 NOW = 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import restante
-from restante.client.address import address_of
+from restante.client.transport.address import address_of
 from restante.errors import InvalidRequest
 
 TOKEN = "rst_very-secret"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.client.surface import Hub, Recipient
+from restante.client.surface.surface import Hub, Recipient
 from restante.errors import InvalidRequest
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 
 
 @pytest.fixture(params=["in process", "over the network"])

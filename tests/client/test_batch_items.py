@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.client.batch_items import Items
+from restante.client.batches.batch_items import Items
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import ItemGroup, ItemRange
+from restante.model.batches.batch_answers import ItemGroup, ItemRange
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 

@@ -8,11 +8,24 @@ import msgspec
 import pytest
 
 from restante import errors
-from restante.client import batch_protocol, protocol
-from restante.client.exchange import Dialogue, Request, Response
-from restante.client.options import Terms
-from restante.model.batch_answers import Acknowledged, BatchState, CompleteBatch, Counting, ItemRange, Webhook
-from restante.model.message import Message
+from restante.calls.batches import (
+    AddItems,
+    DeleteBatch,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    ReadBatch,
+    ReadProgress,
+    ReapBatches,
+    SealBatch,
+    WaitForBatch,
+)
+from restante.client.batches import batch_protocol
+from restante.client.transport import protocol
+from restante.client.transport.exchange import Dialogue, Request, Response
+from restante.client.transport.options import Terms
+from restante.model.batches.batch_answers import Acknowledged, BatchState, CompleteBatch, Counting, ItemRange, Webhook
+from restante.model.publishing.message import Message
 from tests.client.talking import REFUSED, SILENT, Conversation, json_response, problem_response
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -51,7 +64,7 @@ def body_of(request: Request) -> dict[str, Any]:
 
 def test_an_opening_says_only_what_it_was_told_and_proposes_an_id() -> None:
     conversation = Conversation([json_response(OPENED, 201)])
-    assert conversation.lead(batch_protocol.open_batch(conversation.terms)).id == BATCH
+    assert conversation.lead(batch_protocol.open_batch(conversation.terms, OpenBatch())).id == BATCH
     (request,) = conversation.requests
     assert (request.method, request.target) == ("POST", "/v1/batches")
     body = body_of(request)
@@ -63,12 +76,14 @@ def test_an_opening_says_all_that_it_was_told() -> None:
     conversation = Conversation([json_response({**OPENED, "webhook_secret": "whsec_x"}, 201)])
     dialogue = batch_protocol.open_batch(
         conversation.terms,
-        key="night",
-        unique=True,
-        counting=Counting.ESTIMATED,
-        webhook=Webhook(url="https://a.test", secret="whsec_y"),
-        notify="ada",
-        batch_id=BATCH,
+        OpenBatch(
+            key="night",
+            unique=True,
+            counting=Counting.ESTIMATED,
+            webhook=Webhook(url="https://a.test", secret="whsec_y"),
+            notify="ada",
+            batch_id=BATCH,
+        ),
     )
     assert conversation.lead(dialogue).webhook_secret == "whsec_x"
     assert body_of(conversation.requests[0]) == {
@@ -83,15 +98,15 @@ def test_an_opening_says_all_that_it_was_told() -> None:
 
 def test_a_webhook_without_a_secret_says_none() -> None:
     conversation = Conversation([json_response(OPENED, 201)])
-    conversation.lead(batch_protocol.open_batch(conversation.terms, webhook=Webhook(url="https://a.test")))
+    conversation.lead(batch_protocol.open_batch(conversation.terms, OpenBatch(webhook=Webhook(url="https://a.test"))))
     assert body_of(conversation.requests[0])["webhook"] == {"url": "https://a.test"}
 
 
 def changing(terms: Terms) -> list[tuple[Dialogue[Any], Response]]:
     return [
-        (batch_protocol.open_batch(terms), json_response(OPENED, 201)),
-        (batch_protocol.add_items(terms, BATCH, 5), json_response({"groups": [{"id": "0", "upto": 5}]}, 201)),
-        (batch_protocol.seal_batch(terms, BATCH), json_response({"complete": False})),
+        (batch_protocol.open_batch(terms, OpenBatch()), json_response(OPENED, 201)),
+        (batch_protocol.add_items(terms, AddItems(BATCH, 5)), json_response({"groups": [{"id": "0", "upto": 5}]}, 201)),
+        (batch_protocol.seal_batch(terms, SealBatch(BATCH)), json_response({"complete": False})),
         (batch_protocol.acknowledge(terms, [b'{"items":["x:0:1"]}']), json_response(DONE)),
     ]
 
@@ -115,7 +130,7 @@ def test_a_change_that_nobody_answers_has_an_unknown_outcome(place: int) -> None
 
 def test_items_are_added_under_the_id_of_the_request() -> None:
     conversation = Conversation([json_response({"groups": [{"id": "0", "upto": 5}]}, 201)])
-    groups = conversation.lead(batch_protocol.add_items(conversation.terms, BATCH, 5))
+    groups = conversation.lead(batch_protocol.add_items(conversation.terms, AddItems(BATCH, 5)))
     assert [(group.id, group.upto) for group in groups.groups] == [("0", 5)]
     (request,) = conversation.requests
     assert request.target == f"/v1/batches/{BATCH}/items"
@@ -159,29 +174,33 @@ def test_when_not_every_call_is_answered_nobody_knows_what_was_done(answers: lis
 def test_lists_say_what_they_ask_for() -> None:
     conversation = Conversation([json_response({"batches": [STATUS], "next": "t"})])
     page = conversation.lead(
-        batch_protocol.batches(conversation.terms, state=BatchState.COMPLETE, key="a b", limit=7, after="z")
+        batch_protocol.batches(
+            conversation.terms, ListBatches(state=BatchState.COMPLETE, key="a b", limit=7, after="z")
+        )
     )
     assert (page.batches[0].key, page.next) == ("night", "t")
     assert conversation.requests[0].target == "/v1/batches?state=complete&key=a+b&limit=7&after=z"
 
     conversation = Conversation([json_response({"items": ["i"], "next": None})])
-    assert conversation.lead(batch_protocol.pending_items(conversation.terms, BATCH, limit=3)).items == ("i",)
+    assert conversation.lead(
+        batch_protocol.pending_items(conversation.terms, ListPendingItems(BATCH, limit=3))
+    ).items == ("i",)
     assert conversation.requests[0].target == f"/v1/batches/{BATCH}/pending?limit=3"
 
     conversation = Conversation([json_response({"recipients": [], "next": None})])
-    conversation.lead(batch_protocol.batch_progress(conversation.terms, BATCH, waiting=True))
+    conversation.lead(batch_protocol.batch_progress(conversation.terms, ReadProgress(BATCH, waiting=True)))
     assert conversation.requests[0].target == f"/v1/batches/{BATCH}/progress?waiting=true"
 
 
 def test_a_status_is_read() -> None:
     conversation = Conversation([SILENT, json_response(STATUS)])
-    status = conversation.lead(batch_protocol.batch_status(conversation.terms, BATCH))
+    status = conversation.lead(batch_protocol.batch_status(conversation.terms, ReadBatch(BATCH)))
     assert (status.state, status.items, status.counting) == (BatchState.COMPLETE, 3, Counting.EXACT)
 
 
 def test_a_wait_waits_at_the_hub_and_a_repetition_so_much_less() -> None:
     conversation = Conversation([SILENT, GONE], seconds_each=4)
-    assert conversation.lead(batch_protocol.wait_batch(conversation.terms, BATCH, 10)) is None
+    assert conversation.lead(batch_protocol.wait_batch(conversation.terms, WaitForBatch(BATCH, 10))) is None
     first, second = conversation.requests
     assert first.target == f"/v1/batches/{BATCH}/wait?seconds=10.000"
     assert first.timeout == 40
@@ -190,7 +209,7 @@ def test_a_wait_waits_at_the_hub_and_a_repetition_so_much_less() -> None:
 
 def test_a_wait_is_answered_by_the_status() -> None:
     conversation = Conversation([json_response(STATUS)])
-    status = conversation.lead(batch_protocol.wait_batch(conversation.terms, BATCH, 99))
+    status = conversation.lead(batch_protocol.wait_batch(conversation.terms, WaitForBatch(BATCH, 99)))
     assert status is not None
     assert status.key == "night"
     assert conversation.requests[0].query == (("seconds", "25.000"),)
@@ -199,26 +218,29 @@ def test_a_wait_is_answered_by_the_status() -> None:
 def test_an_unknown_batch_cannot_be_deleted() -> None:
     conversation = Conversation([problem_response(404, "batch_unknown")])
     with pytest.raises(errors.BatchUnknown):
-        conversation.lead(batch_protocol.delete_batch(conversation.terms, BATCH))
+        conversation.lead(batch_protocol.delete_batch(conversation.terms, DeleteBatch(BATCH)))
 
 
 def test_a_deletion_whose_answer_was_lost_is_done_when_the_batch_is_gone() -> None:
     conversation = Conversation([SILENT, problem_response(404, "batch_unknown")])
-    conversation.lead(batch_protocol.delete_batch(conversation.terms, BATCH))
+    conversation.lead(batch_protocol.delete_batch(conversation.terms, DeleteBatch(BATCH)))
     assert [request.method for request in conversation.requests] == ["DELETE", "DELETE"]
 
 
 def test_a_deletion_that_never_reached_the_hub_does_not_count() -> None:
     conversation = Conversation([REFUSED, problem_response(404, "batch_unknown")])
     with pytest.raises(errors.BatchUnknown):
-        conversation.lead(batch_protocol.delete_batch(conversation.terms, BATCH))
+        conversation.lead(batch_protocol.delete_batch(conversation.terms, DeleteBatch(BATCH)))
 
 
 @pytest.mark.parametrize(("dry_run", "body"), [(True, b'{"dry_run":true}'), (False, b"{}")])
 def test_reaping_can_be_tried(dry_run: bool, body: bytes) -> None:
     reaped = {"id": BATCH, "key": None, "state": "open", "idle_since": "2026-01-02T03:04:05Z"}
     conversation = Conversation([json_response({"batches": [reaped]})])
-    assert conversation.lead(batch_protocol.reap_batches(conversation.terms, dry_run=dry_run)).batches[0].id == BATCH
+    assert (
+        conversation.lead(batch_protocol.reap_batches(conversation.terms, ReapBatches(dry_run=dry_run))).batches[0].id
+        == BATCH
+    )
     (request,) = conversation.requests
     assert (request.target, request.body) == ("/v1/batches/reap", body)
     assert request.timeout == 600

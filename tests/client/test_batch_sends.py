@@ -11,10 +11,10 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import sync
-from restante.client.batches_sync import Batch
-from restante.model.message import Message
-from restante.server.serving import Running
+from restante.client.batches.batches_sync import Batch
+from restante.client.surface import sync
+from restante.model.publishing.message import Message
+from restante.server.serve import Running
 from tests.client.conftest import QUICK
 from tests.client.proxy import CuttingProxy
 

@@ -12,10 +12,11 @@ import pytest
 
 import restante
 from restante import errors, limits
-from restante.client import sync
-from restante.client.batch_items import Items
-from restante.client.batches_sync import Batches, acknowledge
-from restante.model.batch_answers import Acknowledged, BatchState, CompleteBatch, Counting, ItemRange
+from restante.calls.batches import AcknowledgeItems
+from restante.client.batches.batch_items import Items
+from restante.client.batches.batches_sync import Batches, acknowledge
+from restante.client.surface import sync
+from restante.model.batches.batch_answers import Acknowledged, BatchState, CompleteBatch, Counting, ItemRange
 from tests.client.proxy import CuttingProxy
 
 SECONDS = 20.0
@@ -165,7 +166,7 @@ def test_batches_are_listed_newest_first_and_by_key_and_state(either: sync.Hub) 
 
 
 def test_a_long_list_is_read_as_far_as_it_is_walked_over(either: sync.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("restante.client.batches_sync.PAGE_MAX", 2)
+    monkeypatch.setattr("restante.client.batches.batches_sync.PAGE_MAX", 2)
     ids = newest_first([either.batches.open().id for _ in range(5)])
     assert [status.id for status in islice(either.batches.list(), 3)] == ids[:3]
     assert len(list(either.batches.list())) == 5
@@ -288,15 +289,15 @@ class Counter:
         self._lock = threading.Lock()
         self._together = threading.Barrier(limits.ACKNOWLEDGE_CALLS_MAX)
 
-    def acknowledge(self, items: list[str] = [], *, ranges: list[ItemRange] = []) -> Acknowledged:  # noqa: B006
+    def call(self, call: AcknowledgeItems) -> Acknowledged:
         with self._lock:
             self._under_way += 1
             self.most = max(self.most, self._under_way)
-            self.calls.append(len(items))
+            self.calls.append(len(call.items))
         self._together.wait(SECONDS)
         with self._lock:
             self._under_way -= 1
-        return Acknowledged(acknowledged=len(items), complete=(), unknown=())
+        return Acknowledged(acknowledged=len(call.items), complete=(), unknown=())
 
 
 def test_a_few_calls_are_under_way_at_once_and_never_more() -> None:

@@ -12,10 +12,11 @@ import pytest
 
 import restante.aio
 from restante import errors, limits
-from restante.client import asynchronous
-from restante.client.batches_async import acknowledge
-from restante.model.batch_answers import Acknowledged, BatchState, CompleteBatch, ItemRange
-from restante.model.message import Message
+from restante.calls.batches import AcknowledgeItems
+from restante.client.batches.batches_async import acknowledge
+from restante.client.surface import asynchronous
+from restante.model.batches.batch_answers import Acknowledged, BatchState, CompleteBatch
+from restante.model.publishing.message import Message
 from tests.client.conftest import SETTINGS
 
 SECONDS = 20.0
@@ -144,7 +145,7 @@ class Counter:
         self.most = self._under_way = 0
         self._together = asyncio.Event()
 
-    async def acknowledge(self, items: list[str] = [], *, ranges: list[ItemRange] = []) -> Acknowledged:  # noqa: B006
+    async def call(self, call: AcknowledgeItems) -> Acknowledged:
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         if self._under_way == limits.ACKNOWLEDGE_CALLS_MAX:
@@ -152,7 +153,7 @@ class Counter:
         async with asyncio.timeout(SECONDS):
             await self._together.wait()
         self._under_way -= 1
-        return Acknowledged(acknowledged=len(items), complete=(), unknown=())
+        return Acknowledged(acknowledged=len(call.items), complete=(), unknown=())
 
 
 def test_a_few_calls_are_under_way_at_once_and_never_more() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import restante
 from restante import errors
-from restante.client import sync
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.model.message import Message
-from restante.server.serving import Running
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.surface import sync
+from restante.model.publishing.message import Message
+from restante.server.serve import Running
 from tests.client.conftest import SETTINGS
 from tests.client.tallying import ADA, BOB, HERS, HIS, SECONDS, SOME_ID, BrokenLink, HeldLink, Tally, letter, stored
 
@@ -298,7 +298,7 @@ def test_a_callback_that_raises_is_logged_and_harms_nobody(either: sync.Hub, cap
         raise SystemExit
 
     with restante.BufferedProducer(either, on_success=leave, on_error=fail, max_parcel_messages=1) as producer:
-        producer.enqueue([letter(1), letter(2, id="no uuid"), letter(3)])
+        producer.enqueue([letter(1), letter(2, id="an end of line\n"), letter(3)])
         producer.flush(SECONDS)
     assert stored(either) == [1, 3]
     assert [record.message for record in caplog.records] == ["A callback of the buffered producer failed."] * 3
@@ -306,7 +306,7 @@ def test_a_callback_that_raises_is_logged_and_harms_nobody(either: sync.Hub, cap
 
 def test_without_callbacks_failures_are_logged(either: sync.Hub, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), restante.BufferedProducer(either) as producer:
-        producer.enqueue([letter(1), letter(2, id="no uuid")])
+        producer.enqueue([letter(1), letter(2, id="an end of line\n")])
     assert stored(either) == [1]
     assert "1 messages for partition" in caplog.text
 
@@ -351,7 +351,7 @@ def test_only_the_faulty_messages_of_a_parcel_fail(either: sync.Hub, tally: Tall
     either.producer.send(letter(-1, id=SOME_ID))
     with restante.BufferedProducer(either, **tally.callbacks) as producer:
         producer.enqueue([letter(number) for number in range(100)])
-        producer.enqueue([letter(100, id=SOME_ID), letter(101, id="no uuid"), letter(102)])
+        producer.enqueue([letter(100, id=SOME_ID), letter(101, id="an end of line\n"), letter(102)])
         producer.enqueue(letter(103, BOB))
     assert stored(either) == [-1, *range(100), 102]
     assert stored(either, BOB) == [103]

@@ -16,11 +16,11 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import asynchronous, sync
-from restante.client.buffered_async import BufferedProducer
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.model.message import Message
-from restante.server.serving import Running
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.publishing.buffered_async import BufferedProducer
+from restante.client.surface import asynchronous, sync
+from restante.model.publishing.message import Message
+from restante.server.serve import Running
 from tests.client.conftest import SETTINGS
 from tests.client.scripted import ScriptedServer, answer
 from tests.client.tallying import (
@@ -395,7 +395,7 @@ def test_a_callback_that_raises_or_is_cancelled_is_logged_and_harms_nobody(
 
     async def program(hub: asynchronous.Hub) -> None:
         async with BufferedProducer(hub, on_success=cancelled, on_error=fail, max_parcel_messages=1) as producer:
-            await producer.enqueue([letter(1), letter(2, id="no uuid"), letter(3)])
+            await producer.enqueue([letter(1), letter(2, id="an end of line\n"), letter(3)])
         assert await stored(hub) == [1, 3]
 
     run(program)

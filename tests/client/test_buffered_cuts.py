@@ -9,7 +9,7 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import sync
+from restante.client.surface import sync
 from tests.client.proxy import CuttingProxy
 from tests.client.tallying import QUICK, SECONDS, Tally, letter, stored
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from restante import errors, limits
-from restante.client.buffer_bounds import BufferBounds
-from restante.client.buffer_intake import Admission
-from restante.client.buffering import Buffering, Stack, is_settled, parcel_of
+from restante.client.publishing.buffer import Buffering, Stack, is_settled, parcel_of
+from restante.client.publishing.buffer_bounds import BufferBounds
+from restante.client.publishing.buffer_intake import Admission
 from restante.errors import Fault, InvalidMessage, MessageConflict, ProducerDisconnected
-from restante.model.message import Message
-from restante.model.partition import partition_of
+from restante.model.publishing.message import Message
+from restante.model.storage.partition import partition_of
 
 PARTITIONS = 4
 NAMES = {partition_of(name, PARTITIONS): name for name in ("ada", "bob", "cy", "dora", "eve", "finn", "gus", "hal")}

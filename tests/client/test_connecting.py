@@ -17,11 +17,11 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import sync
-from restante.client.surface import Reason
+from restante.client.surface import sync
+from restante.client.surface.surface import Reason
 from restante.limits import SMALL_SEND_MESSAGES_MAX
-from restante.model.message import Message, State
-from restante.server.serving import Running, start
+from restante.model.publishing.message import Message, State
+from restante.server.serve import Running, start
 from tests.client.conftest import SETTINGS
 from tests.client.scripted import Canned, ScriptedServer, answer, problem
 
@@ -144,7 +144,7 @@ def test_single_messages_are_found_set_aside_released_and_withdrawn(hub: sync.Hu
     with pytest.raises(errors.MessageUnknown):
         mailbox.find("0198c5a2-6f1e-7c3b-9d4a-000000000000")
     with pytest.raises(errors.InvalidRequest):
-        mailbox.find("no uuid")
+        mailbox.find("an end of line\n")
 
 
 def test_purging_and_erasing_say_how_many(hub: sync.Hub) -> None:
@@ -190,7 +190,7 @@ def test_asynchronous_programs_do_the_same(running: Running) -> None:
             await mailbox.release(SOME_ID)
             assert (await mailbox.find(SOME_ID)).state is State.WAITING
             await mailbox.withdraw(SOME_ID)
-            assert await mailbox.purge() == 0
+            assert await mailbox.purge(all=True) == 0
             assert await mailbox.erase() == 3
             assert (await hub.recipients()).recipients == ()
             assert (await hub.file(), await hub.expire(), await hub.retain()) == (0, 0, 0)

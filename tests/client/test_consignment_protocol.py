@@ -9,12 +9,20 @@ import pyarrow as pa
 import pytest
 
 from restante import errors
-from restante.client import consignment_protocol
-from restante.client.exchange import Request, Response
-from restante.model.answers import Receipt
-from restante.model.batch_answers import Webhook
-from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
-from restante.model.message import Message
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.client.consignments import consignment_protocol
+from restante.client.transport.exchange import Request, Response
+from restante.model.batches.batch_answers import Webhook
+from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
 from tests.client.talking import SILENT, Conversation, json_response, problem_response
 
 CONSIGNMENT = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -54,7 +62,9 @@ def body_of(request: Request) -> dict[str, Any]:
 )
 def test_an_opening_says_only_what_it_was_told(batch: bool | BatchWish, said: dict[str, Any]) -> None:
     conversation = Conversation([json_response(OPENED, 201)])
-    opened = conversation.lead(consignment_protocol.open_consignment(conversation.terms, "night", batch=batch))
+    opened = conversation.lead(
+        consignment_protocol.open_consignment(conversation.terms, BeginConsignment("night", batch=batch))
+    )
     assert (opened.id, opened.state, opened.created) == (CONSIGNMENT, ConsignmentState.OPEN, True)
     (request,) = conversation.requests
     assert (request.method, request.target, body_of(request)) == ("POST", "/v1/consignments", {"key": "night", **said})
@@ -62,7 +72,7 @@ def test_an_opening_says_only_what_it_was_told(batch: bool | BatchWish, said: di
 
 def test_the_status_tells_whether_a_consignment_is_new() -> None:
     conversation = Conversation([json_response({**OPENED, "state": "committed", "batch": "b"}, 200)])
-    opened = conversation.lead(consignment_protocol.open_consignment(conversation.terms, "night"))
+    opened = conversation.lead(consignment_protocol.open_consignment(conversation.terms, BeginConsignment("night")))
     assert (opened.state, opened.batch, opened.created) == (ConsignmentState.COMMITTED, "b", False)
 
 
@@ -70,7 +80,7 @@ def test_a_parcel_is_named_in_the_query_and_repeated_as_it_was() -> None:
     conversation = Conversation([SILENT, json_response({"staged": 2}, 201)])
     messages = [Message(recipient="r", data=1), Message(recipient="r", data=b"x")]
     dialogue = consignment_protocol.stage(
-        conversation.terms, CONSIGNMENT, messages, writer="task 1/ä", attempt=2, parcel=0
+        conversation.terms, StageParcel(CONSIGNMENT, messages, writer="task 1/ä", attempt=2, parcel=0)
     )
     assert conversation.lead(dialogue).staged == 2
     first, second = conversation.requests
@@ -82,7 +92,9 @@ def test_messages_without_ids_are_staged_without_so_that_the_same_again_is_the_s
     messages = [Message(recipient="r", data=1), Message(recipient="r", id=CONSIGNMENT, data=2)]
     conversation = Conversation([json_response({"staged": 2}, 201)])
     conversation.lead(
-        consignment_protocol.stage(conversation.terms, CONSIGNMENT, messages, writer="w", attempt=0, parcel=0)
+        consignment_protocol.stage(
+            conversation.terms, StageParcel(CONSIGNMENT, messages, writer="w", attempt=0, parcel=0)
+        )
     )
     assert [message.get("id") for message in body_of(conversation.requests[0])["messages"]] == [None, CONSIGNMENT]
 
@@ -95,7 +107,7 @@ def test_columns_without_ids_are_staged_without(ids: list[str | None] | None) ->
     conversation = Conversation([json_response({"staged": 2}, 201)])
     table = pa.table(columns)
     conversation.lead(
-        consignment_protocol.stage(conversation.terms, CONSIGNMENT, table, writer="w", attempt=0, parcel=0)
+        consignment_protocol.stage(conversation.terms, StageParcel(CONSIGNMENT, table, writer="w", attempt=0, parcel=0))
     )
     body = conversation.requests[0].body
     assert body is not None
@@ -107,7 +119,9 @@ def test_columns_without_ids_are_staged_without(ids: list[str | None] | None) ->
 def test_a_commit_names_the_winners_in_order_and_may_take_long() -> None:
     conversation = Conversation([SILENT, json_response(RECEIPT)])
     winners = [Winner(writer="b", attempt=1, messages=2), Winner(writer="a", attempt=0, messages=1)]
-    receipt = conversation.lead(consignment_protocol.commit_consignment(conversation.terms, CONSIGNMENT, winners))
+    receipt = conversation.lead(
+        consignment_protocol.commit_consignment(conversation.terms, CommitConsignment(CONSIGNMENT, winners))
+    )
     assert receipt == Receipt(accepted=2, duplicates=1, partitions=())
     request = conversation.requests[1]
     assert (request.method, request.target, request.timeout) == (
@@ -123,12 +137,14 @@ def test_a_commit_names_the_winners_in_order_and_may_take_long() -> None:
 def test_a_commit_whose_answer_cannot_be_read_may_have_been_carried_out() -> None:
     conversation = Conversation([Response(200, {"content-type": "application/json"}, memoryview(b"{"))])
     with pytest.raises(errors.OutcomeUnknown):
-        conversation.lead(consignment_protocol.commit_consignment(conversation.terms, CONSIGNMENT, []))
+        conversation.lead(
+            consignment_protocol.commit_consignment(conversation.terms, CommitConsignment(CONSIGNMENT, []))
+        )
 
 
 def test_a_discard_is_repeated_when_its_answer_was_lost() -> None:
     conversation = Conversation([SILENT, Response(204, {}, memoryview(b""))])
-    conversation.lead(consignment_protocol.discard_consignment(conversation.terms, CONSIGNMENT))
+    conversation.lead(consignment_protocol.discard_consignment(conversation.terms, DiscardConsignment(CONSIGNMENT)))
     assert [(request.method, request.target) for request in conversation.requests] == [
         ("DELETE", f"/v1/consignments/{CONSIGNMENT}")
     ] * 2
@@ -137,14 +153,14 @@ def test_a_discard_is_repeated_when_its_answer_was_lost() -> None:
 def test_a_consignment_is_read_with_its_attempts() -> None:
     attempt = {"writer": "w", "attempt": 0, "parcels": 1, "messages": 3, "bytes": 400}
     conversation = Conversation([json_response({**STATUS, "attempts": [attempt]})])
-    details = conversation.lead(consignment_protocol.consignment(conversation.terms, CONSIGNMENT))
+    details = conversation.lead(consignment_protocol.consignment(conversation.terms, ReadConsignment(CONSIGNMENT)))
     assert (details.staged_messages, details.attempts[0].writer, details.receipt) == (3, "w", None)
 
 
 def test_a_list_says_what_it_was_asked() -> None:
     conversation = Conversation([json_response({"consignments": [STATUS], "next": CONSIGNMENT})])
     dialogue = consignment_protocol.consignments(
-        conversation.terms, state=ConsignmentState.OPEN, key="night", limit=1, after="x"
+        conversation.terms, ListConsignments(state=ConsignmentState.OPEN, key="night", limit=1, after="x")
     )
     page = conversation.lead(dialogue)
     assert (len(page.consignments), page.next) == (1, CONSIGNMENT)
@@ -163,7 +179,7 @@ def test_a_list_says_what_it_was_asked() -> None:
 def test_a_problem_is_the_error_that_it_names(status: int, code: str, kind: type[errors.RestanteError]) -> None:
     conversation = Conversation([problem_response(status, code, state="committed")])
     dialogue = consignment_protocol.stage(
-        conversation.terms, CONSIGNMENT, Message(recipient="r"), writer="w", attempt=0, parcel=0
+        conversation.terms, StageParcel(CONSIGNMENT, Message(recipient="r"), writer="w", attempt=0, parcel=0)
     )
     with pytest.raises(kind) as caught:
         conversation.lead(dialogue)

@@ -10,11 +10,11 @@ import pytest
 
 import restante
 from restante import errors
-from restante.client import sync
-from restante.model.answers import Receipt
-from restante.model.batch_answers import BatchState
-from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
-from restante.model.message import Message
+from restante.client.surface import sync
+from restante.model.batches.batch_answers import BatchState
+from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
 from tests.client.proxy import CuttingProxy
 
 SECONDS = 20.0
@@ -360,7 +360,7 @@ def test_a_batch_may_tell_somebody_when_all_is_collected(either: sync.Hub) -> No
 
 
 def test_the_secret_of_a_webhook_is_told_once(either: sync.Hub) -> None:
-    wish = BatchWish(webhook=restante.Webhook(url="https://127.0.0.1:1/hook"))
+    wish = BatchWish(webhook=restante.Webhook(url="https://receiver.invalid/hook"))
     consignment = either.consignment("night", batch=wish)
     assert consignment.webhook_secret is not None
     assert consignment.webhook_secret.startswith("whsec_")

@@ -12,10 +12,10 @@ import pytest
 
 import restante.aio
 from restante import errors
-from restante.client import asynchronous
-from restante.client.consignments_async import Consignment
-from restante.model.consignment_answers import ConsignmentState, Winner
-from restante.model.message import Message
+from restante.client.consignments.consignments_async import Consignment
+from restante.client.surface import asynchronous
+from restante.model.consignments.consignment_answers import ConsignmentState, Winner
+from restante.model.publishing.message import Message
 from tests.client.conftest import SETTINGS
 
 SECONDS = 60.0

@@ -9,8 +9,8 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import sync
-from restante.model.message import Message
+from restante.client.surface import sync
+from restante.model.publishing.message import Message
 from tests.client.conftest import QUICK
 from tests.client.proxy import CuttingProxy
 

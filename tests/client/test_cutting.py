@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from restante import errors
-from restante.client.cutting import Piece, piece_of, pieces_of
-from restante.model.arrow import binaries_of
-from restante.model.message import Message
+from restante.client.consignments.pieces import Piece, piece_of, pieces_of
+from restante.client.publishing.new_ids import identified_table
+from restante.model.columns.arrow import binaries_of
+from restante.model.publishing.message import Message
 
 SIZE = 100_000
 
@@ -37,6 +40,19 @@ def test_columns_are_cut_by_their_bytes_in_order(kind: pa.DataType) -> None:
     assert len(cut) > 5
     assert max(sum(map(len, binaries_of(piece["data"]))) for piece in cut) <= SIZE
     assert pa.concat_tables(cut).equals(table)
+
+
+def test_columns_that_lie_are_refused_before_they_are_cut() -> None:
+    beyond: Any = pa.DictionaryArray.from_arrays(pa.array([0, 9], pa.int32()), pa.array(["a"]), safe=False)
+    ends = pa.py_buffer(np.array([0, 1_000, 3], np.int32).tobytes())
+    outside: Any = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"abc")])
+    for lie in (beyond, outside):
+        table = pa.table({"recipient": lie, "id": lie, "data": [b"x" * SIZE] * 2})
+        for sent in (table, table.to_reader()):
+            with pytest.raises(errors.InvalidRequest, match="cannot be read"):
+                list(pieces_of(sent, size=SIZE))
+        with pytest.raises(errors.InvalidRequest, match="cannot be read"):
+            identified_table(table)
 
 
 def test_a_slice_of_a_table_is_cut_by_its_own_bytes() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 import restante
 from restante import errors
-from restante.client import sync
-from restante.client.feed_pages import FeedPage
-from restante.client.feed_sync import Feed
-from restante.model.message import Message
+from restante.client.feed.feed_pages import FeedPage
+from restante.client.feed.feed_sync import Feed
+from restante.client.surface import sync
+from restante.model.publishing.message import Message
 from tests.client.conftest import SETTINGS
 from tests.client.proxy import CuttingProxy
 

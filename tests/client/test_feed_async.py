@@ -11,10 +11,10 @@ import pytest
 
 import restante.aio
 from restante import errors
-from restante.client import asynchronous
-from restante.client.feed_async import Feed
-from restante.client.feed_pages import FeedPage
-from restante.model.message import Message
+from restante.client.feed.feed_async import Feed
+from restante.client.feed.feed_pages import FeedPage
+from restante.client.surface import asynchronous
+from restante.model.publishing.message import Message
 from tests.client.conftest import SETTINGS
 
 SECONDS = 60.0

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from restante import errors, limits
-from restante.client.feed_pages import Reading, Track, longest_wait, reading_of, wish_of
-from restante.model.answers import PartitionStatus
-from restante.model.feed_answers import EVERYTHING, FeedAnswer
+from restante.client.feed.feed_pages import Reading, Track, longest_wait, reading_of, wish_of
+from restante.model.feed.feed_answers import EVERYTHING, FeedAnswer
+from restante.model.mailboxes.answers import PartitionStatus
 
 EMPTY = pa.table({"sequence_number": pa.array([], pa.int64())})
 

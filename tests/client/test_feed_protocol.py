@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from restante import errors
-from restante.client import feed_protocol
-from restante.client.exchange import Response
-from restante.model.feed_answers import FeedWish
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.client.feed import feed_protocol
+from restante.client.transport.exchange import Response
+from restante.model.feed.feed_answers import FeedWish
 from restante.wire.publish import stream_bytes
 from tests.client.talking import REFUSED, SILENT, Conversation, problem_response
 
@@ -25,7 +26,7 @@ def page(headers: dict[str, str], table: pa.Table = TABLE) -> Response:
 
 def test_a_feed_asks_for_columns_and_says_only_what_it_was_told() -> None:
     conversation = Conversation([page(HEADERS)])
-    answer = conversation.lead(feed_protocol.feed(conversation.terms, 7))
+    answer = conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed(7)))
     assert (answer.next, answer.start, answer.end) == (6, 3, 9)
     assert answer.table.equals(TABLE)
     (request,) = conversation.requests
@@ -35,7 +36,9 @@ def test_a_feed_asks_for_columns_and_says_only_what_it_was_told() -> None:
 
 def test_a_wish_is_part_of_the_question() -> None:
     conversation = Conversation([page(HEADERS)])
-    conversation.lead(feed_protocol.feed(conversation.terms, 0, after=0, wish=WISH, limit=10, wait=2, reader="report"))
+    conversation.lead(
+        feed_protocol.feed(conversation.terms, ReadFeed(0, after=0, wish=WISH, limit=10, wait=2, reader="report"))
+    )
     assert conversation.requests[0].target == (
         "/v1/partitions/0/feed?after=0&limit=10&reader=report&origin=a&origin=b&kind=k&recipient=%C3%A4"
         "&columns=at&columns=data&wait=2.000"
@@ -47,14 +50,14 @@ def test_the_columns_of_an_answer_lie_in_the_bytes_that_came() -> None:
     response = page(HEADERS, numbers)
     conversation = Conversation([response])
     before = pa.total_allocated_bytes()
-    answer = conversation.lead(feed_protocol.feed(conversation.terms, 0))
+    answer = conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed(0)))
     assert answer.table.num_rows == 1_000_000
     assert pa.total_allocated_bytes() - before < 100_000
 
 
 def test_a_repetition_waits_for_what_is_left() -> None:
     conversation = Conversation([SILENT, page(HEADERS)], seconds_each=4)
-    conversation.lead(feed_protocol.feed(conversation.terms, 0, wait=99))
+    conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed(0, wait=99)))
     first, second = conversation.requests
     assert (first.query, first.timeout) == ((("wait", "25.000"),), 55)
     (asked,) = second.query
@@ -63,7 +66,9 @@ def test_a_repetition_waits_for_what_is_left() -> None:
 
 def test_a_snapshot_is_read_page_by_page() -> None:
     conversation = Conversation([REFUSED, page({"restante-next": "tok en", "restante-position": "12"})])
-    answer = conversation.lead(feed_protocol.snapshot(conversation.terms, 3, after="a b", wish=WISH, limit=5))
+    answer = conversation.lead(
+        feed_protocol.snapshot(conversation.terms, ReadSnapshot(3, after="a b", wish=WISH, limit=5))
+    )
     assert (answer.next, answer.position) == ("tok en", 12)
     assert answer.table.equals(TABLE)
     assert conversation.requests[1].target == (
@@ -73,13 +78,13 @@ def test_a_snapshot_is_read_page_by_page() -> None:
 
 def test_a_snapshot_may_be_of_an_earlier_position() -> None:
     conversation = Conversation([page({"restante-position": "7"})])
-    assert conversation.lead(feed_protocol.snapshot(conversation.terms, 3, position=7)).position == 7
+    assert conversation.lead(feed_protocol.snapshot(conversation.terms, ReadSnapshot(3, position=7))).position == 7
     assert conversation.requests[0].target == "/v1/partitions/3/snapshot?position=7"
 
 
 def test_the_last_page_of_a_snapshot_has_no_next() -> None:
     conversation = Conversation([page({"restante-position": "12"})])
-    assert conversation.lead(feed_protocol.snapshot(conversation.terms, 3)).next is None
+    assert conversation.lead(feed_protocol.snapshot(conversation.terms, ReadSnapshot(3))).next is None
 
 
 @pytest.mark.parametrize("header", sorted(HEADERS))
@@ -88,17 +93,17 @@ def test_an_answer_without_its_headers_is_not_taken(header: str, value: str | No
     headers = {name: text for name, text in HEADERS.items() if name != header}
     conversation = Conversation([page(headers if value is None else {**headers, header: value})])
     with pytest.raises(errors.Unavailable, match=header):
-        conversation.lead(feed_protocol.feed(conversation.terms, 0))
+        conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed(0)))
 
 
 def test_a_position_that_is_gone_names_the_first_there_is() -> None:
     conversation = Conversation([problem_response(410, "position_gone", first=17)])
     with pytest.raises(errors.PositionGone) as caught:
-        conversation.lead(feed_protocol.feed(conversation.terms, 0, after=3))
+        conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed(0, after=3)))
     assert caught.value.details["first"] == 17
 
 
 def test_a_partition_is_a_number() -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest):
-        conversation.lead(feed_protocol.feed(conversation.terms, "../x"))  # type: ignore[arg-type]
+        conversation.lead(feed_protocol.feed(conversation.terms, ReadFeed("../x")))  # type: ignore[arg-type]

@@ -17,18 +17,18 @@ import msgspec
 import pytest
 
 from restante import errors
-from restante.client import sync
-from restante.client.frame_link_async import AsyncFrameLink
-from restante.client.frame_link_sync import FrameLink
-from restante.client.link import Link
-from restante.client.terms import terms_of
+from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.client.sockets.frame_link_sync import FrameLink
+from restante.client.surface import sync
+from restante.client.transport.link import Link
+from restante.client.transport.machine_terms import terms_of
 from restante.limits import MIB, SEND_BYTES_MAX
-from restante.model.access import Role
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
-from restante.server.serving import Running, start
-from restante.server.tokens import TokenFile
+from restante.model.access.access import Role
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
+from restante.server.access.tokens import TokenFile
+from restante.server.serve import Running, start
 from restante.wire.media import ARROW
 from restante.wire.publish import Encoded, encode_publish
 from tests.client.conftest import SETTINGS
@@ -319,7 +319,7 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(
 def test_no_more_is_under_way_than_the_hub_reads(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("restante.client.frame_linking.LINK_FRAMES_MAX", 2)
+    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 2)
     link = links(server.url)
     promises = [pool.submit(link.publish, letter()) for _ in range(6)]
     for _ in range(3):
@@ -334,7 +334,7 @@ def test_no_more_is_under_way_than_the_hub_reads(
 def test_a_frame_that_nobody_waits_for_takes_room_at_the_hub_until_it_is_answered(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("restante.client.frame_linking.LINK_FRAMES_MAX", 1)
+    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 1)
     link = links(server.url, timeout=LONG_ENOUGH)
     first = pool.submit(link.publish, letter())
     held = server.take()

@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 
 from restante import errors
-from restante.client.frame_linking import Numbering, UnderWay, UnreadableAnswer, is_small, read_answer
-from restante.client.terms import terms_of
+from restante.client.sockets.frame_window import Numbering, UnderWay, UnreadableAnswer, is_small, read_answer
+from restante.client.transport.machine_terms import terms_of
 from restante.limits import LINK_FRAMES_MAX, MIB
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.wire.frames import decode_frame
 from restante.wire.media import ARROW
 from restante.wire.publish import Encoded

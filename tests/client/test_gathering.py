@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante import limits
-from restante.client.batch_items import Items
-from restante.client.gathering import Each, Sum, calls_of, plain_call
+from restante.calls.batches import AcknowledgeItems
+from restante.client.batches.acknowledgement_calls import Each, Sum, calls_of, plain_call
+from restante.client.batches.batch_items import Items
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
-from restante.model.items import Call
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, ItemGroup, ItemRange
 
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 GROUP = f"{BATCH}:0"
@@ -30,7 +30,7 @@ def span(start: int, upto: int, group: str = GROUP) -> ItemRange:
     return ItemRange(group=group, start=start, upto=upto)
 
 
-def named(calls: Iterable[Call]) -> list[str]:
+def named(calls: Iterable[AcknowledgeItems]) -> list[str]:
     """All ids that calls name, ranges spelled out."""
     found: list[str] = []
     for call in calls:
@@ -40,7 +40,7 @@ def named(calls: Iterable[Call]) -> list[str]:
     return found
 
 
-def within_bounds(call: Call) -> bool:
+def within_bounds(call: AcknowledgeItems) -> bool:
     batches = {item[:36] for item in call.items} | {each.group[:36] for each in call.ranges}
     return (
         len(call.items) + len(call.ranges) > 0
@@ -60,8 +60,8 @@ def test_a_short_list_is_one_call_and_the_very_same_list(kind: type) -> None:
 
 
 def test_one_id_or_one_range_is_a_call() -> None:
-    assert plain_call(f"{GROUP}:1") == Call((f"{GROUP}:1",))
-    assert plain_call(span(0, 5)) == Call((), (span(0, 5),))
+    assert plain_call(f"{GROUP}:1") == AcknowledgeItems((f"{GROUP}:1",))
+    assert plain_call(span(0, 5)) == AcknowledgeItems((), (span(0, 5),))
 
 
 @pytest.mark.parametrize(
@@ -87,25 +87,27 @@ def test_nothing_makes_no_call() -> None:
 
 
 def test_neighbours_become_a_range() -> None:
-    assert list(calls_of(iter(ids(range(50_000))))) == [Call([], [span(0, 50_000)])]
+    assert list(calls_of(iter(ids(range(50_000))))) == [AcknowledgeItems([], [span(0, 50_000)])]
 
 
 def test_a_few_neighbours_stay_ids() -> None:
     (call,) = calls_of(iter(ids([*range(9), *range(100, 110), 5, 200])))
-    assert call == Call(ids([*range(9), 5, 200]), [span(100, 110)])
+    assert call == AcknowledgeItems(ids([*range(9), 5, 200]), [span(100, 110)])
 
 
 def test_neighbours_of_two_groups_are_two_ranges() -> None:
     other = f"{BATCH}:1"
     assert list(calls_of(iter(ids(range(20)) + ids(range(20, 40), other)))) == [
-        Call([], [span(0, 20), span(20, 40, other)])
+        AcknowledgeItems([], [span(0, 20), span(20, 40, other)])
     ]
 
 
 def test_items_and_ranges_go_as_ranges() -> None:
     items = Items.of(BATCH, [ItemGroup(id="0", upto=10**12)])
-    assert list(calls_of(items)) == [Call([], [span(0, 10**12)])]
-    assert list(calls_of([items[5:7], span(8, 9), f"{GROUP}:11"])) == [Call([f"{GROUP}:11"], [span(5, 7), span(8, 9)])]
+    assert list(calls_of(items)) == [AcknowledgeItems([], [span(0, 10**12)])]
+    assert list(calls_of([items[5:7], span(8, 9), f"{GROUP}:11"])) == [
+        AcknowledgeItems([f"{GROUP}:11"], [span(5, 7), span(8, 9)])
+    ]
 
 
 def test_ids_in_no_order_go_as_they_are() -> None:
@@ -125,7 +127,7 @@ def test_an_endless_iterator_is_acknowledged_as_it_goes() -> None:
 
     calls = list(islice(calls_of(endless()), 3))
     step = limits.ACKNOWLEDGE_GATHERED_TARGET
-    assert calls == [Call([], [span(place * step, (place + 1) * step)]) for place in range(3)]
+    assert calls == [AcknowledgeItems([], [span(place * step, (place + 1) * step)]) for place in range(3)]
 
 
 def test_a_call_never_names_too_many_batches() -> None:
@@ -149,7 +151,7 @@ def test_an_odd_id_is_sent_as_it_is_so_that_the_hub_can_tell(odd: str) -> None:
 
 def test_a_text_without_a_group_is_sent_as_it_is() -> None:
     given_ids = [str(number) for number in range(30)]
-    assert list(calls_of(iter(given_ids))) == [Call(given_ids, [])]
+    assert list(calls_of(iter(given_ids))) == [AcknowledgeItems(given_ids, [])]
 
 
 @pytest.mark.parametrize("wrong", [[1], [None], [b"x"], b"xy", [["nested"]]])
@@ -187,11 +189,11 @@ def test_answers_are_summed_and_each_complete_batch_is_told_once() -> None:
     assert total.answer() == Acknowledged(acknowledged=7, complete=(done,), unknown=("x", span(0, 2)))
 
 
-def answered(each: Each) -> list[list[Call]]:
+def answered(each: Each) -> list[list[AcknowledgeItems]]:
     """The requests, each call in them answered with the number of items that it names one by one."""
     requests = []
     for request in each.requests():
-        requests.append([Call(list(call.items), list(call.ranges)) for call in request])
+        requests.append([AcknowledgeItems(list(call.items), list(call.ranges)) for call in request])
         each.answered([Acknowledged(acknowledged=len(call.items), complete=(), unknown=()) for call in request])
     return requests
 
@@ -200,10 +202,10 @@ def test_calls_with_an_answer_each_go_out_in_one_request() -> None:
     each = Each([ids(range(3)), tuple(ids(range(2))), f"{GROUP}:7", span(0, 5)])
     assert answered(each) == [
         [
-            Call(ids(range(3)), []),
-            Call(ids(range(2)), []),
-            Call([f"{GROUP}:7"], []),
-            Call([], [span(0, 5)]),
+            AcknowledgeItems(ids(range(3)), []),
+            AcknowledgeItems(ids(range(2)), []),
+            AcknowledgeItems([f"{GROUP}:7"], []),
+            AcknowledgeItems([], [span(0, 5)]),
         ]
     ]
     assert [answer.acknowledged for answer in each.answers()] == [3, 2, 1, 0]
@@ -211,7 +213,7 @@ def test_calls_with_an_answer_each_go_out_in_one_request() -> None:
 
 def test_a_call_of_nothing_is_not_sent_and_is_answered_all_the_same() -> None:
     each = Each([[], ids(range(2)), iter(())])
-    assert answered(each) == [[Call(ids(range(2)), [])]]
+    assert answered(each) == [[AcknowledgeItems(ids(range(2)), [])]]
     assert [answer.acknowledged for answer in each.answers()] == [0, 2, 0]
     assert answered(Each([])) == []
 

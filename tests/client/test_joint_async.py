@@ -10,11 +10,11 @@ import pytest
 
 import restante.aio
 from restante import errors, limits
-from restante.client import asynchronous
-from restante.client.joint_async import AsyncJointCalls
-from restante.client.joint_calls import JointCall
-from restante.model.batch_answers import Acknowledged, CompleteBatch
-from restante.server.serving import Running
+from restante.client.batches.joint_async import AsyncJointCalls
+from restante.client.batches.joint_calls import JointCall
+from restante.client.surface import asynchronous
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
+from restante.server.serve import Running
 from tests.client.conftest import QUICK
 from tests.client.scripted import Canned, ScriptedServer, answer, problem
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from restante import errors, limits
-from restante.client.joint_calls import JointCall, concerns_one_call, joint_call, own_error, take_along
-from restante.model.batch_answers import ItemIndices, ItemRange
+from restante.calls.batches import AcknowledgeItems
+from restante.client.batches.joint_calls import JointCall, concerns_one_call, joint_call, own_error, take_along
+from restante.model.batches.batch_answers import ItemIndices, ItemRange
 
 
 class Waiting(NamedTuple):
@@ -39,7 +40,7 @@ def test_a_request_has_no_more_calls_than_the_hub_takes() -> None:
 
 def test_a_call_weighs_what_it_names() -> None:
     ranges = [ItemRange(group="b:0", start=0, upto=10**9)]
-    call = joint_call(["a", "b"], ranges=ranges, indices=[ItemIndices(group="b:0", indices=[1, 2, 3])])
+    call = joint_call(AcknowledgeItems(["a", "b"], ranges, [ItemIndices(group="b:0", indices=[1, 2, 3])]))
     assert call.weight == 6
 
 

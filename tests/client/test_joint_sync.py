@@ -12,10 +12,10 @@ from queue import SimpleQueue
 import pytest
 
 from restante import errors, limits
-from restante.client import sync
-from restante.client.joint_calls import JointCall
-from restante.client.joint_sync import JointCalls
-from restante.model.batch_answers import Acknowledged, CompleteBatch
+from restante.client.batches.joint_calls import JointCall
+from restante.client.batches.joint_sync import JointCalls
+from restante.client.surface import sync
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
 
 SECONDS = 20.0
 FULL = limits.ACKNOWLEDGE_REQUESTS_MAX

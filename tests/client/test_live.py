@@ -12,11 +12,11 @@ import pytest
 
 import restante
 import restante.aio
-from restante.client import asynchronous, sync
-from restante.client.live_states import LiveStage, LiveState
+from restante.client.live.live_states import LiveStage, LiveState
+from restante.client.surface import asynchronous, sync
 from restante.errors import BundleOpen, InvalidMessage, InvalidOperation, InvalidRequest, RestanteError, Unavailable
-from restante.model.message import Message
-from restante.server.serving import Running, start
+from restante.model.publishing.message import Message
+from restante.server.serve import Running, start
 from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings
 from tests.client.frame_server import SECONDS
 from tests.server.live import dropped

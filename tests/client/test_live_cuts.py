@@ -16,14 +16,15 @@ import pytest
 
 import restante
 import restante.aio
-from restante.client.options import Retrying
-from restante.model.message import Message
+from restante.client.transport.options import Retrying
+from restante.model.publishing.message import Message
 from tests.client.proxy import CuttingProxy
 from tests.crash.served import Served
+from tests.profiles import by_profile
 
 RECIPIENTS = ("ada", "bob")
 LONG = bool(os.environ.get("RESTANTE_LONG"))
-MESSAGES = 5_000 if LONG else 600
+MESSAGES = 5_000 if LONG else by_profile(dev=300, ci=600)
 KILLS = 12 if LONG else 2
 SEEDS = range(6 if LONG else 1)
 PATIENT = Retrying(times=1_000, seconds=300, first_pause=0.01, longest_pause=0.1)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from restante.client.live_inbox import Fetch, Inbox
+from restante.client.live.live_inbox import Fetch, Inbox
 from restante.limits import LIVE_UNREAD_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
-from restante.model.answers import HistoryPage
-from restante.model.message import Message, State
+from restante.model.mailboxes.answers import HistoryPage
+from restante.model.publishing.message import Message, State
 
 
 def letter(number: int, state: State = State.WAITING) -> Message:

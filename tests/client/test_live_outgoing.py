@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from restante.client.live_outgoing import Outgoing
+from restante.client.live.live_outgoing import Outgoing
 from restante.errors import (
     BundleOpen,
     InvalidMessage,
@@ -19,7 +19,7 @@ from restante.errors import (
     Unavailable,
 )
 from restante.limits import LIVE_SENDS_MAX
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.wire.live import Collected, Fate, Sent
 
 ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from restante.client.live_states import LiveStage
+from restante.client.live.live_states import LiveStage
 from restante.errors import (
     BundleOpen,
     Forbidden,
@@ -16,8 +16,8 @@ from restante.errors import (
     Unauthenticated,
     Unavailable,
 )
-from restante.limits import LIVE_UNREAD_MESSAGES_MAX
-from restante.model.message import Message
+from restante.limits import DATA_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
+from restante.model.publishing.message import Message
 from tests.client.live_server import LiveServer, stored
 from tests.client.live_twins import Asynchronous, Twin, Waiting, numbers
 
@@ -280,10 +280,18 @@ def test_messages_of_any_size_come_through(server: LiveServer, follow: Follow, s
     assert [len(message.data) for message in got if message is not None] == [size] * 3
 
 
+def test_the_largest_text_comes_through_however_json_writes_it(server: LiveServer, follow: Follow) -> None:
+    twin = follow(after=0)
+    server.peer().connected().say("message", counter=1, message=stored(1, data="\x01" * (DATA_BYTES_MAX - 2)))
+    got = twin.next()
+    assert got is not None
+    assert len(got.data) == DATA_BYTES_MAX - 2
+
+
 def test_a_frame_beyond_the_bound_ends_the_connection(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     peer = server.peer().connected()
-    peer.say("message", counter=1, message=stored(1, data="x" * 3_000_000))
+    peer.say("message", counter=1, message=stored(1, data="x" * 9_000_000))
     assert peer.gone()
     server.peer().connected().push(1, counter=1)
     assert numbers(twin, 1) == [1]

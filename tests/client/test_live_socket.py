@@ -19,12 +19,12 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from restante.client import live_socket_async, live_socket_sync
-from restante.client.live_sockets import SocketDoor
-from restante.client.live_states import LiveStage
-from restante.client.terms import terms_of
+from restante.client.live import live_socket_async, live_socket_sync
+from restante.client.live.live_sockets import SocketDoor
+from restante.client.live.live_states import LiveStage
+from restante.client.transport.machine_terms import terms_of
 from restante.limits import LIVE_UNREAD_BYTES_MAX
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from tests.client.frame_server import SECONDS
 from tests.client.live_server import LiveServer, stored
 from tests.client.live_twins import Asynchronous, Sent, Twin, Waiting, numbers

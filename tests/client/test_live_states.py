@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from restante.client.live_states import Course, LiveStage, LiveState
+from restante.client.live.live_states import Course, LiveStage, LiveState
 from restante.errors import Forbidden, InvalidRequest, Overloaded, Unauthenticated, Unavailable
 from restante.limits import LIVE_RECONNECT_SECONDS_MAX, LIVE_STEADY_SECONDS
 from restante.wire.live import Disconnect

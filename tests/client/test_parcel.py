@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 
 import restante
 from restante import errors, limits
-from restante.client import sync
-from restante.client.measuring import HEADER_BYTES, size_of_message
-from restante.client.parcel import Parcel
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.client.publishing.parcel import Parcel
+from restante.client.publishing.sizes import HEADER_BYTES, size_of_message
+from restante.client.surface import sync
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.media import ARROW
 from restante.wire.publish import encode_columns, encode_publish
+from tests.profiles import by_profile
 
 NUMBERS = ProducerNumbers(
     group=limits.PRODUCER_GROUP_MAX,
@@ -63,7 +64,7 @@ def sent_bytes(content: object) -> tuple[str, int]:
 
 
 @given(st.lists(messages, min_size=1, max_size=5), st.integers(1, 30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=by_profile(dev=75, ci=150), deadline=None)
 def test_a_parcel_takes_no_more_than_it_says(given_messages: list[Message], times: int) -> None:
     parcel = Parcel(0)
     try:
@@ -218,7 +219,7 @@ def test_a_table_is_known_by_itself_and_messages_by_themselves() -> None:
 
 
 @given(st.lists(messages, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=by_profile(dev=50, ci=100), deadline=None)
 def test_a_loaded_parcel_is_sent_just_as_the_dumped_one(given_messages: list[Message]) -> None:
     parcel = Parcel.of([msgspec.structs.replace(message, id=None) for message in given_messages], 1)
     try:

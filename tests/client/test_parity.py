@@ -9,35 +9,20 @@ import sys
 import pytest
 
 from restante import aio, assembly
-from restante.client import (
-    acknowledger_async,
-    acknowledger_sync,
-    asynchronous,
-    batches_async,
-    batches_sync,
-    buffered_async,
-    buffered_sync,
-    connecting,
-    consignments_async,
-    consignments_sync,
-    feed_async,
-    feed_sync,
-    link,
-    live_async,
-    live_sync,
-    pipeline_async,
-    pipeline_sync,
-    producer_async,
-    producer_sync,
-    surface,
-    sync,
-)
-from restante.client.http_async import AsyncHttpLink
-from restante.client.http_sync import HttpLink
-from restante.client.socket_async import AsyncSocketCarrier
-from restante.client.socket_sync import SocketCarrier
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
+from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
+from restante.client.consignments import consignments_async, consignments_sync
+from restante.client.feed import feed_async, feed_sync
+from restante.client.live import live_async, live_sync
+from restante.client.producers import producer_async, producer_sync
+from restante.client.publishing import buffered_async, buffered_sync, pipeline_async, pipeline_sync
+from restante.client.sockets.socket_async import AsyncSocketCarrier
+from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.surface import asynchronous, connect, surface, sync
+from restante.client.transport import link
+from restante.client.transport.http_async import AsyncHttpLink
+from restante.client.transport.http_sync import HttpLink
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
 
 LINK_EXTRAS = {"encode", "frames", "with_retrying"}
 """What a link over HTTP has beyond a link: for producers that count their attempts themselves."""
@@ -172,7 +157,7 @@ def test_both_buffered_producers_are_made_alike() -> None:
 
 
 def test_both_doors_take_the_same() -> None:
-    assert inspect.signature(connecting.connect).parameters == inspect.signature(aio.connect).parameters
+    assert inspect.signature(connect.connect).parameters == inspect.signature(aio.connect).parameters
     assert aio.open is assembly.open_async
 
 
@@ -191,7 +176,7 @@ HEAVY = {
 @pytest.mark.parametrize(
     "program",
     [
-        "import restante.client.connecting",
+        "import restante.client.surface.connect",
         "import restante; restante.connect().close()",
         "import restante.aio; restante.aio.connect()",
         "import restante; restante.ProducerClient('http://127.0.0.1:1').close()",

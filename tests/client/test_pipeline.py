@@ -12,13 +12,13 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
-from restante.client import sync
-from restante.client.pipeline_sync import CallCarrier, Pipeline
-from restante.model.access import Role
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.server.serving import Running, start
-from restante.server.tokens import TokenFile
+from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
+from restante.client.surface import sync
+from restante.model.access.access import Role
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
+from restante.server.access.tokens import TokenFile
+from restante.server.serve import Running, start
 from tests.client.conftest import QUICK, SETTINGS
 from tests.client.proxy import CuttingProxy
 
@@ -73,7 +73,7 @@ def test_only_the_faulty_ones_are_refused(either: sync.Hub) -> None:
     either.producer.send(letter(-1, id=SOME_ID))
     wrong = {
         10: (letter(10, id=SOME_ID), errors.MessageConflict),
-        20: (letter(20, id="no uuid"), errors.InvalidMessage),
+        20: (letter(20, id="an end of line\n"), errors.InvalidMessage),
         30: (Message(recipient=" ", data=30), errors.InvalidMessage),
         40: (Message(recipient="ada", origin="nobody"), errors.InvalidMessage),
         50: (letter(50, sequence_number=5), errors.InvalidMessage),
@@ -237,7 +237,7 @@ def test_asynchronous_sends_are_stored_in_their_order(running: Running, hub: syn
             futures = [pipeline.send(letter(number)) for number in range(1, MANY)]
             await pipeline.flush()
             assert all(future.done() for future in futures)
-            bad = pipeline.send(letter(1, id="no uuid"))
+            bad = pipeline.send(letter(1, id="an end of line\n"))
             with pytest.raises(errors.InvalidMessage):
                 await bad
             return [future.result() for future in futures]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from restante import errors
-from restante.client.exchange import Dialogue, Frame, Pause, Work
-from restante.client.frames import Framing
-from restante.client.options import Retrying
-from restante.client.pipelining import Load, Outcome, Pipelining, receipts_of
+from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
+from restante.client.sockets.frames import Framing
+from restante.client.transport.exchange import Dialogue, Frame, Pause, Work
+from restante.client.transport.options import Retrying
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
-from restante.model.answers import PartitionReceipt, Receipt
-from restante.model.message import Message
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.publishing.message import Message
 from tests.client.talking import SILENT, Conversation, json_response
 
 Judge = Callable[[Sequence[str]], Receipt]

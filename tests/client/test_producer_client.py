@@ -14,11 +14,12 @@ import pytest
 import restante
 import restante.aio
 from restante import Parcel, PartitionPublishingConfiguration, ProducerClient, errors
-from restante.client import sync
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
-from restante.server.serving import Running
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.client.surface import sync
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
+from restante.server.serve import Running
 from tests.client.conftest import SETTINGS
 from tests.client.proxy import CuttingProxy
 
@@ -165,9 +166,9 @@ def test_properties_say_how_the_producer_stands(way: str, running: Running, hub:
         assert (shown.producer_group_id, shown.owner_level, shown.last_published_sequence_number) == (5, 2, None)
         producer.send_messages(letters(1, 2), partition=partition)
         assert producer.get_partition_publishing_properties(partition).last_published_sequence_number == 1
-        known = hub.link.producer_state(partition, 5)
+        known = hub.link.call(ReadProducer(partition, 5))
         assert (known.owner_level, known.last_published_sequence_number) == (2, 1)
-        assert hub.link.producer_states(partition).producers == (known,)
+        assert hub.link.call(ListProducers(partition)).producers == (known,)
     with over(way, running.url, enable_idempotent_partitions=False) as plain:
         shown = plain.get_partition_publishing_properties(partition)
         assert (shown.is_idempotent_publishing_enabled, shown.producer_group_id) == (False, None)
@@ -201,7 +202,7 @@ def test_a_higher_owner_level_fences_the_lower(way: str, running: Running, hub: 
             assert raised.value.details == {"received": 1, "current": 2}
         heir.send_messages(letters("newer"), partition=partition)
     assert stored(hub) == ["old", "new", "newer"]
-    assert hub.link.producer_state(partition, 5).fenced_attempts == 1
+    assert hub.link.call(ReadProducer(partition, 5)).fenced_attempts == 1
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
@@ -352,7 +353,7 @@ def test_without_numbers_parcels_and_messages_are_just_stored(
         assert one.published_sequence_number is None
         assert producer.send_messages([]).accepted == 0
     assert stored(hub) == [1, 1, 2, 3]
-    assert hub.link.producer_states(partition).producers == ()
+    assert hub.link.call(ListProducers(partition)).producers == ()
 
 
 def test_a_closed_producer_sends_nothing(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
@@ -384,8 +385,8 @@ def test_a_hub_that_was_given_stays_open(running: Running, hub: sync.Hub, partit
     [
         ({"partition_config": {0: PartitionPublishingConfiguration()}}, "enable_idempotent_partitions=True"),
         ({**NUMBERED, "partition_config": [1]}, "maps partitions"),
-        ({**NUMBERED, "partition_config": {"0": PartitionPublishingConfiguration()}}, "A partition is a number"),
-        ({**NUMBERED, "partition_config": {0: {"owner_level": 1}}}, "must be a PartitionPublishingConfiguration"),
+        ({**NUMBERED, "partition_config": {"first": PartitionPublishingConfiguration()}}, "A partition is a number"),
+        ({**NUMBERED, "partition_config": {0: 1}}, "must be a PartitionPublishingConfiguration"),
         ({"enable_idempotent_partitions": 1}, "true or false"),
         ({"retry_total": -1}, "retries"),
         ({"retry_backoff_factor": -1}, "first_pause"),
@@ -595,7 +596,7 @@ class Forgetful:
 
     def __init__(self, hub: sync.Hub, partition: int) -> None:
         self._link, self._partition, self._next = hub.link, partition, 0
-        self._link.open_link(partition, producer_group=1, owner_level=0)
+        self._link.call(OpenLink(partition, producer_group=1, owner_level=0))
 
     def send(self, message: Message) -> Receipt:
         numbers = ProducerNumbers(group=1, owner_level=0, published_sequence=self._next)

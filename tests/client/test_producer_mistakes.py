@@ -12,7 +12,8 @@ import pytest
 import restante
 import restante.aio
 from restante import Message, ProducerClient, errors, limits
-from restante.client import sync
+from restante.calls.producers import OpenLink
+from restante.client.surface import sync
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 
@@ -90,7 +91,7 @@ def test_a_fenced_producer_does_not_show_its_old_state(hub: sync.Hub) -> None:
     with ProducerClient(hub, **NUMBERED) as producer:
         group = producer.get_partition_publishing_properties(0).producer_group_id
         assert group is not None
-        hub.link.open_link(0, producer_group=group, owner_level=5)
+        hub.link.call(OpenLink(0, producer_group=group, owner_level=5))
         with pytest.raises(errors.ProducerDisconnected):
             producer.send_messages(Message(recipient="ada", data=1), partition=0)
         with pytest.raises(errors.ProducerDisconnected) as raised:

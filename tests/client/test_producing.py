@@ -5,24 +5,16 @@ from __future__ import annotations
 import pytest
 
 from restante import errors
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.client.exchange import Pause
-from restante.client.lane import Lane
-from restante.client.options import Retrying
-from restante.client.parcel import Parcel
-from restante.client.producing import (
-    OpenLink,
-    Prepare,
-    Publish,
-    ReadState,
-    describing,
-    send,
-    send_plainly,
-    send_sent,
-)
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.producers.lane import Lane
+from restante.client.producers.numbered_sends import Prepare, Publish, describing, send, send_plainly, send_sent
+from restante.client.publishing.parcel import Parcel
+from restante.client.transport.exchange import Pause
+from restante.client.transport.options import Retrying
 from restante.limits import PUBLISHED_SEQUENCE_MAX, UNRESOLVED_PARCELS_MAX
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers, ProducerRow
+from restante.model.producers.producer import ProducerNumbers, ProducerRow
+from restante.model.publishing.message import Message
 from tests.client.counter import GROUP, PARTITION, Counter, Trip, lane_of, parcel_of
 
 PATIENT = Retrying(times=3, seconds=60, first_pause=1.0, longest_pause=3.0)
@@ -242,7 +234,7 @@ def test_the_same_parcel_after_an_unknown_outcome_is_stored_once(fate: str) -> N
     assert parcel.published
     assert numbers_of(parcel) == [0, 1]
     assert trip.send(lane, parcel_of("c")).accepted == 1
-    assert ReadState not in trip.kinds
+    assert ReadProducer not in trip.kinds
 
 
 def test_the_very_same_messages_after_an_unknown_outcome_are_the_same_parcel() -> None:
@@ -322,7 +314,7 @@ def test_an_attempt_that_arrives_before_the_next_parcel_is_found_and_that_one_nu
     assert trip.counter.stored == ["a", *data]
     assert first.published
     assert numbers_of(second) == [*range(1, len(data) + 1)]
-    assert [kind for kind in trip.kinds if kind is ReadState] == [ReadState, ReadState]
+    assert [kind for kind in trip.kinds if kind is ReadProducer] == [ReadProducer, ReadProducer]
 
 
 def test_of_several_with_the_same_numbers_the_hub_shows_which_one_it_has() -> None:
@@ -407,7 +399,7 @@ def test_an_agreement_that_shows_a_higher_level_ends_the_lane() -> None:
     for _ in range(2):
         with pytest.raises(errors.ProducerDisconnected):
             trip.send(lane, parcel_of("b"))
-    assert trip.kinds.count(ReadState) == 1
+    assert trip.kinds.count(ReadProducer) == 1
 
 
 def test_without_an_agreement_nothing_else_is_sent() -> None:

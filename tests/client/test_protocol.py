@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 from restante import errors
-from restante.client import protocol
-from restante.client.exchange import Dialogue, Response
-from restante.client.options import Terms
-from restante.model.answers import BundleAnswer, ProducerState, Reason
-from restante.model.message import Message, State
-from restante.model.outtake import MESSAGE_SCHEMA
-from restante.model.producer import ProducerNumbers
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    PartitionOf,
+    Peek,
+    ReadHistory,
+)
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.removal import Purge
+from restante.calls.upkeep import FileNow
+from restante.client.transport import protocol, small_protocol
+from restante.client.transport.exchange import Dialogue, Response
+from restante.client.transport.options import Terms
+from restante.model.mailboxes.answers import BundleAnswer, ProducerState, Reason
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message, State
 from restante.wire.media import ARROW
 from restante.wire.publish import Encoded
 from tests.client.talking import Conversation, json_response, problem_response
@@ -40,12 +54,12 @@ def arrow_response(headers: dict[str, str], table: pa.Table | None = None) -> Re
 
 def peeked(response: Response) -> BundleAnswer | None:
     conversation = Conversation([response])
-    return conversation.lead(protocol.peek(conversation.terms, "ada"))
+    return conversation.lead(protocol.peek(conversation.terms, Peek("ada")))
 
 
 def test_names_are_percent_encoded_in_paths() -> None:
     conversation = Conversation([json_response({"partition": 3, "owner": ""})])
-    assert conversation.lead(protocol.partition_of(conversation.terms, "a/b c?é%")) == 3
+    assert conversation.lead(protocol.partition_of(conversation.terms, PartitionOf("a/b c?é%"))) == 3
     assert conversation.requests[0].target == "/v1/recipients/a%2Fb%20c%3F%C3%A9%25/partition"
 
 
@@ -53,27 +67,32 @@ def test_names_are_percent_encoded_in_paths() -> None:
 def test_a_name_that_is_a_folder_in_an_address_is_refused(name: str) -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest, match="cannot be spelled in an address"):
-        conversation.lead(protocol.partition_of(conversation.terms, name))
+        conversation.lead(protocol.partition_of(conversation.terms, PartitionOf(name)))
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\ud800", None, 5])
 def test_a_name_that_is_no_name_is_refused(name: object) -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest, match="text that is not blank"):
-        conversation.lead(protocol.find(conversation.terms, name, "x"))  # type: ignore[arg-type]
+        conversation.lead(protocol.find(conversation.terms, FindMessage(name, "x")))  # type: ignore[arg-type]
 
 
 def test_a_peek_says_all_that_it_was_told() -> None:
     conversation = Conversation([Response(204, {}, memoryview(b""))])
     dialogue = protocol.peek(
         conversation.terms,
-        "ada",
-        origins=["a", "b"],
-        origin_groups=["g"],
-        bundle_id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60",
-        format="xml",
-        max_messages=7,
-        max_weight=9,
+        Peek(
+            "ada",
+            origins=(
+                "a",
+                "b",
+            ),
+            origin_groups=("g",),
+            bundle_id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60",
+            format="xml",
+            max_messages=7,
+            max_weight=9,
+        ),
     )
     assert conversation.lead(dialogue) is None
     (request,) = conversation.requests
@@ -119,23 +138,57 @@ def test_columns_that_cannot_be_read_are_refused() -> None:
             peeked(Response(200, BUNDLE_HEADERS, memoryview(body)))
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b'{"bundle_id": 1, "messages": 2}', b"\xff"])
+def lying_table() -> pa.Table:
+    """Messages, one of which has a kind that its dictionary does not hold."""
+    kinds: Any = pa.DictionaryArray.from_arrays(pa.array([7], pa.int32()), pa.array(["k"]), safe=False)
+    columns = {field.name: pa.nulls(1, field.type) for field in MESSAGE_SCHEMA} | {"kind": kinds}
+    return pa.table(columns, schema=MESSAGE_SCHEMA)
+
+
+def test_columns_that_lie_are_refused() -> None:
+    with pytest.raises(errors.Unavailable, match="cannot be read"):
+        peeked(arrow_response(BUNDLE_HEADERS, lying_table()))
+
+
+@pytest.mark.parametrize(
+    ("headers", "table"),
+    [
+        ({"restante-next": "soon"}, MESSAGE_SCHEMA.empty_table()),
+        ({}, pa.table({"recipient": ["ada"]})),
+        ({}, pa.table({field.name: pa.nulls(1, field.type) for field in MESSAGE_SCHEMA}, schema=MESSAGE_SCHEMA)),
+        ({}, lying_table()),
+    ],
+)
+def test_a_history_that_is_none_is_refused(headers: dict[str, str], table: pa.Table) -> None:
+    conversation = Conversation([arrow_response({"content-type": ARROW} | headers, table)])
+    with pytest.raises(errors.Unavailable, match="cannot be read"):
+        conversation.lead(protocol.history(conversation.terms, ReadHistory("ada")))
+
+
+@pytest.mark.parametrize("as_of", [{}, {"restante-as-of": "noon"}])
+def test_a_list_of_recipients_without_its_time_is_refused(as_of: dict[str, str]) -> None:
+    conversation = Conversation([Response(200, as_of, memoryview(b'{"recipients": []}'))])
+    with pytest.raises(errors.Unavailable, match="restante-as-of"):
+        conversation.lead(protocol.recipients(conversation.terms, ListRecipients()))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"bundle_id": 1, "messages": 2}', b"\xff", b"[" * 100_000])
 def test_json_that_is_no_answer_is_refused(body: bytes) -> None:
     conversation = Conversation([Response(200, {"content-type": "application/json"}, memoryview(body))])
     with pytest.raises(errors.Unavailable, match="cannot be read"):
-        conversation.lead(protocol.dequeue(conversation.terms, "ada", "x"))
+        conversation.lead(protocol.dequeue(conversation.terms, Dequeue("ada", "x")))
 
 
 def test_what_is_no_hub_is_told_so() -> None:
     conversation = Conversation([Response(404, {"content-type": "text/html"}, memoryview(b"<html>"))])
     with pytest.raises(errors.InvalidRequest, match=r"hub\.test:8470 is no hub"):
-        conversation.lead(protocol.partitions(conversation.terms))
+        conversation.lead(protocol.partitions(conversation.terms, ListPartitions()))
 
 
 def test_a_problem_that_cannot_be_read_is_an_error_all_the_same() -> None:
     conversation = Conversation([Response(400, {"content-type": "application/problem+json"}, memoryview(b"{"))])
     with pytest.raises(errors.Unavailable, match="cannot be read"):
-        conversation.lead(protocol.partitions(conversation.terms))
+        conversation.lead(protocol.partitions(conversation.terms, ListPartitions()))
 
 
 def test_faults_come_back_as_they_were() -> None:
@@ -200,17 +253,21 @@ def test_a_link_offers_only_what_it_was_told() -> None:
 
 
 def _both_links(terms: Terms) -> Dialogue[ProducerState]:
-    yield from protocol.open_link(terms, 1)
-    return (yield from protocol.open_link(terms, 1, producer_group=5, owner_level=0, last_published_sequence_number=0))
+    yield from protocol.open_link(terms, OpenLink(1))
+    return (
+        yield from protocol.open_link(
+            terms, OpenLink(1, producer_group=5, owner_level=0, last_published_sequence_number=0)
+        )
+    )
 
 
 def test_producers_are_read_one_by_one_and_page_by_page() -> None:
     conversation = Conversation([json_response(STATE)])
-    state = conversation.lead(protocol.producer_state(conversation.terms, 1, 5))
+    state = conversation.lead(protocol.producer_state(conversation.terms, ReadProducer(1, 5)))
     assert (state.replays, state.fenced_attempts, state.last_activity_at.year) == (3, 4, 2026)
     assert conversation.requests[0].target == "/v1/partitions/1/producers/5"
     conversation = Conversation([json_response({"producers": [STATE], "next": "x"})])
-    page = conversation.lead(protocol.producer_states(conversation.terms, 1, limit=1, after="y"))
+    page = conversation.lead(protocol.producer_states(conversation.terms, ListProducers(1, limit=1, after="y")))
     assert (page.producers, page.next) == ((state,), "x")
     assert conversation.requests[0].target == "/v1/partitions/1/producers?limit=1&after=y"
 
@@ -231,13 +288,17 @@ def test_partitions_are_asked_for_page_by_page() -> None:
         json_response({"partitions": [{**first, "partition": 1}], "next": None}),
     ]
     conversation = Conversation(pages)
-    assert [status.partition for status in conversation.lead(protocol.partitions(conversation.terms))] == [0, 1]
+    assert [
+        status.partition for status in conversation.lead(protocol.partitions(conversation.terms, ListPartitions()))
+    ] == [0, 1]
     assert [dict(request.query).get("after") for request in conversation.requests] == [None, "1"]
 
 
 def test_history_asks_by_state_and_reads_where_to_go_on() -> None:
     conversation = Conversation([arrow_response({"content-type": ARROW, "restante-next": "12"})])
-    page = conversation.lead(protocol.history(conversation.terms, "ada", after=3, state=State.SET_ASIDE, limit=5))
+    page = conversation.lead(
+        protocol.history(conversation.terms, ReadHistory("ada", after=3, state=State.SET_ASIDE, limit=5))
+    )
     assert (page.messages, page.next) == ((), 12)
     assert conversation.requests[0].target == "/v1/recipients/ada/messages?after=3&state=set_aside&limit=5"
 
@@ -245,7 +306,7 @@ def test_history_asks_by_state_and_reads_where_to_go_on() -> None:
 def test_a_purge_says_only_what_it_was_told() -> None:
     conversation = Conversation([json_response({"messages": 2}), json_response({"messages": 0})])
     before = datetime(2026, 1, 2, tzinfo=UTC)
-    dialogue = protocol.purge(conversation.terms, "ada", kind="k", before=before, dry_run=True)
+    dialogue = protocol.purge(conversation.terms, Purge("ada", kind="k", before=before, dry_run=True))
     asked = Conversation([json_response({"messages": 2})])
     assert asked.lead(dialogue) == 2
     assert msgspec.json.decode(asked.requests[0].body or b"") == {
@@ -258,7 +319,7 @@ def test_a_purge_says_only_what_it_was_told() -> None:
 def test_a_purge_before_a_time_without_a_zone_is_refused() -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest, match="time zone"):
-        conversation.lead(protocol.purge(conversation.terms, "ada", before=datetime(2026, 1, 1)))  # noqa: DTZ001 - the point
+        conversation.lead(protocol.purge(conversation.terms, Purge("ada", before=datetime(2026, 1, 1))))  # noqa: DTZ001 - the point
 
 
 def test_an_explanation_has_its_reason_and_times() -> None:
@@ -270,12 +331,12 @@ def test_an_explanation_has_its_reason_and_times() -> None:
         "not_yet_visible": 0,
     }
     conversation = Conversation([json_response(told)])
-    explanation = conversation.lead(protocol.explain(conversation.terms, "ada", origins=["o"]))
+    explanation = conversation.lead(small_protocol.explain(conversation.terms, Explain("ada", origins=("o",))))
     assert explanation.reason is Reason.NOTHING_WAITING
     assert explanation.waiting[0].oldest == datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 def test_work_that_takes_long_is_waited_for() -> None:
     conversation = Conversation([json_response({"count": 5})])
-    assert conversation.lead(protocol.maintain(conversation.terms, "file")) == 5
+    assert conversation.lead(protocol.file(conversation.terms, FileNow())) == 5
     assert conversation.requests[0].timeout == 600

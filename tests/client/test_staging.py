@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from restante import errors
-from restante.client.staging import StageCall, Staging
-from restante.model.consignment_answers import Winner
-from restante.model.message import Message
+from restante.client.consignments.staged import StageCall, Staging
+from restante.model.consignments.consignment_answers import Winner
+from restante.model.publishing.message import Message
 
 MESSAGE = Message(recipient="r", data=1)
 LARGE = [Message(recipient="r", data="x" * 1_000_000) for _ in range(10)]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from restante.client.turns import Turns
+from restante.client.transport.turns import Turns
 
 PATIENCE = 30.0
 

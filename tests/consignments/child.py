@@ -19,9 +19,11 @@ from pathlib import Path
 import msgspec
 
 from restante.assembly import open_hub
+from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, StageParcel
+from restante.calls.upkeep import FileNow
 from restante.errors import ConsignmentClosed
-from restante.hub.hub import Hub
-from restante.model.message import Message
+from restante.hub.door.hub import Hub
+from restante.model.publishing.message import Message
 from tests.consignments.load import SETTINGS, WRITERS, staged_by, winners_of, winning_attempt
 
 LANES = 2
@@ -54,7 +56,7 @@ class Work:
     def carry_out(self, key: str) -> None:
         generator = random.Random(f"{key} in {self.life}")
         tell("opens", key)
-        identity = self.hub.open_consignment(key, batch=generator.random() < 0.3).id
+        identity = self.hub.call(BeginConsignment(key, batch=generator.random() < 0.3)).id
         tell("opened", key, identity)
         list(self.writers.map(lambda writer: self.write(key, identity, writer), WRITERS))
         self.publish_some(key, generator)
@@ -74,7 +76,7 @@ class Work:
                 for _ in range(generator.choice([1, 1, 2])):
                     tell("stages", key, writer, attempt, number)
                     try:
-                        self.hub.stage(identity, messages, writer=writer, attempt=attempt, parcel=number)
+                        self.hub.call(StageParcel(identity, messages, writer=writer, attempt=attempt, parcel=number))
                     except ConsignmentClosed as error:
                         tell("closed", key, error.details["state"])
                         return
@@ -93,7 +95,7 @@ class Work:
     def commit(self, key: str, identity: str) -> None:
         tell("commits", key)
         try:
-            receipt = self.hub.commit_consignment(identity, winners_of(key))
+            receipt = self.hub.call(CommitConsignment(identity, winners_of(key)))
         except ConsignmentClosed as error:
             tell("closed", key, error.details["state"])
             return
@@ -102,7 +104,7 @@ class Work:
     def discard(self, key: str, identity: str) -> None:
         tell("discards", key)
         try:
-            self.hub.discard_consignment(identity)
+            self.hub.call(DiscardConsignment(identity))
         except ConsignmentClosed as error:
             tell("closed", key, error.details["state"])
             return
@@ -112,7 +114,7 @@ class Work:
         while True:
             for _ in range(FILED_AT_ONCE):
                 self.unfiled.acquire()
-            self.hub.file()
+            self.hub.call(FileNow())
 
 
 def guarded(work: Callable[[int], None], number: int) -> None:

@@ -15,12 +15,22 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from restante.calls.batches import ReadBatch
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.calls.mailboxes import FindMessage, ListPartitions, PartitionOf
 from restante.errors import BatchUnknown, FaultyMessages, RestanteError
-from restante.hub.hub import Hub
-from restante.model.answers import Receipt
-from restante.model.batch_answers import BatchState
-from restante.model.consignment_answers import ConsignmentDetails, ConsignmentState, Winner
-from restante.model.message import Message
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import BatchState
+from restante.model.consignments.consignment_answers import ConsignmentDetails, ConsignmentState, Winner
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from tests.consignments.examined import findings_at
 from tests.consignments.model import (
@@ -112,7 +122,7 @@ class Consigned(TwoHubs):
         assert findings_at(self.engine) == ()
         self.open(layout)
         for one in self.consignments.known.values():
-            if one.state is OPEN and self.core.consignment(one.id).last_activity_at == as_time(one.staged_at):
+            if one.state is OPEN and self.core.call(ReadConsignment(one.id)).last_activity_at == as_time(one.staged_at):
                 one.last_activity_at = one.staged_at
 
     def teardown(self) -> None:
@@ -131,7 +141,7 @@ class Consigned(TwoHubs):
     def open_one(self, key: str, batch: bool) -> None:
         # Ids ascend with the time, so that the newest can be listed first.
         self.clock.advance(0.001)
-        opened = self.core.open_consignment(key, batch=batch)
+        opened = self.core.call(BeginConsignment(key, batch=batch))
         one, created = self.consignments.open(key, now=self.clock.now, new=lambda: (opened.id, opened.batch))
         assert (opened.id, opened.key, opened.state, opened.batch) == (one.id, one.key, one.state, one.batch)
         assert opened.created == created
@@ -157,7 +167,7 @@ class Consigned(TwoHubs):
     def _adopt_activity(self, one: Consignment) -> None:
         """Whether something that changed nothing counts as activity is left open."""
         if one.state is OPEN:
-            shown = self.core.consignment(one.id).last_activity_at
+            shown = self.core.call(ReadConsignment(one.id)).last_activity_at
             assert shown in (as_time(one.last_activity_at), as_time(self.clock.now))
             if shown != as_time(one.last_activity_at):
                 one.last_activity_at = self.clock.now
@@ -176,7 +186,9 @@ class Consigned(TwoHubs):
         sendable = drafts.as_table(messages) if as_table and plain else list(messages)
         known = name in one.parcels
         answer = self.compare(
-            lambda hub: hub.stage(one.id, sendable, writer=name.writer, attempt=name.attempt, parcel=name.parcel),
+            lambda hub: hub.call(
+                StageParcel(one.id, sendable, writer=name.writer, attempt=name.attempt, parcel=name.parcel)
+            ),
             lambda: self.consignments.stage(self.reference, one.id, messages, name),
         )
         self._adopt_activity(one)
@@ -256,20 +268,22 @@ class Consigned(TwoHubs):
         one = self._some(pick, COMMITTED, DISCARDED)
         if one is None:
             self.compare(
-                lambda hub: hub.commit_consignment(NOBODY, []),
+                lambda hub: hub.call(CommitConsignment(NOBODY, [])),
                 lambda: self.consignments.commit(self.reference, NOBODY, []),
             )
+        elif pick % 2:
+            self._commit(one, one.named[::-1])
         else:
             self._commit(one, [Winner(writer=writer, attempt=0, messages=pick) for writer in order[: pick % 3]])
 
     def _commit(self, one: Consignment, winners: Sequence[Winner]) -> None:
-        before, visible = one.state, self.core.partitions()
-        answer = outcome(lambda: self.core.commit_consignment(one.id, winners))
+        before, visible = one.state, self.core.call(ListPartitions())
+        answer = outcome(lambda: self.core.call(CommitConsignment(one.id, winners)))
         expected = outcome(lambda: self.consignments.commit(self.reference, one.id, winners))
         refused = refusals(lambda: self.consignments.commit(self.reference, one.id, winners))
         if refused:
             # What of it is told first is left open.
-            told = refusals(lambda: self.core.commit_consignment(one.id, winners))
+            told = refusals(lambda: self.core.call(CommitConsignment(one.id, winners)))
             assert told
             assert told <= refused
         else:
@@ -282,17 +296,19 @@ class Consigned(TwoHubs):
 
     def _check_committed(self, one: Consignment, visible: Sequence[int]) -> None:
         """Numbers ascend in the order of writers, parcels and messages; all lie where the receipt says."""
-        receipt = self.core.consignment(one.id).receipt
+        receipt = self.core.call(ReadConsignment(one.id)).receipt
         assert receipt is not None
         found: dict[int, list[int]] = {}
         for letter in one.letters:
             if is_given(letter.message.id):
-                message = self.core.find(letter.message.recipient, letter.message.id or "")
+                message = self.core.call(FindMessage(letter.message.recipient, letter.message.id or ""))
                 assert message.published_at == as_time(self.clock.now)
-                found.setdefault(self.core.partition_of(message.recipient), []).append(message.sequence_number or 0)
+                found.setdefault(self.core.call(PartitionOf(message.recipient)), []).append(
+                    message.sequence_number or 0
+                )
         for each in receipt.partitions:
             assert visible[each.partition] < each.first_sequence_number <= each.last_sequence_number
-            assert each.last_sequence_number <= self.core.partitions()[each.partition].visible_sequence
+            assert each.last_sequence_number <= self.core.call(ListPartitions())[each.partition].visible_sequence
             numbers = found.get(each.partition, [])
             assert numbers == sorted(set(numbers))
             assert all(each.first_sequence_number <= number <= each.last_sequence_number for number in numbers)
@@ -301,7 +317,7 @@ class Consigned(TwoHubs):
         one = self._some(pick)
         identity = NOBODY if one is None else one.id
         self.compare(
-            lambda hub: hub.discard_consignment(identity),
+            lambda hub: hub.call(DiscardConsignment(identity)),
             lambda: self.consignments.discard(identity, self.clock.now),
         )
 
@@ -341,7 +357,7 @@ class Consigned(TwoHubs):
     def _list(self, state: ConsignmentState | None, key: str | None, limit: int) -> None:
         listed, after = list[str](), None
         while True:
-            page = self.core.consignments(state=state, key=key, limit=limit, after=after)
+            page = self.core.call(ListConsignments(state=state, key=key, limit=limit, after=after))
             assert len(page.consignments) <= limit
             listed += [one.id for one in page.consignments]
             if page.next is None:
@@ -357,7 +373,7 @@ class Consigned(TwoHubs):
         if self.real is None:
             return
         for one in self.consignments.known.values():
-            details = self.core.consignment(one.id)
+            details = self.core.call(ReadConsignment(one.id))
             assert shown(details) == expected_details(one), f"{shown(details)} ≠ {expected_details(one)}"
             assert shown_attempts(details.attempts) == attempts_of(one)
             assert sum(attempt.bytes for attempt in details.attempts) == details.staged_bytes
@@ -369,11 +385,11 @@ class Consigned(TwoHubs):
     def _check_batch(self, one: Consignment, batch: str) -> None:
         if one.state is DISCARDED:
             try:
-                status = self.core.batch_status(batch)
+                status = self.core.call(ReadBatch(batch))
             except BatchUnknown:
                 return
             raise AssertionError(f"the batch of a discarded consignment is there: {status}")
-        status, counts = self.core.batch_status(batch), batch_counts(self.reference, one)
+        status, counts = self.core.call(ReadBatch(batch)), batch_counts(self.reference, one)
         assert status.key == one.key
         assert (status.items, status.pending) == (counts.items, counts.pending)
         assert (status.collected, status.expired, status.withdrawn) == (
@@ -390,12 +406,12 @@ class Consigned(TwoHubs):
     @invariant()
     def what_is_forgotten_is_unknown(self) -> None:
         if self.real is not None:
-            assert outcome(lambda: self.core.consignment(NOBODY)) == ("consignment_unknown", None, ())
+            assert outcome(lambda: self.core.call(ReadConsignment(NOBODY))) == ("consignment_unknown", None, ())
 
     @invariant()
     def partitions_count_what_waits(self) -> None:
         if self.real is not None and not self._expired():
-            counted = [(one.partition, one.waiting) for one in self.core.partitions()]
+            counted = [(one.partition, one.waiting) for one in self.core.call(ListPartitions())]
             assert counted == [(one.partition, one.waiting) for one in self.reference.partitions()]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.assembly import open_store
-from restante.hub.doctor import Finding, examine
+from restante.hub.doctor.doctor import Finding, examine
 from restante.ports.store import Store
 from tests.hub.engines import Engine, MemoryEngine, SqliteEngine
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from restante.hub.hub import Hub
-from restante.model.answers import Receipt
-from restante.model.consignment_answers import ConsignmentDetails, ConsignmentState
-from restante.model.message import Message
+from restante.calls.consignments import CommitConsignment, ListConsignments, ReadConsignment
+from restante.calls.mailboxes import ListPartitions, PartitionOf, ReadHistory
+from restante.hub.door.hub import Hub
+from restante.model.consignments.consignment_answers import ConsignmentDetails, ConsignmentState
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
 from tests.consignments.load import PARTITIONS, RECIPIENTS, Place, messages_of, parcel, winners_of
 
 PAGE = 1_000
@@ -106,7 +108,7 @@ class Ledger:
                 self._check_visible(hub, told, stored)
         assert wanted <= stored.keys(), "what was acknowledged is missing"
         assert stored.keys() <= allowed, "something is seen that was not committed"
-        waiting = sum(status.waiting for status in hub.partitions())
+        waiting = sum(status.waiting for status in hub.call(ListPartitions()))
         assert waiting == len(stored), "staged mail is counted"
         self.published |= self.publishing & stored.keys()
 
@@ -115,14 +117,14 @@ class Ledger:
         self._adopt_unanswered(hub, told)
         if not told.ids:
             return False
-        details = hub.consignment(told.ids[-1])
+        details = hub.call(ReadConsignment(told.ids[-1]))
         if details.state is ConsignmentState.COMMITTED:
             assert told.committing, "nobody has committed it"
             assert not told.discarded
             assert details.receipt is not None
             self.whole += told.receipt is None
             self._committed(told, details.receipt)
-            assert hub.commit_consignment(details.id, ()) == told.receipt, "the same answer, whatever is said"
+            assert hub.call(CommitConsignment(details.id, winners_of(told.key))) == told.receipt, "the same answer"
         elif details.state is ConsignmentState.DISCARDED:
             assert told.discarding, "nobody has discarded it"
             self._discarded(told)
@@ -138,7 +140,7 @@ class Ledger:
 
     def _adopt_unanswered(self, hub: Hub, told: Told) -> None:
         """The answer to an opening may have been lost."""
-        listed = hub.consignments(key=told.key).consignments
+        listed = hub.call(ListConsignments(key=told.key)).consignments
         if listed and listed[0].id not in told.ids:
             told.open_anew(listed[0].id)
         if told.ids:
@@ -163,7 +165,7 @@ class Ledger:
         assert len({message.published_at for message in own}) <= 1
         for partition in range(PARTITIONS):
             numbers = [
-                message.sequence_number or 0 for message in own if hub.partition_of(message.recipient) == partition
+                message.sequence_number or 0 for message in own if hub.call(PartitionOf(message.recipient)) == partition
             ]
             assert numbers == sorted(numbers)
         assert told.receipt is not None
@@ -193,7 +195,7 @@ def visible(hub: Hub) -> Iterator[Message]:
     for recipient in RECIPIENTS:
         after = None
         while True:
-            page = hub.history(recipient, after=after, limit=PAGE)
+            page = hub.call(ReadHistory(recipient, after=after, limit=PAGE))
             yield from page.messages
             if page.next is None:
                 break
@@ -202,8 +204,8 @@ def visible(hub: Hub) -> Iterator[Message]:
 
 def commit_what_is_open(hub: Hub, told: Told) -> Receipt | None:
     """Commit what is staged already, if all is."""
-    staged = {(one.writer, one.attempt): one.messages for one in hub.consignment(told.ids[-1]).attempts}
+    staged = {(one.writer, one.attempt): one.messages for one in hub.call(ReadConsignment(told.ids[-1])).attempts}
     winners = winners_of(told.key)
     if any(staged.get((winner.writer, winner.attempt), 0) != winner.messages for winner in winners):
         return None
-    return hub.commit_consignment(told.ids[-1], winners)
+    return hub.call(CommitConsignment(told.ids[-1], winners))

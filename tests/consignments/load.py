@@ -7,11 +7,11 @@ import uuid
 import zlib
 from typing import NamedTuple
 
-from restante.model.consignment_answers import Winner
-from restante.model.message import Message
+from restante.model.consignments.consignment_answers import Winner
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 
-PARTITIONS = 3
+PARTITIONS = 4
 SETTINGS = Settings(partition_count=PARTITIONS, housekeeping_seconds=0)
 RECIPIENTS = tuple(f"recipient {number}" for number in range(6))
 WRITERS = ("north", "east", "south", "west")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from restante import errors
-from restante.client import surface
-from restante.model.answers import Receipt
-from restante.model.consignment_answers import ConsignmentState, Staged, StagedAttempt, Winner
-from restante.model.message import Message, State
+from restante.client.surface import surface
+from restante.model.consignments.consignment_answers import ConsignmentState, Staged, StagedAttempt, Winner
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message, State
 from restante.settings import Settings
 from tests.reference import intake
 from tests.reference.hub import ReferenceHub
@@ -44,6 +44,7 @@ class Consignment:
     closed_at: int | None = None
     parcels: dict[ParcelName, Parcel] = field(default_factory=dict)
     receipt: Receipt | None = None
+    named: list[Winner] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
     """What the commit stored, in the order of its numbers."""
 
@@ -105,7 +106,7 @@ class Consignments:
                 raise errors.InvalidClientState("another parcel has these three")
             return Staged(staged=len(sent))
         completed = checked(hub, sent)
-        hub._new_messages(completed)
+        new_messages(hub, completed)
         found.parcels[name] = Parcel(list(sent), completed)
         found.last_activity_at = found.staged_at = hub.office.clock()
         return Staged(staged=len(sent))
@@ -113,6 +114,8 @@ class Consignments:
     def commit(self, hub: ReferenceHub, identity: str, winners: Sequence[Winner]) -> Receipt:
         found = self.find(identity)
         if found.receipt is not None:
+            if sorted(winners, key=_by_writer) != sorted(found.named, key=_by_writer):
+                raise errors.ConsignmentClosed("another commit", state=found.state.value, recorded=found.receipt)
             return found.receipt
         if found.state is DISCARDED:
             raise errors.ConsignmentClosed("too late", state=found.state.value)
@@ -123,8 +126,8 @@ class Consignments:
             for parcel in found.of_attempt(winner.writer, winner.attempt)
             for message in parcel.completed
         ]
-        new = hub._new_messages(named)
-        found.receipt = hub._store(new, duplicates=len(named) - len(new))
+        new = new_messages(hub, named)
+        found.receipt, found.named = hub._store(new, duplicates=len(named) - len(new)), list(winners)
         found.letters = [self._letter(hub, message) for message in new]
         found.close(COMMITTED, hub.office.clock())
         return found.receipt
@@ -148,6 +151,17 @@ class Consignments:
                 del self.known[identity]
             elif one.state is OPEN and one.last_activity_at <= now - micro(settings.consignment_idle_seconds):
                 one.close(DISCARDED, now)
+
+
+def new_messages(hub: ReferenceHub, messages: Sequence[Message]) -> list[Message]:
+    """Those that are no duplicates; raises if others are in conflict, or were erased."""
+    new, faults = hub._new_messages(dict(enumerate(messages)))
+    intake.raise_faults(faults)
+    return new
+
+
+def _by_writer(winner: Winner) -> str:
+    return winner.writer
 
 
 def micro(seconds: float) -> int:

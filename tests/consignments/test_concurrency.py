@@ -9,31 +9,42 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from restante.assembly import open_hub, open_store
+from restante.calls.batches import ListBatches
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, RestanteError
-from restante.hub.hub import Hub
-from restante.model.answers import Receipt
-from restante.model.consignment_answers import ConsignmentState, Winner
-from restante.model.message import Message
+from restante.hub.door.hub import Hub
+from restante.model.consignments.consignment_answers import ConsignmentState, Winner
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.consignments.examined import findings_of
+from tests.profiles import by_profile
 
 LONG = os.environ.get("RESTANTE_LONG") == "1"
 SEEDS = range(20 if LONG else 1)
 ROUNDS = 100 if LONG else 10
 WRITERS = 8
-PARCELS = 6
+PARCELS = by_profile(dev=4, ci=6)
 SIZES = (1, 5, 80)
 PUBLIC = 40
 """So many of the staged messages come another way too."""
 PATIENCE_SECONDS = 120
-SETTINGS = Settings(partition_count=3, housekeeping_seconds=0)
+SETTINGS = Settings(partition_count=4, housekeeping_seconds=0)
 NAMES = tuple(f"recipient {number}" for number in range(5))
 
 
@@ -75,7 +86,7 @@ def together(works: Sequence[Callable[[], object]]) -> list[object]:
 
 
 def visible(hub: Hub) -> list[str]:
-    return [message.id or "" for name in NAMES for message in hub.history(name, limit=1_000).messages]
+    return [message.id or "" for name in NAMES for message in hub.call(ReadHistory(name, limit=1_000)).messages]
 
 
 # --- Writers, publishers, readers, committers -------------------------------------------------------------------------
@@ -96,7 +107,7 @@ class Race:
     collected: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.opened = self.hub.open_consignment("night").id
+        self.opened = self.hub.call(BeginConsignment("night")).id
         next_number, shared = 1, [letter(10_000 + number) for number in range(10)]
         for writer in range(WRITERS):
             for parcel in range(PARCELS):
@@ -114,10 +125,10 @@ class Race:
         order = generator.sample(range(PARCELS), PARCELS)
         for parcel in [*order, *order[:2]]:
             sent = self.parcels[writer, parcel]
-            staged = self.hub.stage(self.opened, sent, writer=writer, attempt=3, parcel=parcel)
+            staged = self.hub.call(StageParcel(self.opened, sent, writer=writer, attempt=3, parcel=parcel))
             assert staged.staged == len(sent)
             if generator.random() < 0.3:
-                self.hub.stage(self.opened, sent[:1], writer=writer, attempt=2, parcel=parcel)
+                self.hub.call(StageParcel(self.opened, sent[:1], writer=writer, attempt=2, parcel=parcel))
 
     def publish(self, seed: int) -> None:
         generator = random.Random(seed)
@@ -130,13 +141,13 @@ class Race:
     def collect(self, name: str) -> None:
         while True:
             last = self.over.is_set()
-            bundle = self.hub.peek(name, max_messages=50)
+            bundle = self.hub.call(Peek(name, max_messages=50))
             if bundle is not None:
                 ids = [str(UUID(bytes=identity)) for identity in bundle.table["id"].to_pylist()]
                 if not self.committing.is_set():
                     assert set(ids) <= self.public, "staged mail is seen by nobody"
                 self.collected += ids
-                self.hub.dequeue(name, bundle.bundle_id)
+                self.hub.call(Dequeue(name, bundle.bundle_id))
             elif last:
                 return
 
@@ -146,7 +157,7 @@ class Race:
             counts[writer] = counts.get(writer, 0) + len(sent)
         winners = [Winner(writer=writer, attempt=3, messages=count) for writer, count in counts.items()]
         self.committing.set()
-        answers = together([lambda: self.hub.commit_consignment(self.opened, winners)] * 2)
+        answers = together([lambda: self.hub.call(CommitConsignment(self.opened, winners))] * 2)
         return [answer for answer in answers if isinstance(answer, Receipt)]
 
     def run(self) -> list[Receipt]:
@@ -178,7 +189,7 @@ def test_what_many_writers_stage_beside_publishers_is_delivered_once(place: str,
         assert receipts[0].accepted + receipts[0].duplicates == sum(map(len, race.parcels.values()))
         assert sorted(race.collected) == sorted(race.messages), "each message once"
         assert sorted(visible(hub)) == sorted(race.messages)
-        assert hub.consignment(race.opened).staged_messages == 0
+        assert hub.call(ReadConsignment(race.opened)).staged_messages == 0
 
 
 # --- Two things at the same moment ------------------------------------------------------------------------------------
@@ -186,8 +197,8 @@ def test_what_many_writers_stage_beside_publishers_is_delivered_once(place: str,
 
 def consigned(hub: Hub, start: int, *, size: int = 70) -> str:
     """An open consignment of one writer with one parcel."""
-    opened = hub.open_consignment(f"from {start}").id
-    hub.stage(opened, [letter(start + at) for at in range(size)], writer="one", attempt=0, parcel=0)
+    opened = hub.call(BeginConsignment(f"from {start}")).id
+    hub.call(StageParcel(opened, [letter(start + at) for at in range(size)], writer="one", attempt=0, parcel=0))
     return opened
 
 
@@ -203,12 +214,12 @@ def test_of_a_commit_and_a_discard_at_the_same_time_one_is_refused(place: str, t
             opened, winner = consigned(hub, start), Winner(writer="one", attempt=0, messages=70)
             answers = together(
                 [
-                    lambda opened=opened, winner=winner: hub.commit_consignment(opened, [winner]),  # type: ignore[misc]
-                    lambda opened=opened: hub.discard_consignment(opened),  # type: ignore[misc]
+                    lambda opened=opened, winner=winner: hub.call(CommitConsignment(opened, [winner])),  # type: ignore[misc]
+                    lambda opened=opened: hub.call(DiscardConsignment(opened)),  # type: ignore[misc]
                 ]
             )
             refused = [answer for answer in answers if isinstance(answer, ConsignmentClosed)]
-            state = hub.consignment(opened).state
+            state = hub.call(ReadConsignment(opened)).state
             assert len(refused) == 1
             assert refused[0] is answers[1 if state is ConsignmentState.COMMITTED else 0]
             assert refused[0].details["state"] == state.value
@@ -228,8 +239,10 @@ def test_what_is_staged_beside_a_commit_is_refused_or_was_announced(place: str, 
             late = [letter(start + 100 + at) for at in range(70)]
             committed, staged = together(
                 [
-                    lambda opened=opened, winner=winner: hub.commit_consignment(opened, [winner]),  # type: ignore[misc]
-                    lambda opened=opened, late=late: hub.stage(opened, late, writer="one", attempt=attempt, parcel=1),  # type: ignore[misc]
+                    lambda opened=opened, winner=winner: hub.call(CommitConsignment(opened, [winner])),  # type: ignore[misc]
+                    lambda opened=opened, late=late: hub.call(
+                        StageParcel(opened, late, writer="one", attempt=attempt, parcel=1)
+                    ),  # type: ignore[misc]
                 ]
             )
             if isinstance(committed, ConsignmentIncomplete):
@@ -238,7 +251,7 @@ def test_what_is_staged_beside_a_commit_is_refused_or_was_announced(place: str, 
                     {"writer": "one", "attempt": 0, "announced": 5, "staged": 75},
                 ]
                 assert not isinstance(staged, RestanteError)
-                hub.discard_consignment(opened)
+                hub.call(DiscardConsignment(opened))
             else:
                 assert isinstance(committed, Receipt)
                 assert isinstance(staged, ConsignmentClosed) or attempt == 1
@@ -250,37 +263,36 @@ def test_what_is_staged_beside_a_commit_is_refused_or_was_announced(place: str, 
 def test_a_parcel_that_several_stage_at_the_same_time_is_staged_once(place: str, tmp_path: Path) -> None:
     with hub_at(place, tmp_path / "data") as hub:
         for start in starts():
-            opened, sent = hub.open_consignment(f"from {start}").id, [letter(start + at) for at in range(70)]
-            answers = together(
-                [lambda opened=opened, sent=sent: hub.stage(opened, sent, writer="w", attempt=0, parcel=0)] * 4  # type: ignore[misc]
-            )
+            opened, sent = hub.call(BeginConsignment(f"from {start}")).id, [letter(start + at) for at in range(70)]
+            parcel = StageParcel(opened, sent, writer="w", attempt=0, parcel=0)
+            answers = together([partial(hub.call, parcel)] * 4)
             assert [getattr(answer, "staged", answer) for answer in answers] == [70] * 4
-            (attempt,) = hub.consignment(opened).attempts
+            (attempt,) = hub.call(ReadConsignment(opened)).attempts
             assert (attempt.parcels, attempt.messages) == (1, 70)
-            assert hub.commit_consignment(opened, [Winner(writer="w", attempt=0, messages=70)]).accepted == 70
+            assert hub.call(CommitConsignment(opened, [Winner(writer="w", attempt=0, messages=70)])).accepted == 70
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_who_opens_by_the_same_key_at_the_same_time_gets_the_same(place: str, tmp_path: Path) -> None:
     with hub_at(place, tmp_path / "data") as hub:
         for start in starts():
-            opened = together([lambda start=start: hub.open_consignment(f"key {start}", batch=True)] * 4)  # type: ignore[misc]
+            opened = together([lambda start=start: hub.call(BeginConsignment(f"key {start}", batch=True))] * 4)  # type: ignore[misc]
             assert len({getattr(one, "id", one) for one in opened}) == 1
             assert sum(getattr(one, "created", False) for one in opened) == 1
-        assert len(hub.batches(limit=1_000).batches) == ROUNDS
+        assert len(hub.call(ListBatches(limit=1_000)).batches) == ROUNDS
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_consignments_with_the_same_mail_committed_at_the_same_time_store_it_once(place: str, tmp_path: Path) -> None:
     with hub_at(place, tmp_path / "data") as hub:
         for start in starts():
-            opened = [hub.open_consignment(f"from {start}, number {number}").id for number in range(3)]
+            opened = [hub.call(BeginConsignment(f"from {start}, number {number}")).id for number in range(3)]
             for number, one in enumerate(opened):
                 sent = [letter(start + 10 * number + at) for at in range(70)]
-                hub.stage(one, sent, writer="w", attempt=0, parcel=0)
+                hub.call(StageParcel(one, sent, writer="w", attempt=0, parcel=0))
             winner = Winner(writer="w", attempt=0, messages=70)
             answers = together(
-                [lambda one=one, winner=winner: hub.commit_consignment(one, [winner]) for one in opened]  # type: ignore[misc]
+                [lambda one=one, winner=winner: hub.call(CommitConsignment(one, [winner])) for one in opened]  # type: ignore[misc]
             )
             receipts = [answer for answer in answers if isinstance(answer, Receipt)]
             assert [receipt.accepted + receipt.duplicates for receipt in receipts] == [70] * 3

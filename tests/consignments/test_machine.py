@@ -8,9 +8,10 @@ import pytest
 
 from tests.consignments.consigning import Consigned
 from tests.producers.machines import drive
+from tests.profiles import by_profile
 
-CAMPAIGNS = {"memory": 2, "sqlite": 1}
-EXAMPLES = 6
+CAMPAIGNS = {"memory": by_profile(dev=1, ci=2), "sqlite": 1}
+EXAMPLES = by_profile(dev=3, ci=6)
 CAMPAIGNS_LONG = 150 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 

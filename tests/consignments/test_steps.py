@@ -12,11 +12,21 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from restante.client import sync
+from restante.calls.batches import ListBatches
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.calls.upkeep import RetainNow
+from restante.client.surface import sync
 from restante.errors import RestanteError, StorageFull, Unavailable
-from restante.hub.hub import Hub
-from restante.model.consignment_answers import ConsignmentState, ConsignmentStatus, Winner
-from restante.model.message import Message
+from restante.hub.door.hub import Hub
+from restante.model.consignments.consignment_answers import ConsignmentState, ConsignmentStatus, Winner
+from restante.model.publishing.message import Message
 from restante.stores.memory import MemoryStore
 from tests.consignments.examined import findings_of
 from tests.crash.seen import Mailbox, check_counters, seen
@@ -65,15 +75,15 @@ def furnished() -> MemoryStore:
     hub = open_at(store, FakeClock())
     hub.publish(few(0))
     for key in ("committed", "discarded", "plain", "with a batch"):
-        opened = hub.open_consignment(key, batch=key == "with a batch")
+        opened = hub.call(BeginConsignment(key, batch=key == "with a batch"))
         start = 10_000 * (1 + len(key))
-        hub.stage(opened.id, few(start + 900), writer="one", attempt=0, parcel=0)
-        hub.stage(opened.id, [*few(start)[:2], message(0)], writer="one", attempt=1, parcel=0)
-        hub.stage(opened.id, many(start + 100), writer="two", attempt=0, parcel=3)
+        hub.call(StageParcel(opened.id, few(start + 900), writer="one", attempt=0, parcel=0))
+        hub.call(StageParcel(opened.id, [*few(start)[:2], message(0)], writer="one", attempt=1, parcel=0))
+        hub.call(StageParcel(opened.id, many(start + 100), writer="two", attempt=0, parcel=3))
         if key == "committed":
-            hub.commit_consignment(opened.id, WINNERS)
+            hub.call(CommitConsignment(opened.id, WINNERS))
         elif key == "discarded":
-            hub.discard_consignment(opened.id)
+            hub.call(DiscardConsignment(opened.id))
     # Stored since it was staged.
     hub.publish(few(10_000 * (1 + len("plain")))[:2])
     hub.close()
@@ -101,8 +111,8 @@ class Shown(NamedTuple):
 
 
 def shown(hub: Hub) -> Shown:
-    statuses = hub.consignments().consignments
-    batches = hub.batches().batches
+    statuses = hub.call(ListConsignments()).consignments
+    batches = hub.call(ListBatches()).batches
     return Shown(
         seen(sync.Hub(hub), NAMES).mailboxes,
         tuple(_of(hub, one) for one in sorted(statuses, key=lambda one: (one.key, one.state.value))),
@@ -111,16 +121,16 @@ def shown(hub: Hub) -> Shown:
 
 
 def _of(hub: Hub, one: ConsignmentStatus) -> tuple[object, ...]:
-    details = hub.consignment(one.id)
+    details = hub.call(ReadConsignment(one.id))
     return (one.key, one.state, one.closed_at, one.receipt, one.staged_messages, one.staged_bytes, details.attempts)
 
 
 def named(hub: Hub, key: str) -> str:
-    return hub.consignments(key=key).consignments[0].id
+    return hub.call(ListConsignments(key=key)).consignments[0].id
 
 
 def stage(hub: Hub, sent: Sequence[Message], *, key: str = "plain", parcel: int = 7) -> object:
-    return hub.stage(named(hub, key), sent, writer="one", attempt=1, parcel=parcel)
+    return hub.call(StageParcel(named(hub, key), sent, writer="one", attempt=1, parcel=parcel))
 
 
 class Act(NamedTuple):
@@ -131,20 +141,20 @@ class Act(NamedTuple):
 
 
 ACTS = {
-    "open": Act(lambda hub: hub.open_consignment("new")),
-    "open with a batch": Act(lambda hub: hub.open_consignment("new", batch=True)),
-    "open what was discarded": Act(lambda hub: hub.open_consignment("discarded")),
+    "open": Act(lambda hub: hub.call(BeginConsignment("new"))),
+    "open with a batch": Act(lambda hub: hub.call(BeginConsignment("new", batch=True))),
+    "open what was discarded": Act(lambda hub: hub.call(BeginConsignment("discarded"))),
     "stage few": Act(lambda hub: stage(hub, few(5_000))),
     "stage many": Act(lambda hub: stage(hub, many(5_000))),
     "stage duplicates": Act(lambda hub: stage(hub, few(0))),
     "stage nothing": Act(lambda hub: stage(hub, [])),
-    "commit": Act(lambda hub: hub.commit_consignment(named(hub, "plain"), WINNERS)),
-    "commit with a batch": Act(lambda hub: hub.commit_consignment(named(hub, "with a batch"), WINNERS)),
-    "commit nothing": Act(lambda hub: hub.commit_consignment(named(hub, "with a batch"), [])),
-    "discard": Act(lambda hub: hub.discard_consignment(named(hub, "plain"))),
-    "discard with a batch": Act(lambda hub: hub.discard_consignment(named(hub, "with a batch"))),
-    "discard what is abandoned": Act(lambda hub: hub.retain(), later=IDLE_SECONDS + 1, at_once=False),
-    "forget": Act(lambda hub: hub.retain(), later=KEPT_SECONDS + 1, at_once=False),
+    "commit": Act(lambda hub: hub.call(CommitConsignment(named(hub, "plain"), WINNERS))),
+    "commit with a batch": Act(lambda hub: hub.call(CommitConsignment(named(hub, "with a batch"), WINNERS))),
+    "commit nothing": Act(lambda hub: hub.call(CommitConsignment(named(hub, "with a batch"), []))),
+    "discard": Act(lambda hub: hub.call(DiscardConsignment(named(hub, "plain")))),
+    "discard with a batch": Act(lambda hub: hub.call(DiscardConsignment(named(hub, "with a batch")))),
+    "discard what is abandoned": Act(lambda hub: hub.call(RetainNow()), later=IDLE_SECONDS + 1, at_once=False),
+    "forget": Act(lambda hub: hub.call(RetainNow()), later=KEPT_SECONDS + 1, at_once=False),
 }
 
 
@@ -236,11 +246,11 @@ def test_after_a_failed_commit_the_hub_shows_what_was_there() -> None:
 def test_what_was_committed_before_answers_the_same_after_any_failure() -> None:
     with world() as there:
         identity = named(there.hub, "committed")
-        answer = there.hub.commit_consignment(identity, WINNERS)
+        answer = there.hub.call(CommitConsignment(identity, WINNERS))
         there.store.plan_fault(0, 1)
         with pytest.raises(Unavailable):
             ACTS["commit"].do(there.hub)
         hub = open_at(there.store.survivor(), there.clock, seed=2)
-        assert hub.commit_consignment(identity, []) == answer
-        assert hub.consignment(identity).state is ConsignmentState.COMMITTED
+        assert hub.call(CommitConsignment(identity, WINNERS)) == answer
+        assert hub.call(ReadConsignment(identity)).state is ConsignmentState.COMMITTED
         hub.close()

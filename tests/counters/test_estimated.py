@@ -11,8 +11,9 @@ import redis
 
 from restante import errors
 from restante.assembly import open_hub
-from restante.hub.hub import Hub
-from restante.model.batch_answers import BatchState, Counting, ItemRange
+from restante.calls.batches import AcknowledgeItems, AddItems, DeleteBatch, OpenBatch, ReadBatch, SealBatch
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import BatchState, Counting, ItemRange
 from restante.settings import Settings
 from tests.counters.valkey import ValkeyServer
 
@@ -29,34 +30,34 @@ def counting_hub(folder: Path, url: str) -> Iterator[Hub]:
 
 def opened(hub: Hub, items: int) -> tuple[str, str]:
     """A sealed batch and its group."""
-    batch = hub.open_batch(key="night", counting=Counting.ESTIMATED).id
-    (group,) = hub.add_items(batch, items).groups
-    hub.seal_batch(batch)
+    batch = hub.call(OpenBatch(key="night", counting=Counting.ESTIMATED)).id
+    (group,) = hub.call(AddItems(batch, items)).groups
+    hub.call(SealBatch(batch))
     return batch, f"{batch}:{group.id}"
 
 
 def test_the_counter_completes_a_batch_across_restarts_of_the_hub(server: ValkeyServer, tmp_path: Path) -> None:
     with counting_hub(tmp_path, server.url) as hub:
         batch, group = opened(hub, 10)
-        hub.acknowledge(ranges=[ItemRange(group=group, start=0, upto=6)])
-        assert hub.batch_status(batch).pending == 4
+        hub.call(AcknowledgeItems(ranges=[ItemRange(group=group, start=0, upto=6)]))
+        assert hub.call(ReadBatch(batch)).pending == 4
     with counting_hub(tmp_path, server.url) as hub:
-        assert hub.batch_status(batch).pending == 4
-        answer = hub.acknowledge([f"{group}:{index}" for index in range(6, 10)])
+        assert hub.call(ReadBatch(batch)).pending == 4
+        answer = hub.call(AcknowledgeItems([f"{group}:{index}" for index in range(6, 10)]))
         assert [complete.id for complete in answer.complete] == [batch]
-        assert hub.batch_status(batch).state is BatchState.COMPLETE
+        assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
 def test_a_lost_counter_means_that_all_is_pending_and_never_that_it_is_complete(tmp_path: Path) -> None:
     server = ValkeyServer(tmp_path)
     with counting_hub(tmp_path / "data", server.url) as hub:
         batch, group = opened(hub, 10)
-        hub.acknowledge(ranges=[ItemRange(group=group, start=0, upto=9)])
+        hub.call(AcknowledgeItems(ranges=[ItemRange(group=group, start=0, upto=9)]))
         with redis.Redis(port=server.port) as client:
             client.flushall()
-        assert (hub.batch_status(batch).pending, hub.batch_status(batch).state) == (10, BatchState.SEALED)
-        assert hub.acknowledge([f"{group}:9"]).complete == ()
-        assert hub.batch_status(batch).pending == 9
+        assert (hub.call(ReadBatch(batch)).pending, hub.call(ReadBatch(batch)).state) == (10, BatchState.SEALED)
+        assert hub.call(AcknowledgeItems([f"{group}:9"])).complete == ()
+        assert hub.call(ReadBatch(batch)).pending == 9
     server.stop()
 
 
@@ -66,13 +67,13 @@ def test_while_the_counters_are_away_acknowledging_is_refused_and_other_batches_
         batch, group = opened(hub, 2)
         server.stop()
         with pytest.raises(errors.Unavailable):
-            hub.acknowledge([f"{group}:0"])
-        exact = hub.open_batch().id
-        (other,) = hub.add_items(exact, 1).groups
-        hub.seal_batch(exact)
-        assert [complete.id for complete in hub.acknowledge([f"{exact}:{other.id}:0"]).complete] == [exact]
+            hub.call(AcknowledgeItems([f"{group}:0"]))
+        exact = hub.call(OpenBatch()).id
+        (other,) = hub.call(AddItems(exact, 1)).groups
+        hub.call(SealBatch(exact))
+        assert [complete.id for complete in hub.call(AcknowledgeItems([f"{exact}:{other.id}:0"])).complete] == [exact]
         server.start()
-        answer = hub.acknowledge([f"{group}:0", f"{group}:1"])
+        answer = hub.call(AcknowledgeItems([f"{group}:0", f"{group}:1"]))
         assert [complete.id for complete in answer.complete] == [batch]
     server.stop()
 
@@ -81,7 +82,7 @@ def test_a_deleted_batch_leaves_no_counter(server: ValkeyServer, tmp_path: Path)
     with counting_hub(tmp_path, server.url) as hub, redis.Redis(port=server.port) as client:
         client.flushall()
         batch, group = opened(hub, 2)
-        hub.acknowledge([f"{group}:0"])
+        hub.call(AcknowledgeItems([f"{group}:0"]))
         assert client.dbsize() == 1
-        hub.delete_batch(batch)
+        hub.call(DeleteBatch(batch))
         assert client.dbsize() == 0

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import BundleUnknown, RestanteError
 from tests.crash.load import ORIGINS, RECIPIENTS, SETTINGS, ParcelName, message_id, parcel
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from restante.client.surface import Hub, Message, State
+from restante.client.surface.surface import Hub, Message, State
 from tests.crash.load import ORIGINS, RECIPIENTS, ParcelName, parcel
 from tests.crash.seen import check_counters, seen
 

@@ -6,7 +6,7 @@ import random
 import uuid
 from typing import NamedTuple
 
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 
 PARTITIONS = 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from restante.client import surface
-from restante.client.sync import Hub as SyncHub
+from restante.client.surface import surface
+from restante.client.surface.sync import Hub as SyncHub
 from restante.errors import RestanteError
-from restante.hub.hub import Hub as Core
-from restante.model.message import Message, State
+from restante.hub.door.hub import Hub as Core
+from restante.model.publishing.message import Message, State
 
 PAGE = 500
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from restante.assembly import open_store
-from restante.hub.doctor import examine
+from restante.hub.doctor.doctor import examine
 
 CHECKOUT = Path(__file__).parents[2]
 _PORTS = range(20_000, 30_000)

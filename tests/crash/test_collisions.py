@@ -10,16 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import BundleUnknown, MessageConflict, MessageErased, MessageUnknown
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import check_counters, mailbox_of, seen
 from tests.hub.engines import FakeClock
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False, collected_retention_seconds=100)
-NAMES = ("ada", "ben", "ada ", "\0", "ä", "cleo")
+NAMES = ("ada", "ben", "ada ", "...", "ä", "cleo")
 
 
 def all_alike(_: NDArray[np.uint8], lengths: NDArray[np.int64], key: int) -> NDArray[np.uint64]:
@@ -33,12 +33,12 @@ def all_one(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np
 @pytest.fixture(params=["recipients", "recipients and fingerprints"], autouse=True)
 def colliding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all text hashes come from, and all fingerprints."""
-    monkeypatch.setattr("restante.model.hashing._hashes_of_words", all_alike)
-    monkeypatch.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
+    monkeypatch.setattr("restante.model.columns.hashing._hashes_of_words", all_alike)
+    monkeypatch.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
     if request.param != "recipients":
-        monkeypatch.setattr("restante.model.hashing.combine", all_one)
-        monkeypatch.setattr("restante.model.hashing.combine_one", lambda first, second: 9)
-        monkeypatch.setattr("restante.model.handful.combine_one", lambda first, second: 9)
+        monkeypatch.setattr("restante.model.columns.hashing.combine", all_one)
+        monkeypatch.setattr("restante.model.columns.hashing.combine_one", lambda first, second: 9)
+        monkeypatch.setattr("restante.model.storage.handful.combine_one", lambda first, second: 9)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_find_withdraw_and_set_aside_touch_one_recipient(furnished: Hub) -> None
 
 
 def test_purging_one_leaves_the_others(furnished: Hub) -> None:
-    assert furnished.recipient("ada").purge() == 4
+    assert furnished.recipient("ada").purge(all=True) == 4
     assert len(mailbox_of(furnished, "ada ").of(State.WAITING)) == 4
 
 

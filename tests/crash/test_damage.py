@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import DataDamaged, MessageConflict
 from restante.limits import MIB
-from restante.model.message import Message, State
-from restante.model.run import Stored
-from restante.model.segment import Segment
+from restante.model.publishing.message import Message, State
+from restante.model.storage.run import Stored
+from restante.model.storage.segment import Segment
 from restante.settings import Settings
 from tests.crash.seen import inside
 from tests.hub.engines import START, FakeClock

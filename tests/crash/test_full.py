@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import StorageFull
 from restante.limits import KIB, MIB
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 from restante.settings import Settings
 from tests.crash.seen import check_counters, mailbox_of, seen
+from tests.crash.served import Served
+from tests.server.wire import Answer, Wire
 
 CHECKOUT = Path(__file__).parents[2]
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False)
@@ -135,6 +139,34 @@ with restante.open(pathlib.Path(sys.argv[1]), settings=SETTINGS) as hub:
     check_kept(hub, 3)
     print("went on")
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process")
+@pytest.mark.parametrize(
+    ("size", "limit", "count"), [(200 * KIB, 5 * MIB, 100), (600 * KIB, 500 * KIB, 3)], ids=["database", "files"]
+)
+def test_a_file_size_limit_is_a_full_disk_to_a_served_hub(tmp_path: Path, size: int, limit: int, count: int) -> None:
+    with Served(tmp_path / "data", filing="false") as served, closing(Wire(served.url)) as wire:
+
+        def publish(number: int) -> Answer:
+            return wire.publish({"recipient": "ada", "id": id_of(number), "data": "x" * size})
+
+        assert publish(0).status == 201
+        _, most = resource.prlimit(served.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(served.process.pid, resource.RLIMIT_FSIZE, (limit, most))
+        answers = [publish(number) for number in range(1, count + 1)]
+        refused = answers[-1]
+        assert (refused.status, refused.problem["code"]) == (507, "storage_full")
+        assert {answer.status for answer in answers} <= {201, 507}
+        assert str(tmp_path).encode() not in refused.body
+        assert wire.get("/livez").status == 200
+        resource.prlimit(served.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        again = [publish(number) for number in range(1, count + 1)]
+        assert [answer.status for answer in again] == [201] * count
+        before = sum(answer.status == 201 for answer in answers)
+        assert sum(answer.json()["duplicates"] for answer in again) == before
+        assert served.end() == 0
+        served.check_folder()
 
 
 def test_a_publish_that_finds_no_room_for_its_file_is_refused_and_the_hub_goes_on(tmp_path: Path) -> None:

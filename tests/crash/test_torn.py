@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pytest
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import DataDamaged
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.sqlite import SqliteStore
-from restante.stores.sqlite.record import MARK_BYTES
+from restante.stores.sqlite.record import FILE_HEAD_BYTES, MARK_BYTES
 from tests.crash.seen import Seen, check_counters, inside, seen
 from tests.hub.engines import START, FakeClock
 
@@ -165,7 +165,7 @@ def test_a_log_spoilt_anywhere_shows_what_came_before_its_last_record_or_is_refu
     recorded: Recorded, tmp_path: Path
 ) -> None:
     generator, length = random.Random(2), len(recorded.log)
-    last = recorded.log.rindex(recorded.log[:MARK_BYTES])
+    last = recorded.log.rindex(recorded.log[FILE_HEAD_BYTES:][:MARK_BYTES])
     places = [*range(0, last, CUTS_BYTES // 2), *(generator.randrange(last, length) for _ in range(5))]
     for at in places:
         spoilt = bytearray(recorded.log)

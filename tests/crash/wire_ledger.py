@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from restante.client.surface import Hub, Message, Receipt
+from restante.client.surface.surface import Hub, Message, Receipt
 from restante.errors import RestanteError
-from restante.model.message import State
+from restante.model.publishing.message import State
 from tests.crash.load import ParcelName
 from tests.crash.seen import check_counters, seen
 

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 import restante
 import restante.aio
-from restante.client import asynchronous, sync
-from restante.client.options import Retrying
-from restante.client.surface import Dequeued
+from restante.client.surface import asynchronous, sync
+from restante.client.surface.surface import Dequeued
+from restante.client.transport.options import Retrying
 from restante.errors import BundleUnknown, RestanteError
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from tests.crash.load import ParcelName, message_id
 from tests.crash.wire_ledger import WireLedger
 

@@ -14,8 +14,8 @@ import pytest
 
 import restante
 from restante import Message
-from restante.client.surface import Hub
-from restante.server.serving import start
+from restante.client.surface.surface import Hub
+from restante.server.serve import start
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "reading-along.md"
 NAMES = ("alice", "bob", "carol", "dave", "erin")

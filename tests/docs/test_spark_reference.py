@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from restante.model.validation import FIELDS
+from restante.model.publishing.validation import FIELDS
 from restante.spark import __all__ as functions
-from restante.spark import options
-from restante.spark.registry import Job, Option, all_jobs
-from restante.spark.schemas import CHANGES
+from restante.spark.running.registry import Job, Option, all_jobs
+from restante.spark.source import options
+from restante.spark.source.schemas import CHANGES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 ROW = re.compile(r"^\| (?P<first>[^|]+) \|(?P<rest>.*)\|$", re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 import restante
 from restante import Message
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from restante.settings import Settings
 
 CHAT = Path(__file__).parents[2] / "examples" / "chat" / "chat.py"
@@ -31,6 +32,7 @@ class Device:
             [sys.executable, str(CHAT), me, friend, "--hub", url, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             bufsize=1,
@@ -58,6 +60,17 @@ class Device:
         rest, _ = self._process.communicate(timeout=SECONDS)
         assert self._process.returncode == 0
         return rest.splitlines()[-1]
+
+    def interrupt(self) -> tuple[int, str, str]:
+        """Ctrl-C; the exit code, and what it still says."""
+        self._process.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str, str]:
+        """By itself: its input stays open."""
+        code = self._process.wait(SECONDS)
+        said, errors = self._process.communicate(timeout=SECONDS)
+        return code, said, errors
 
     def kill(self) -> None:
         self._process.kill()
@@ -120,3 +133,25 @@ def test_nothing_is_missed_while_the_hub_is_served_anew(tmp_path: Path, devices:
     with start(tmp_path / "data", SETTINGS, port=port):
         ada.until("✓✓ are you there?")
         bob.until("ada > are you there?")
+
+
+def test_control_c_ends_it_without_a_trace_and_says_where_to_go_on(served: Running, devices: list[Device]) -> None:
+    devices += [Device(served.url, "ada", "bob", "--after", "0")]
+    assert devices[0].line() == "* connected"
+    code, said, errors = devices[0].interrupt()
+    assert (code, errors) == (130, "")
+    assert said.startswith("* go on with --after ")
+
+
+@pytest.mark.parametrize(
+    ("url", "me", "told"),
+    [("http://127.0.0.1:9", "ada", "cannot be reached"), (None, "", "is text that is not blank")],
+    ids=["no hub", "no name"],
+)
+def test_what_is_wrong_is_one_line(served: Running, devices: list[Device], url: str | None, me: str, told: str) -> None:
+    devices += [Device(url or served.url, me, "bob")]
+    code, _, errors = devices[0].ended()
+    assert code == 1
+    assert told in errors
+    assert errors.count("\n") == 1
+    assert errors.startswith("* ")

@@ -18,9 +18,13 @@ from typing import Any
 from uuid import UUID
 
 from restante.assembly import open_hub
+from restante.calls.consignments import BeginConsignment, CommitConsignment, ReadConsignment, StageParcel
+from restante.calls.feed import ReadFeed
+from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.upkeep import FileNow
 from restante.errors import BundleUnknown
-from restante.hub.hub import Hub
-from restante.model.consignment_answers import Winner
+from restante.hub.door.hub import Hub
+from restante.model.consignments.consignment_answers import Winner
 from tests.feed.load import PARTITIONS, RECIPIENTS, SETTINGS, parcel
 from tests.feed.replica import Row, rows_of
 
@@ -59,26 +63,27 @@ class Work:
 
     def consign(self, number: int) -> None:
         for turn in count(self.done.get("consignor", 0)):
-            opened = self.hub.open_consignment(f"consignment {turn}").id
+            opened = self.hub.call(BeginConsignment(f"consignment {turn}")).id
             winners = []
             for writer in ("one", "two"):
                 sent = parcel(f"consigned by {writer}", turn)
                 winners.append(Winner(writer=writer, attempt=self.life, messages=len(sent)))
-                # What was committed before its answer came is closed; then the answer is asked for again.
-                if self.hub.consignment(opened).state.value == "open":
-                    self.hub.stage(opened, sent, writer=writer, attempt=self.life, parcel=0)
-            self.hub.commit_consignment(opened, winners)
+                # What an earlier life committed before its answer came is closed, with the attempts of that life.
+                if self.hub.call(ReadConsignment(opened)).state.value == "open":
+                    self.hub.call(StageParcel(opened, sent, writer=writer, attempt=self.life, parcel=0))
+            if self.hub.call(ReadConsignment(opened)).state.value == "open":
+                self.hub.call(CommitConsignment(opened, winners))
             tell("written", "consignor", turn)
 
     def collect(self, number: int) -> None:
         generator = random.Random(f"{self.life} {number}")
         while True:
             name = generator.choice(RECIPIENTS)
-            bundle = self.hub.peek(name, max_messages=generator.choice([1, 5, 60]), wait=0.01)
+            bundle = self.hub.call(Peek(name, max_messages=generator.choice([1, 5, 60]), wait=0.01))
             if bundle is not None:
-                self.hub.dequeue(name, bundle.bundle_id)
+                self.hub.call(Dequeue(name, bundle.bundle_id))
                 try:
-                    self.hub.dequeue(name, bundle.bundle_id)
+                    self.hub.call(Dequeue(name, bundle.bundle_id))
                 except BundleUnknown:
                     continue
                 raise AssertionError("a bundle was dequeued twice")
@@ -87,8 +92,10 @@ class Work:
         generator = random.Random(f"{self.life} {partition} reads")
         position = self.positions[str(partition)]
         while True:
-            answer = self.hub.feed(
-                partition, after=position, limit=generator.choice([1, 7, 1_000]), wait=WAIT_SECONDS, reader="child"
+            answer = self.hub.call(
+                ReadFeed(
+                    partition, after=position, limit=generator.choice([1, 7, 1_000]), wait=WAIT_SECONDS, reader="child"
+                )
             )
             if generator.random() < 0.2:
                 continue  # As if it had been lost before it was written down.
@@ -99,7 +106,7 @@ class Work:
         while True:
             for _ in range(FILED_AT_ONCE):
                 self.unfiled.acquire()
-            self.hub.file()
+            self.hub.call(FileNow())
 
 
 def guarded(work: Callable[[int], None], number: int) -> None:

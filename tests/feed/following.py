@@ -14,8 +14,10 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from restante.errors import PositionGone
-from restante.model.feed_answers import FeedWish
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.mailboxes import Explain, ListPartitions, PartitionOf, ReadHistory
+from restante.errors import PositionAhead, PositionGone
+from restante.model.feed.feed_answers import FeedWish
 from restante.settings import Settings
 from tests.consignments.consigning import MAIL, STAGING, Consigned
 from tests.feed.reading import chosen, matches, read_to_end
@@ -117,7 +119,7 @@ class Followed(Consigned):
         """Everybody reads what has come since."""
         for partition in range(PARTITIONS):
             rows, self.ends[partition] = read_to_end(self.core, partition, after=self.ends[partition], limit=self.limit)
-            assert self.ends[partition] == self.core.partitions()[partition].visible_sequence
+            assert self.ends[partition] == self.core.call(ListPartitions())[partition].visible_sequence
             self.tapes[partition] += rows
             for own, replica in self.replicas:
                 if own == partition:
@@ -134,7 +136,7 @@ class Followed(Consigned):
 
     def _bounds(self, partition: int) -> tuple[int, int]:
         self.follow()
-        answer = self.core.feed(partition, after=self.ends[partition])
+        answer = self.core.call(ReadFeed(partition, after=self.ends[partition]))
         assert answer.table.num_rows == 0
         return answer.start, answer.end
 
@@ -153,17 +155,20 @@ class Followed(Consigned):
         start, end = self._bounds(partition)
         if start > 1:
             with pytest.raises(PositionGone) as gone:
-                self.core.feed(partition, after=pick % (start - 1))
+                self.core.call(ReadFeed(partition, after=pick % (start - 1)))
             assert gone.value.details["first"] == start
             event("read what is gone")
-        ahead = self.core.feed(partition, after=end + pick)
-        assert (ahead.table.num_rows, ahead.next, ahead.end) == (0, end + pick, end)
+        ahead = self.core.call(ReadFeed(partition, after=end))
+        assert (ahead.table.num_rows, ahead.next, ahead.end) == (0, end, end)
+        with pytest.raises(PositionAhead) as ahead_of_it:
+            self.core.call(ReadFeed(partition, after=end + 1 + pick))
+        assert ahead_of_it.value.details["end"] == end
 
     # Snapshots.
 
     def begin_a_snapshot(self, partition: int, limit: int | None) -> None:
-        answer = self.core.snapshot(partition, limit=limit)
-        assert answer.position == self.core.partitions()[partition].visible_sequence
+        answer = self.core.call(ReadSnapshot(partition, limit=limit))
+        assert answer.position == self.core.call(ListPartitions())[partition].visible_sequence
         taking = Taking(partition, limit, answer.position, answer.next, rows_of(answer.table))
         if answer.next is None:
             self._finish(taking)
@@ -174,7 +179,7 @@ class Followed(Consigned):
         start, end = self._bounds(partition)
         position, rows, token = start - 1 + pick % (end - start + 2), list[Row](), None
         while True:
-            answer = self.core.snapshot(partition, after=token, position=position, limit=limit)
+            answer = self.core.call(ReadSnapshot(partition, after=token, position=position, limit=limit))
             assert answer.position == position
             rows, token = [*rows, *rows_of(answer.table)], answer.next
             if token is None:
@@ -185,12 +190,12 @@ class Followed(Consigned):
         )
         if start > 1:
             with pytest.raises(PositionGone):
-                self.core.snapshot(partition, position=pick % (start - 1))
+                self.core.call(ReadSnapshot(partition, position=pick % (start - 1)))
 
     def go_on_with_snapshots(self) -> None:
         for taking in tuple(self.taking):
             try:
-                answer = self.core.snapshot(taking.partition, after=taking.token, limit=taking.limit)
+                answer = self.core.call(ReadSnapshot(taking.partition, after=taking.token, limit=taking.limit))
             except PositionGone:
                 assert taking.position < self._bounds(taking.partition)[0] - 1
                 event("a snapshot that took too long")
@@ -230,7 +235,7 @@ class Followed(Consigned):
         self.follow()
         rows, token, position = list[Row](), None, None
         while True:
-            answer = self.core.snapshot(partition, after=token, wish=wish, limit=3)
+            answer = self.core.call(ReadSnapshot(partition, after=token, wish=wish, limit=3))
             assert position in (None, answer.position)
             rows, token, position = [*rows, *rows_of(answer.table)], answer.next, answer.position
             if token is None:
@@ -238,7 +243,7 @@ class Followed(Consigned):
         if not wish.columns:
             self._check_snapshot(partition, rows, position, wish)
             return
-        whole = rows_of(self.core.snapshot(partition, wish=msgspec.structs.replace(wish, columns=())).table)
+        whole = rows_of(self.core.call(ReadSnapshot(partition, wish=msgspec.structs.replace(wish, columns=()))).table)
         columns = {tuple(row) for row in rows}
         assert all(set(wish.columns) <= set(names) for names in columns)
         assert sorted(map(repr, rows)) == sorted(
@@ -283,10 +288,10 @@ class Followed(Consigned):
         self._settle_the_rest(at_most=self._expired())
         self.follow()
         for name in RECIPIENTS:
-            partition = self.core.partition_of(name)
-            table, more = self.core.history_table(name, limit=1_000)
+            partition = self.core.call(PartitionOf(name))
+            table, more = self.core.history_table(ReadHistory(name, limit=1_000))
             assert more is None
-            explained = set(self.core.explain(name).waiting)
+            explained = set(self.core.call(Explain(name)).waiting)
             for own, replica in self.replicas:
                 if own == partition:
                     check_against(replica, rows_of(table), name, kept_since=self._kept_since())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 
 PARTITIONS = 2

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from restante.client.link import Link
-from restante.model.feed_answers import EVERYTHING, FeedWish
+from restante.calls.feed import ReadFeed
+from restante.client.transport.link import Link
+from restante.model.feed.feed_answers import EVERYTHING, FeedWish
 from tests.feed.replica import Row, rows_of
 
 ALWAYS = ("sequence_number", "change")
@@ -28,7 +29,7 @@ def read_to_end(
     rows, position = list[Row](), after
     for _ in range(CALLS_MAX):
         size = limit()
-        answer = link.feed(partition, after=position, wish=wish, limit=size)
+        answer = link.call(ReadFeed(partition, after=position, wish=wish, limit=size))
         page = rows_of(answer.table)
         begin = answer.start - 1 if position is None else position
         check_page(page, begin, answer.next, size)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from restante.client import surface
-from restante.model.message import Message, State
+from restante.client.surface import surface
+from restante.model.publishing.message import Message, State
 
 Row = dict[str, Any]
 CARRIED = (

@@ -17,20 +17,27 @@ from pathlib import Path
 import pytest
 
 from restante.assembly import open_hub
+from restante.calls.call import Call
+from restante.calls.consignments import BeginConsignment, CommitConsignment, StageParcel
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek, ReadHistory
+from restante.calls.removal import Purge, Release, SetAside, Withdraw
+from restante.calls.upkeep import FileNow
 from restante.errors import RestanteError
-from restante.hub.hub import Hub
-from restante.model.consignment_answers import Winner
-from restante.model.feed_answers import EVERYTHING, FeedWish
-from restante.model.message import State
+from restante.hub.door.hub import Hub
+from restante.model.consignments.consignment_answers import Winner
+from restante.model.feed.feed_answers import EVERYTHING, FeedWish
+from restante.model.publishing.message import State
 from restante.stores.memory import MemoryStore
 from tests.feed.load import PARTITIONS, RECIPIENTS, SETTINGS, parcel
 from tests.feed.reading import matches, read_to_end
 from tests.feed.replica import Replica, Row, check_against, rows_of
+from tests.profiles import by_profile
 from tests.reference.intake import EPOCH
 
 SEEDS = range(20 if os.environ.get("RESTANTE_LONG") == "1" else 1)
 WRITERS = 3
-PARCELS = 25
+PARCELS = by_profile(dev=12, ci=25)
 PATIENCE_SECONDS = 120
 WISHES = [EVERYTHING, FeedWish(kinds=("k",)), FeedWish(recipients=(RECIPIENTS[0],))]
 
@@ -60,8 +67,10 @@ class Reader:
             end = until()
             position, pages = self.position, list[Row]()
             for _ in range(generator.randint(1, 4)):
-                answer = hub.feed(
-                    self.partition, after=position, wish=self.wish, limit=generator.choice([1, 5, 500]), wait=0.01
+                answer = hub.call(
+                    ReadFeed(
+                        self.partition, after=position, wish=self.wish, limit=generator.choice([1, 5, 500]), wait=0.01
+                    )
                 )
                 pages += rows_of(answer.table)
                 position = answer.next
@@ -91,10 +100,10 @@ class Race:
                 if turn % 3:
                     self.hub.publish(sent)
                 else:
-                    opened = self.hub.open_consignment(f"{number} {turn}")
+                    opened = self.hub.call(BeginConsignment(f"{number} {turn}"))
                     with suppress(RestanteError):
-                        self.hub.stage(opened.id, sent, writer="w", attempt=0, parcel=0)
-                    self.hub.commit_consignment(opened.id, [Winner(writer="w", attempt=0, messages=len(sent))])
+                        self.hub.call(StageParcel(opened.id, sent, writer="w", attempt=0, parcel=0))
+                    self.hub.call(CommitConsignment(opened.id, [Winner(writer="w", attempt=0, messages=len(sent))]))
                 answered = generator.random() < 0.7
 
     def settle(self, number: int) -> None:
@@ -108,26 +117,27 @@ class Race:
     def _settle(self, name: str, generator: random.Random) -> None:
         hub, what = self.hub, generator.choice(["collect", "collect", "withdraw", "aside", "aside", "release", "file"])
         if what == "collect":
-            bundle = hub.peek(name, max_messages=generator.choice([1, 5, 60]))
+            bundle = hub.call(Peek(name, max_messages=generator.choice([1, 5, 60])))
             if bundle is not None:
-                hub.dequeue(name, bundle.bundle_id)
+                hub.call(Dequeue(name, bundle.bundle_id))
         elif what == "file":
-            hub.file()
+            hub.call(FileNow())
             if generator.random() < 0.1:
-                hub.purge(name, kind="l")
+                hub.call(Purge(name, kind="l"))
         else:
             state = State.SET_ASIDE if what == "release" else State.WAITING
-            messages = hub.history(name, state=state, limit=20).messages
+            messages = hub.call(ReadHistory(name, state=state, limit=20)).messages
             if messages:
-                act = {"withdraw": hub.withdraw, "aside": hub.set_aside, "release": hub.release}[what]
-                act(name, generator.choice(messages).id or "")
+                acts: dict[str, Callable[[str, str], Call[None]]]
+                acts = {"withdraw": Withdraw, "aside": SetAside, "release": Release}
+                hub.call(acts[what](name, generator.choice(messages).id or ""))
 
     def take_snapshots(self, partition: int) -> None:
         generator = random.Random(f"{self.seed} snapshots {partition}")
         while not self.over.is_set():
             rows, token = list[Row](), None
             while True:
-                answer = self.hub.snapshot(partition, after=token, limit=generator.choice([3, 40]))
+                answer = self.hub.call(ReadSnapshot(partition, after=token, limit=generator.choice([3, 40])))
                 rows += rows_of(answer.table)
                 token = answer.next
                 if token is None:
@@ -135,7 +145,7 @@ class Race:
             self.replicas.append((partition, Replica.of_snapshot(rows, answer.position)))
 
     def end(self, partition: int) -> int | None:
-        return self.hub.partitions()[partition].visible_sequence if self.over.is_set() else None
+        return self.hub.call(ListPartitions())[partition].visible_sequence if self.over.is_set() else None
 
     def run(self, readers: list[Reader]) -> None:
         def read(number: int) -> None:
@@ -196,8 +206,8 @@ def check_replicas(hub: Hub, partition: int, whole: list[Row], race: Race) -> No
         begin = replica.position
         replica.apply(row for row in whole if replica is not first and row["sequence_number"] > begin)
         for name in RECIPIENTS:
-            if hub.partition_of(name) == partition:
-                table, _ = hub.history_table(name, limit=1_000)
+            if hub.call(PartitionOf(name)) == partition:
+                table, _ = hub.history_table(ReadHistory(name, limit=1_000))
                 shown = rows_of(table)
                 upto = shown[-1]["sequence_number"] if shown else 0
                 part = Replica(copies={number: copy for number, copy in replica.copies.items() if number <= upto})

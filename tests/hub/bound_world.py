@@ -12,14 +12,16 @@ import msgspec
 import pytest
 
 from restante.assembly import open_hub
-from restante.hub.committer import Planned, Request
-from restante.hub.doctor import Report, examine
-from restante.hub.hub import Hub
+from restante.calls.batches import OpenBatch, ReadBatch, ReadProgress
+from restante.calls.mailboxes import Dequeue, Peek
+from restante.hub.doctor.doctor import Report, examine
+from restante.hub.door.hub import Hub
+from restante.hub.engine.committer import Planned, Request
 from restante.limits import SMALL_SEND_MESSAGES_MAX
-from restante.model.answers import BundleAnswer
-from restante.model.batch_answers import RecipientProgress
-from restante.model.binding import Role
-from restante.model.changes import Space
+from restante.model.batches.batch_answers import RecipientProgress
+from restante.model.batches.binding import Role
+from restante.model.mailboxes.answers import BundleAnswer
+from restante.model.storage.changes import Space
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from restante.stores.sqlite import SqliteStore
@@ -98,12 +100,12 @@ def on_one_partition(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def opened(hub: Hub, **options: Any) -> str:
-    return hub.open_batch(**options).id
+    return hub.call(OpenBatch(**options)).id
 
 
 def counted(hub: Hub, batch: str) -> dict[str, int]:
     """The counts of a batch that are not 0."""
-    status = hub.batch_status(batch)
+    status = hub.call(ReadBatch(batch))
     names = (
         "items",
         "pending",
@@ -118,18 +120,18 @@ def counted(hub: Hub, batch: str) -> dict[str, int]:
 
 
 def taken(hub: Hub, recipient: str = "ada", **options: Any) -> BundleAnswer:
-    found = hub.peek(recipient, **options)
+    found = hub.call(Peek(recipient, **options))
     assert found is not None
     return found
 
 
 def collect(hub: Hub, recipient: str = "ada", **options: Any) -> int:
-    return hub.dequeue(recipient, taken(hub, recipient, **options).bundle_id).messages
+    return hub.call(Dequeue(recipient, taken(hub, recipient, **options).bundle_id)).messages
 
 
 def progress_of(hub: Hub, batch: str, **options: Any) -> dict[str, dict[str, Any]]:
     """By recipient what is not 0 of its progress."""
-    page = hub.batch_progress(batch, **options)
+    page = hub.call(ReadProgress(batch, **options))
     return {entry.recipient: _shown(entry) for entry in page.recipients}
 
 

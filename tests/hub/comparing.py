@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from restante.client import surface
+from restante.client.surface import surface
 from restante.errors import FaultyMessages, MessageConflict, RestanteError
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 
 MADE = "an id the hub made"
 HISTORY = 1_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.ports.content import OriginPort
 from restante.settings import Settings
 from tests.hub.engines import ENGINES, Engine, FakeClock

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 import restante
-from restante.client import sync
-from restante.client.http_sync import HttpLink
-from restante.client.socket_sync import SocketCarrier
-from restante.client.surface import Hub
-from restante.client.terms import terms_of
+from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.surface import sync
+from restante.client.surface.surface import Hub
+from restante.client.transport.http_sync import HttpLink
+from restante.client.transport.machine_terms import terms_of
 from restante.ports.content import OriginPort
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.reference.hub import ReferenceHub

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from restante.client.surface import Hub
-from restante.hub.hub import Hub as Inside
-from restante.model.feed_answers import EVERYTHING, FeedWish
-from restante.model.message import State
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.client.surface.surface import Hub
+from restante.hub.door.hub import Hub as Inside
+from restante.model.feed.feed_answers import EVERYTHING, FeedWish
+from restante.model.publishing.message import State
 from tests.crash.seen import history_of, inside
 
 Row = dict[str, Any]
@@ -41,7 +42,7 @@ def changes(
     rows: list[Row] = []
     link = inside(hub)
     while True:
-        answer = link.feed(partition, after=after, wish=wish, limit=limit)
+        answer = link.call(ReadFeed(partition, after=after, wish=wish, limit=limit))
         rows += [{k: v for k, v in row.items() if v is not None} for row in answer.table.to_pylist()]
         if answer.next == after or answer.next >= answer.end:
             return rows
@@ -66,7 +67,7 @@ def snapshot(
     rows: list[Row] = []
     after: str | None = None
     while True:
-        page = link.snapshot(partition, after=after, position=position, wish=wish, limit=limit)
+        page = link.call(ReadSnapshot(partition, after=after, position=position, wish=wish, limit=limit))
         rows += page.table.to_pylist()
         if page.next is None:
             return rows, page.position

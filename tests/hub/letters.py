@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from restante.client.surface import Bundle, Hub
-from restante.model.message import Message, State
+from restante.client.surface.surface import Bundle, Hub
+from restante.model.publishing.message import Message, State
 from restante.settings import OriginGroupSettings, OriginSettings, Settings
 from tests.hub.engines import START
 from tests.reference.hub import ReferenceHub

@@ -16,14 +16,17 @@ import pytest
 
 import restante
 from restante.assembly import open_hub, open_store
+from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.removal import Erase
+from restante.calls.upkeep import FileNow
 from restante.errors import DataDamaged, FormatUnsupported, InvalidRequest, RestanteError, Unavailable
-from restante.hub import archive
-from restante.hub.doctor import examine
-from restante.hub.hub import Hub
-from restante.hub.restore import restore, verify
+from restante.hub.doctor.doctor import examine
+from restante.hub.door.hub import Hub
+from restante.hub.upkeep import archive
+from restante.hub.upkeep.restore import restore, verify
 from restante.limits import BACKUP_CHUNK_BYTES
-from restante.model.message import Message, State
-from restante.model.outtake import to_messages
+from restante.model.mailboxes.outtake import to_messages
+from restante.model.publishing.message import Message, State
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 
@@ -113,14 +116,14 @@ class Load:
     def _collect(self) -> None:
         while not self._stop.is_set():
             name = random.choice(self.names)
-            bundle = self.hub.peek(name, max_messages=20)
+            bundle = self.hub.call(Peek(name, max_messages=20))
             if bundle is not None:
-                self.hub.dequeue(name, bundle.bundle_id)
+                self.hub.call(Dequeue(name, bundle.bundle_id))
                 self.collected += [str(message.id) for message in to_messages(bundle.table)]
 
 
 def test_everything_acknowledged_before_a_backup_is_in_it_though_the_hub_works_on(tmp_path: Path) -> None:
-    settings = Settings(partition_count=3, housekeeping_seconds=0.05, collected_retention_seconds=3_600)
+    settings = Settings(partition_count=4, housekeeping_seconds=0.05, collected_retention_seconds=3_600)
     with closing(open_hub(tmp_path / "data", settings=settings)) as hub, Load(hub) as load:
         load.rounds(10)
         published, collected = list(load.published), list(load.collected)
@@ -130,7 +133,7 @@ def test_everything_acknowledged_before_a_backup_is_in_it_though_the_hub_works_o
                 chunks.append(chunk)
                 if len(chunks) % 10 == 0:
                     load.rounds(1)
-            hub.file()
+            hub.call(FileNow())
     restore(reader(b"".join(chunks)).read, tmp_path / "restored")
     with closing(open_store(tmp_path / "restored")) as store:
         assert examine(store).sound
@@ -166,7 +169,7 @@ def test_files_that_are_dropped_meanwhile_stay_until_the_backup_has_ended(hub: H
     before = blob_files(tmp_path / "data")
     with hub.backup() as stream:
         for name in ("ada", "bob", "cara"):
-            hub.erase(name)
+            hub.call(Erase(name))
         hub.core.store.checkpoint()
         assert blob_files(tmp_path / "data") >= before
         content = b"".join(stream)

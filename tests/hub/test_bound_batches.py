@@ -12,13 +12,18 @@ from uuid import uuid4
 
 import pytest
 
+from restante.calls.batches import AcknowledgeItems, AddItems, DeleteBatch, ReadBatch, ReadProgress, SealBatch
+from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
+from restante.calls.producers import ReadProducer
+from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
+from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import BatchSealed, BatchUnknown, InvalidClientState, InvalidMessage, InvalidRequest
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
-from restante.model.answers import Receipt
-from restante.model.batch_answers import BatchState
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
+from restante.model.batches.batch_answers import BatchState
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from tests.hub.bound_world import (
     MANY,
     PATIENCE_SECONDS,
@@ -61,12 +66,12 @@ def test_every_new_message_is_an_item(hub: Hub, count: int) -> None:
 def test_a_batch_is_complete_when_it_is_sealed_and_all_is_collected(hub: Hub, count: int) -> None:
     batch = opened(hub)
     hub.publish([letter(number, f"r{number % 7}") for number in range(count)], batch=batch)
-    assert not hub.seal_batch(batch).complete
+    assert not hub.call(SealBatch(batch)).complete
     names = sorted({f"r{number % 7}" for number in range(count)})
     for name in names:
-        assert hub.batch_status(batch).state is BatchState.SEALED
+        assert hub.call(ReadBatch(batch)).state is BatchState.SEALED
         collect(hub, name)
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
     assert counted(hub, batch) == {"items": count, "collected": count}
 
 
@@ -74,18 +79,18 @@ def test_collecting_before_the_seal_lets_the_seal_complete_it(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2]), batch=batch)
     collect(hub)
-    assert hub.batch_status(batch).state is BatchState.OPEN
-    assert hub.seal_batch(batch).complete
+    assert hub.call(ReadBatch(batch)).state is BatchState.OPEN
+    assert hub.call(SealBatch(batch)).complete
 
 
 def test_items_by_hand_and_messages_are_both_waited_for(hub: Hub) -> None:
     batch = opened(hub)
-    (group,) = hub.add_items(batch, 1).groups
+    (group,) = hub.call(AddItems(batch, 1)).groups
     hub.publish(letter(1), batch=batch)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     collect(hub)
     assert counted(hub, batch) == {"items": 2, "pending": 1, "collected": 1}
-    answer = hub.acknowledge([f"{batch}:{group.id}:0"])
+    answer = hub.call(AcknowledgeItems([f"{batch}:{group.id}:0"]))
     assert [complete.id for complete in answer.complete] == [batch]
 
 
@@ -93,16 +98,16 @@ def test_items_by_hand_and_messages_are_both_waited_for(hub: Hub) -> None:
 def test_an_unknown_batch_refuses_the_publish_whole(hub: Hub, count: int) -> None:
     with pytest.raises(BatchUnknown):
         hub.publish(letters(range(count)), batch=str(uuid4()))
-    assert hub.peek("ada") is None
+    assert hub.call(Peek("ada")) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, MANY])
 def test_a_sealed_batch_takes_nothing_more(hub: Hub, count: int) -> None:
     batch = opened(hub)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     with pytest.raises(BatchSealed):
         hub.publish(letters(range(count)), batch=batch)
-    assert hub.peek("ada") is None
+    assert hub.call(Peek("ada")) is None
 
 
 def test_the_id_of_a_batch_is_a_uuid(hub: Hub) -> None:
@@ -113,12 +118,12 @@ def test_the_id_of_a_batch_is_a_uuid(hub: Hub) -> None:
 def test_a_deleted_batch_is_unknown_to_publishers_and_its_messages_stay(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letter(1), batch=batch)
-    hub.delete_batch(batch)
+    hub.call(DeleteBatch(batch))
     with pytest.raises(BatchUnknown):
         hub.publish(letter(2), batch=batch)
     assert collect(hub) == 1
     with pytest.raises(BatchUnknown):
-        hub.batch_progress(batch)
+        hub.call(ReadProgress(batch))
 
 
 def test_an_asynchronous_publish_names_its_batch_too(hub: Hub) -> None:
@@ -139,7 +144,7 @@ def test_an_asynchronous_publish_names_its_batch_too(hub: Hub) -> None:
 @pytest.mark.parametrize("large", [False, True])
 def test_a_refused_batch_does_not_refuse_the_others_of_its_commit(hub: Hub, large: bool) -> None:
     batch, sealed = opened(hub), opened(hub)
-    hub.seal_batch(sealed)
+    hub.call(SealBatch(sealed))
     beside = letters(range(100, 100 + MANY), recipient="ben") if large else letter(100, "ben")
     answers = in_one_commit(
         hub,
@@ -153,7 +158,7 @@ def test_a_refused_batch_does_not_refuse_the_others_of_its_commit(hub: Hub, larg
     assert kinds == [Receipt, BatchSealed, BatchUnknown, Receipt, Receipt]
     assert counted(hub, batch)["items"] == 1 + (MANY if large else 1)
     assert counted(hub, sealed) == {}
-    assert sorted(message.id or "" for message in hub.history("ada").messages) == [id_of(1), id_of(4)]
+    assert sorted(message.id or "" for message in hub.call(ReadHistory("ada")).messages) == [id_of(1), id_of(4)]
 
 
 def test_a_faulty_publish_is_no_item_beside_others(hub: Hub) -> None:
@@ -217,7 +222,7 @@ def test_two_batches_in_one_mailbox_are_told_apart(world: World) -> None:
     assert collect(hub, max_messages=10) == 10
     assert counted(hub, one) == {"items": 10, "pending": 6, "collected": 4}
     assert counted(hub, other) == {"items": 10, "pending": 7, "collected": 3}
-    hub.file()
+    hub.call(FileNow())
     hub = world.reopen()
     assert collect(hub, max_messages=10) == 10
     assert counted(hub, one) == {"items": 10, "pending": 3, "collected": 7}
@@ -228,9 +233,9 @@ def test_a_bundle_opened_before_the_hub_was_opened_again_keeps_its_share(world: 
     batch = opened(world.hub)
     world.hub.publish(letters(range(3)), batch=batch)
     bundle = taken(world.hub, max_messages=2)
-    world.hub.file()
+    world.hub.call(FileNow())
     hub = world.reopen()
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, batch) == {"items": 3, "pending": 1, "collected": 2}
 
 
@@ -247,13 +252,13 @@ def test_a_replay_counts_nothing_and_is_answered_after_the_seal(hub: Hub, count:
     batch = opened(hub)
     parcel = letters(range(count))
     hub.publish(parcel, partition=0, producer=numbered(0), batch=batch)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     again = hub.publish(parcel, partition=0, producer=numbered(0), batch=batch)
     assert again.replayed
     assert counted(hub, batch) == {"items": count, "pending": count}
     with pytest.raises(BatchSealed):
         hub.publish(letters([1_000]), partition=0, producer=numbered(count), batch=batch)
-    assert hub.producer_state(0, 7).last_published_sequence_number == count - 1
+    assert hub.call(ReadProducer(0, 7)).last_published_sequence_number == count - 1
 
 
 @on_one_partition
@@ -271,7 +276,7 @@ def test_the_same_numbers_under_another_batch_are_other_content(hub: Hub, count:
 @on_one_partition
 def test_behind_a_parcel_with_a_sealed_batch_the_next_number_is_not_the_next(hub: Hub) -> None:
     batch, sealed = opened(hub), opened(hub)
-    hub.seal_batch(sealed)
+    hub.call(SealBatch(sealed))
     answers = in_one_commit(
         hub,
         *(
@@ -289,24 +294,24 @@ def test_behind_a_parcel_with_a_sealed_batch_the_next_number_is_not_the_next(hub
 def test_what_a_peek_passes_because_it_expired_is_done(hub: Hub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(1, expires_at=at(5)), letter(2), letter(3, expires_at=at(5)), letter(4)], batch=batch)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     clock.advance(6)
     bundle = taken(hub)
     assert counted(hub, batch) == {"items": 4, "pending": 2, "expired": 2}
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, batch) == {"items": 4, "collected": 2, "expired": 2}
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
 def test_housekeeping_expires_what_nobody_peeks_and_completes_the_batch(hub: Hub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(number, f"r{number}", expires_at=at(5)) for number in range(9)], batch=batch)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     clock.advance(6)
-    assert hub.expire() == 9
-    assert hub.expire() == 0
+    assert hub.call(ExpireNow()) == 9
+    assert hub.call(ExpireNow()) == 0
     assert counted(hub, batch) == {"items": 9, "expired": 9}
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
 def test_an_open_bundle_keeps_what_expires_in_it_as_pending(hub: Hub, clock: FakeClock) -> None:
@@ -314,32 +319,32 @@ def test_an_open_bundle_keeps_what_expires_in_it_as_pending(hub: Hub, clock: Fak
     hub.publish([letter(1, expires_at=at(5)), letter(2)], batch=batch)
     bundle = taken(hub)
     clock.advance(6)
-    hub.expire()
+    hub.call(ExpireNow())
     assert counted(hub, batch) == {"items": 2, "pending": 2}
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, batch) == {"items": 2, "collected": 2}
 
 
 def test_withdrawing_settles_and_setting_aside_does_not(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2, 3]), batch=batch)
-    hub.withdraw("ada", id_of(1))
-    hub.withdraw("ada", id_of(1))
-    hub.set_aside("ada", id_of(2))
+    hub.call(Withdraw("ada", id_of(1)))
+    hub.call(Withdraw("ada", id_of(1)))
+    hub.call(SetAside("ada", id_of(2)))
     assert counted(hub, batch) == {"items": 3, "pending": 2, "withdrawn": 1}
     collect(hub)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     assert counted(hub, batch) == {"items": 3, "pending": 1, "withdrawn": 1, "collected": 1}
-    hub.withdraw("ada", id_of(2))
+    hub.call(Withdraw("ada", id_of(2)))
     assert counted(hub, batch) == {"items": 3, "withdrawn": 2, "collected": 1}
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
 def test_one_released_into_its_place_is_collected_once(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2]), batch=batch)
-    hub.set_aside("ada", id_of(2))
-    hub.release("ada", id_of(2))
+    hub.call(SetAside("ada", id_of(2)))
+    hub.call(Release("ada", id_of(2)))
     assert counted(hub, batch) == {"items": 2, "pending": 2}
     assert collect(hub) == 2
     assert counted(hub, batch) == {"items": 2, "collected": 2}
@@ -349,15 +354,15 @@ def test_one_released_to_the_end_is_collected_once(world: World) -> None:
     hub = world.hub
     batch, again = opened(hub), opened(hub)
     hub.publish(letters([1, 2]), batch=batch)
-    hub.set_aside("ada", id_of(1))
+    hub.call(SetAside("ada", id_of(1)))
     hub.publish(letter(1), batch=again)
     collect(hub)
-    hub.release("ada", id_of(1))
+    hub.call(Release("ada", id_of(1)))
     hub.publish(letter(1), batch=again)
     assert counted(hub, batch) == {"items": 2, "pending": 1, "collected": 1}
     assert counted(hub, again) == {"duplicates": 2, "duplicates_waiting": 1}
     assert progress_of(hub, batch, waiting=True)["ada"]["waiting"] == 1
-    hub.file()
+    hub.call(FileNow())
     hub = world.reopen()
     assert progress_of(hub, again)["ada"] == {"duplicates_waiting": 1}
     assert collect(hub) == 1
@@ -369,13 +374,13 @@ def test_one_released_to_the_end_is_collected_once(world: World) -> None:
 def test_purging_withdraws_what_waits_and_what_is_set_aside_but_not_what_is_in_a_bundle(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letters(range(5)), batch=batch)
-    hub.set_aside("ada", id_of(4))
+    hub.call(SetAside("ada", id_of(4)))
     bundle = taken(hub, max_messages=2)
-    assert hub.purge("ada", dry_run=True) == 3
+    assert hub.call(Purge("ada", dry_run=True)) == 3
     assert counted(hub, batch) == {"items": 5, "pending": 5}
-    assert hub.purge("ada") == 3
+    assert hub.call(Purge("ada", all=True)) == 3
     assert counted(hub, batch) == {"items": 5, "pending": 2, "withdrawn": 3}
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, batch) == {"items": 5, "collected": 2, "withdrawn": 3}
 
 
@@ -384,16 +389,16 @@ def test_erasing_a_recipient_withdraws_all_that_it_had_not_collected(hub: Hub) -
     hub.publish(letters(range(6)), batch=batch)
     hub.publish(letter(7, "ben"), batch=batch)
     collect(hub, max_messages=1)
-    hub.set_aside("ada", id_of(5))
+    hub.call(SetAside("ada", id_of(5)))
     hub.publish(letters(range(6)), batch=again)
     taken(hub, max_messages=2)
     assert counted(hub, again) == {"duplicates": 6, "duplicates_waiting": 5}
-    hub.seal_batch(batch)
-    assert hub.erase("ada") == 6
+    hub.call(SealBatch(batch))
+    assert hub.call(Erase("ada")) == 6
     assert counted(hub, batch) == {"items": 7, "pending": 1, "collected": 1, "withdrawn": 5}
     assert counted(hub, again) == {"duplicates": 6}
     collect(hub, "ben")
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
     assert progress_of(hub, batch) == {"ben": {"collected": 1}}
 
 
@@ -403,8 +408,8 @@ def test_retention_and_filing_change_no_count(world: World, clock: FakeClock) ->
     hub.publish(letters(range(6)), batch=batch)
     collect(hub, max_messages=4)
     clock.advance(RETENTION_SECONDS + 1)
-    assert hub.retain() == 4
-    hub.file()
+    assert hub.call(RetainNow()) == 4
+    hub.call(FileNow())
     expected = {"items": 6, "pending": 2, "collected": 4}
     assert counted(hub, batch) == expected
     assert progress_of(hub, batch)["ada"]["waiting"] == 2
@@ -419,7 +424,7 @@ def test_an_identity_past_its_retention_is_a_new_item(hub: Hub, clock: FakeClock
     hub.publish(letter(1), batch=batch)
     collect(hub)
     clock.advance(RETENTION_SECONDS + 1)
-    hub.retain()
+    hub.call(RetainNow())
     hub.publish(letter(1), batch=again)
     assert counted(hub, again) == {"items": 1, "pending": 1}
     collect(hub)
@@ -447,9 +452,9 @@ def test_publishers_and_collectors_side_by_side_lose_no_item(hub: Hub) -> None:
         collected = 0
         while True:
             last = published.is_set()
-            found = hub.peek(name, max_messages=7)
+            found = hub.call(Peek(name, max_messages=7))
             if found is not None:
-                collected += hub.dequeue(name, found.bundle_id).messages
+                collected += hub.call(Dequeue(name, found.bundle_id)).messages
             elif last:
                 return collected
 
@@ -457,10 +462,10 @@ def test_publishers_and_collectors_side_by_side_lose_no_item(hub: Hub) -> None:
         collecting = [pool.submit(collect_all, name) for name in names]
         publishing = [pool.submit(publish, worker) for worker in range(4)]
         sums = [future.result(PATIENCE_SECONDS) for future in publishing]
-        assert not hub.seal_batch(batch).complete or hub.batch_status(batch).pending == 0
+        assert not hub.call(SealBatch(batch)).complete or hub.call(ReadBatch(batch)).pending == 0
         published.set()
         collected = sum(future.result(PATIENCE_SECONDS) for future in collecting)
     items, duplicates = sum(accepted for accepted, _ in sums), sum(again for _, again in sums)
     assert collected == items
     assert counted(hub, batch) == {"items": items, "collected": items, "duplicates": duplicates}
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE

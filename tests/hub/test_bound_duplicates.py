@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from restante.hub.hub import Hub
+from restante.calls.batches import SealBatch
+from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
+from restante.calls.upkeep import ExpireNow
+from restante.hub.door.hub import Hub
 from tests.hub.bound_world import (
     MANY,
     Act,
@@ -41,7 +45,7 @@ def test_duplicates_are_no_items_and_say_whether_their_originals_wait(hub: Hub, 
     collect(hub, max_messages=1)
     hub.publish(letters(range(count)), batch=again)
     assert counted(hub, again) == {"duplicates": count, "duplicates_waiting": count - 1}
-    assert hub.seal_batch(again).complete
+    assert hub.call(SealBatch(again)).complete
     collect(hub)
     assert counted(hub, again) == {"duplicates": count}
     assert counted(hub, first) == {"items": count, "collected": count}
@@ -75,7 +79,7 @@ def test_duplicates_of_several_batches_are_counted_in_each(hub: Hub) -> None:
     assert [counted(hub, batch).get("duplicates_waiting", 0) for batch in batches] == [0, 2, 2]
     collect(hub, max_messages=1)
     assert [counted(hub, batch).get("duplicates_waiting", 0) for batch in batches] == [0, 1, 1]
-    hub.withdraw("ada", id_of(2))
+    hub.call(Withdraw("ada", id_of(2)))
     assert [counted(hub, batch).get("duplicates_waiting", 0) for batch in batches] == [0, 0, 0]
 
 
@@ -86,12 +90,12 @@ def test_very_many_duplicates_are_judged_by_the_heads_of_their_cabinets(hub: Hub
     hub.publish(sent, batch=first)
     assert collect(hub, "r0", max_messages=20) == 20
     bundle = taken(hub, "r1", max_messages=30)
-    hub.set_aside("r2", id_of(2))
+    hub.call(SetAside("r2", id_of(2)))
     assert collect(hub, "r2", max_messages=10) == 10
-    hub.withdraw("r3", id_of(3))
+    hub.call(Withdraw("r3", id_of(3)))
     hub.publish(sent, batch=again)
     assert counted(hub, again) == {"duplicates": 6_000, "duplicates_waiting": 6_000 - 20 - 10 - 1}
-    hub.dequeue("r1", bundle.bundle_id)
+    hub.call(Dequeue("r1", bundle.bundle_id))
     assert counted(hub, again)["duplicates_waiting"] == 6_000 - 20 - 10 - 1 - 30
     assert counted(hub, first)["pending"] == counted(hub, again)["duplicates_waiting"]
 
@@ -104,31 +108,31 @@ def test_a_duplicate_published_while_its_original_lies_in_an_open_bundle(
     hub = world.hub
     first, again = opened(hub), opened(hub)
     hub.publish(letters([1, 2, 3, 4]), batch=first)
-    hub.set_aside("ada", id_of(1))
+    hub.call(SetAside("ada", id_of(1)))
     bundle = taken(hub, max_messages=2)
     hub.publish(letters([1, 2, 3]), batch=again)
     hub.publish(letters([2, 4]), batch=again)
     assert counted(hub, again) == {"duplicates": 5, "duplicates_waiting": 4}
     if reopened:
         hub = world.reopen()
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, again) == {"duplicates": 5, "duplicates_waiting": 2}
     assert counted(hub, first) == {"items": 4, "pending": 2, "collected": 2}
     collect(hub)
     assert counted(hub, again) == {"duplicates": 5, "duplicates_waiting": 1}
-    hub.withdraw("ada", id_of(1))
+    hub.call(Withdraw("ada", id_of(1)))
     assert counted(hub, again) == {"duplicates": 5}
 
 
 def test_a_duplicate_of_what_an_open_bundle_leaves_out_is_not_collected_with_it(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2, 3]))
-    hub.set_aside("ada", id_of(2))
+    hub.call(SetAside("ada", id_of(2)))
     bundle = taken(hub)
     hub.publish(letters([1, 2, 3]), batch=batch)
-    hub.dequeue("ada", bundle.bundle_id)
+    hub.call(Dequeue("ada", bundle.bundle_id))
     assert counted(hub, batch) == {"duplicates": 3, "duplicates_waiting": 1}
-    hub.release("ada", id_of(2))
+    hub.call(Release("ada", id_of(2)))
     collect(hub)
     assert counted(hub, batch) == {"duplicates": 3}
 
@@ -139,16 +143,16 @@ def test_duplicates_expire_with_their_originals(hub: Hub, clock: FakeClock) -> N
     hub.publish(letters([1, 2], expires_at=at(5)), batch=batch)
     assert counted(hub, batch) == {"duplicates": 2, "duplicates_waiting": 2}
     clock.advance(6)
-    hub.expire()
+    hub.call(ExpireNow())
     assert counted(hub, batch) == {"duplicates": 2}
 
 
 AFTERWARDS: dict[str, Callable[[Hub], object]] = {
-    "peek": lambda hub: hub.peek("ada"),
-    "withdraw": lambda hub: hub.withdraw("ada", id_of(1)),
-    "set aside": lambda hub: hub.set_aside("ada", id_of(1)),
-    "purge": lambda hub: hub.purge("ada"),
-    "erase": lambda hub: hub.erase("ada"),
+    "peek": lambda hub: hub.call(Peek("ada")),
+    "withdraw": lambda hub: hub.call(Withdraw("ada", id_of(1))),
+    "set aside": lambda hub: hub.call(SetAside("ada", id_of(1))),
+    "purge": lambda hub: hub.call(Purge("ada", all=True)),
+    "erase": lambda hub: hub.call(Erase("ada")),
 }
 
 
@@ -159,18 +163,18 @@ def test_a_duplicate_and_what_follows_it_in_the_same_commit(hub: Hub, after: str
     hub.publish(letters([1, 2]))
     if prepared == "in a bundle":
         bundle = taken(hub)
-        acts: tuple[Act, ...] = (lambda: hub.dequeue("ada", bundle.bundle_id),)
+        acts: tuple[Act, ...] = (lambda: hub.call(Dequeue("ada", bundle.bundle_id)),)
     elif prepared == "waiting":
         acts = (lambda: AFTERWARDS[after](hub),)
     else:
-        hub.set_aside("ada", id_of(1))
+        hub.call(SetAside("ada", id_of(1)))
         collect(hub)
-        acts = (lambda: hub.release("ada", id_of(1)),)
+        acts = (lambda: hub.call(Release("ada", id_of(1))),)
     in_one_commit(hub, lambda: hub.publish(letters([1, 2]), batch=batch), *acts)
     assert counted(hub, batch)["duplicates"] == 2
-    while (found := hub.peek("ada")) is not None:
-        hub.dequeue("ada", found.bundle_id)
-    hub.purge("ada")
+    while (found := hub.call(Peek("ada"))) is not None:
+        hub.call(Dequeue("ada", found.bundle_id))
+    hub.call(Purge("ada", all=True))
     assert counted(hub, batch) == {"duplicates": 2}
 
 
@@ -179,7 +183,7 @@ def test_a_publish_and_the_seal_behind_it_in_one_commit(hub: Hub) -> None:
     answers = in_one_commit(
         hub,
         lambda: hub.publish(letter(1), batch=batch),
-        lambda: hub.seal_batch(batch),
+        lambda: hub.call(SealBatch(batch)),
     )
     assert not getattr(answers[1], "complete", True)
     assert counted(hub, batch) == {"items": 1, "pending": 1}

@@ -11,16 +11,20 @@ import msgspec
 import pytest
 
 from restante.assembly import open_hub
+from restante.calls.batches import DeleteBatch, ReadProgress
+from restante.calls.mailboxes import PartitionOf, Peek
+from restante.calls.removal import SetAside, Withdraw
+from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import InvalidRequest
-from restante.hub.binding import forget_bindings
-from restante.hub.doctor import examine
-from restante.hub.hub import Hub
-from restante.model.batch import decode_counts, encode_counts
-from restante.model.binding import Role, binding_key
-from restante.model.bundle import decode_bundle, encode_bundle
-from restante.model.changes import Changes, Space
-from restante.model.keys import number_key
-from restante.model.message import Message
+from restante.hub.batches.binding import forget_bindings
+from restante.hub.doctor.doctor import examine
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch import decode_counts, encode_counts
+from restante.model.batches.binding import Role, binding_key
+from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
+from restante.model.publishing.message import Message
+from restante.model.storage.changes import Changes, Space
+from restante.model.storage.keys import number_key
 from restante.stores.memory import MemoryStore
 from tests.hub.bound_world import ALONE, MANY, World, collect, counted, opened, progress_of, stretches, taken, worlds
 from tests.hub.engines import FakeClock
@@ -48,8 +52,8 @@ def test_progress_tells_what_became_of_each_recipients_messages(world: World, cl
     hub.publish([letter(6, "ben"), letter(7, "cleo")], batch=batch)
     hub.publish(letters([8, 9], recipient="dora"))
     hub.publish([letter(8, "dora"), letter(6, "ben")], batch=batch)
-    hub.withdraw("ada", id_of(1))
-    hub.set_aside("ada", id_of(2))
+    hub.call(Withdraw("ada", id_of(1)))
+    hub.call(SetAside("ada", id_of(2)))
     collect(hub, "cleo")
     expected: dict[str, dict[str, Any]] = {
         "ada": {"waiting": 3, "set_aside": 1, "withdrawn": 1, "oldest_waiting": at(0)},
@@ -59,11 +63,11 @@ def test_progress_tells_what_became_of_each_recipients_messages(world: World, cl
     }
     assert progress_of(hub, batch) == expected
     assert progress_of(hub, batch, waiting=True) == {name: expected[name] for name in ("ada", "ben", "dora")}
-    hub.file()
+    hub.call(FileNow())
     hub = world.reopen()
     assert progress_of(hub, batch) == expected
     clock.advance(60)
-    hub.expire()
+    hub.call(ExpireNow())
     collect(hub)
     expected["ada"] = {"collected": 2, "set_aside": 1, "withdrawn": 1, "expired": 1}
     assert progress_of(hub, batch) == expected
@@ -73,7 +77,7 @@ def test_progress_tells_what_became_of_each_recipients_messages(world: World, cl
 def test_progress_tells_what_was_settled_among_what_was_collected(hub: Hub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(1), letter(2), letter(3, expires_at=at(5)), letter(4)], batch=batch)
-    hub.withdraw("ada", id_of(2))
+    hub.call(Withdraw("ada", id_of(2)))
     clock.advance(6)
     collect(hub)
     assert progress_of(hub, batch) == {"ada": {"collected": 2, "withdrawn": 1, "expired": 1}}
@@ -84,7 +88,7 @@ def test_progress_shows_only_what_is_within_its_retention(hub: Hub, clock: FakeC
     hub.publish(letters(range(6)), batch=batch)
     collect(hub, max_messages=4)
     clock.advance(RETENTION_SECONDS + 1)
-    hub.retain()
+    hub.call(RetainNow())
     collect(hub)
     assert progress_of(hub, batch) == {"ada": {"collected": 2}}
     assert counted(hub, batch) == {"items": 6, "collected": 6}
@@ -97,17 +101,17 @@ def test_progress_comes_in_pages_that_miss_nobody(hub: Hub, filed: bool) -> None
     hub.publish([letter(1_000 + number, name) for number, name in enumerate(names) if number % 3], batch=batch)
     hub.publish([letter(2_000 + number, name) for number, name in enumerate(names)])
     if filed:
-        hub.file()
+        hub.call(FileNow())
     found, after = list[str](), None
     while True:
-        page = hub.batch_progress(batch, limit=7, after=after)
+        page = hub.call(ReadProgress(batch, limit=7, after=after))
         found += [entry.recipient for entry in page.recipients]
         assert all(entry.waiting == 1 for entry in page.recipients)
         if (after := page.next) is None:
             break
         assert len(page.recipients) == 7
     assert sorted(found) == [name for number, name in enumerate(names) if number % 3]
-    partitions = [hub.partition_of(name) for name in found]
+    partitions = [hub.call(PartitionOf(name)) for name in found]
     assert partitions == sorted(partitions)
     for one, other in pairwise(zip(partitions, found, strict=True)):
         assert one < other
@@ -116,18 +120,18 @@ def test_progress_comes_in_pages_that_miss_nobody(hub: Hub, filed: bool) -> None
 @pytest.mark.parametrize("after", ["", "!", "MDo", "cmFuZG9t", "ü"])
 def test_a_token_that_nobody_gave_is_refused(hub: Hub, after: str) -> None:
     with pytest.raises(InvalidRequest, match="after"):
-        hub.batch_progress(opened(hub), after=after)
+        hub.call(ReadProgress(opened(hub), after=after))
 
 
 def test_a_page_has_at_least_one_recipient(hub: Hub) -> None:
     with pytest.raises(InvalidRequest, match="limit"):
-        hub.batch_progress(opened(hub), limit=0)
+        hub.call(ReadProgress(opened(hub), limit=0))
 
 
 def test_a_batch_without_messages_has_no_progress(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish(letter(1))
-    assert hub.batch_progress(batch).recipients == ()
+    assert hub.call(ReadProgress(batch)).recipients == ()
 
 
 def test_a_large_mailbox_is_told_by_its_drawers(hub: Hub) -> None:
@@ -150,14 +154,14 @@ def test_the_bindings_of_a_batch_are_forgotten_in_small_commits(hub: Hub) -> Non
     hub.publish(letters(numbers[20:]))
     hub.publish(letters(numbers[20::2]), batch=batch)
     assert len(stretches(hub, Role.DUPLICATE)) > 1_000
-    own = hub.core.partitions[hub.partition_of("ada")]
-    hub.delete_batch(batch)
+    own = hub.core.partitions[hub.call(PartitionOf("ada"))]
+    hub.call(DeleteBatch(batch))
     forget_bindings(hub.core, _bytes(batch))
     assert stretches(hub, Role.DUPLICATE) == []
     assert len(stretches(hub)) == 10
     assert own.bindings.keys(_bytes(batch)) == []
     assert len(own.bindings.keys(_bytes(other))) == 10
-    while hub.peek("ada") is not None:
+    while hub.call(Peek("ada")) is not None:
         collect(hub)
     assert counted(hub, other) == {"items": 10, "collected": 10}
 

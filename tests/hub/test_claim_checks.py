@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from threading import Event
 
 import pytest
+from msgspec.structs import replace
 
 from restante import errors
-from restante.client.surface import Reason
+from restante.client.surface.surface import Reason
 from restante.limits import CONTENT_BYTES_MAX
-from restante.model.message import State
+from restante.model.publishing.message import State
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
 from tests.hub.conftest import HubOpener
 from tests.hub.letters import claim, history, id_of, letter, numbers_of, peeked, states, taken
@@ -61,6 +62,14 @@ def test_the_origin_is_asked_for_the_content_of_the_whole_bundle(open_hub: HubOp
     assert (bundle.content, bundle.media_type, bundle.message_count) == (b"<prices/>", "text/xml", 2)
     assert (request.bundle_id, request.recipient, request.format) == (bundle.bundle_id, "ada", "json")
     assert request.message_ids == (id_of(1), id_of(2))
+
+
+def test_the_origin_is_asked_and_told_by_the_ids_that_it_gave(open_hub: HubOpener, office: Office) -> None:
+    hub = open_hub(origins=office.ports())
+    hub.producer.send([claim(1, origin="charges"), replace(claim(2, origin="charges"), id="order/7")])
+    peeked(hub).dequeue()
+    assert office.taken.wait(SECONDS)
+    assert office.asked[0].message_ids == office.told[0].message_ids == (id_of(1), "order/7")
 
 
 def test_content_is_kept_with_the_bundle_and_not_asked_for_again(open_hub: HubOpener, office: Office) -> None:

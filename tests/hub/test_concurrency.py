@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 import restante
-from restante.client import sync
-from restante.client.surface import Bundle, Hub, Receipt
+from restante.client.surface import sync
+from restante.client.surface.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
-from restante.hub.bell import Bell
-from restante.hub.committer import Request
-from restante.hub.partitions import Partition
-from restante.model.changes import BlobKey, Buffer, Changes, Space
-from restante.model.identity import Known, merge
-from restante.model.message import Message, State
+from restante.hub.engine.bell import Bell
+from restante.hub.engine.committer import Request
+from restante.hub.engine.partitions import Partition
+from restante.model.publishing.message import Message, State
+from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
+from restante.model.storage.identity import Known, merge
 from restante.settings import OriginSettings, Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import Mailbox, Seen, check_counters, inside, mailbox_of, seen
@@ -426,7 +426,7 @@ ACTS: dict[str, Act] = {
     "set aside": lambda hub: hub.recipient("ada").set_aside(id_of(30)),
     "release to the end": lambda hub: hub.recipient("ada").release(id_of(0)),
     "release in place": lambda hub: hub.recipient("ada").release(id_of(32)),
-    "purge": lambda hub: hub.recipient("ada").purge(),
+    "purge": lambda hub: hub.recipient("ada").purge(all=True),
     "erase": lambda hub: hub.recipient("ada").erase(),
     "erase another": lambda hub: hub.recipient("ben").erase(),
     "file": lambda hub: hub.file(),
@@ -585,7 +585,7 @@ def test_two_in_one_commit_are_as_if_one_came_after_the_other(first: str, second
 
 def test_two_that_merge_fingerprints_at_once_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second one finishes while the first is still merging an older pair."""
-    monkeypatch.setattr("restante.model.identity._SHORT", 0)
+    monkeypatch.setattr("restante.model.storage.identity._SHORT", 0)
     partition = Partition(0)
     prints = [np.array([value], np.uint64) for value in range(3)]
     for number in range(2):
@@ -600,7 +600,7 @@ def test_two_that_merge_fingerprints_at_once_lose_none(monkeypatch: pytest.Monke
             partition.compact_fingerprints()
         return merge(older, younger)
 
-    monkeypatch.setattr("restante.hub.partitions.merge", merged_slowly)
+    monkeypatch.setattr("restante.hub.engine.partitions.merge", merged_slowly)
     partition.compact_fingerprints()
     for number, value in enumerate(prints):
         assert partition.fingerprints.find(value)[1].tolist() == [number + 1]

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from restante.hub.doctor import Finding, Severity, examine
-from restante.hub.partitions import PARTITION_KEY
-from restante.model.changes import BlobKey, Space
-from restante.model.run import decode_run, encode_run
-from restante.model.segment import Area
+from restante.hub.doctor.doctor import Finding, Severity, examine
+from restante.hub.engine.partitions import PARTITION_KEY
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.run import decode_run, encode_run
+from restante.model.storage.segment import Area
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from restante.stores.sqlite import SqliteStore

@@ -9,8 +9,8 @@ from threading import Barrier
 import pytest
 
 from restante import errors
-from restante.client.surface import Hub, Reason, Receipt
-from restante.model.message import Message, State
+from restante.client.surface.surface import Hub, Reason, Receipt
+from restante.model.publishing.message import Message, State
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import FakeClock
 from tests.hub.letters import (

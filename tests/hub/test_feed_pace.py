@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restante import limits
-from restante.hub.feed_pace import Rounds, Turns
+from restante.hub.feed.feed_pace import Rounds, Turns
 
 
 class Now:

@@ -7,18 +7,19 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
 
 import restante
-from restante.client.surface import Hub
+from restante.calls.feed import ReadFeed
+from restante.client.surface.surface import Hub
 from restante.errors import Unavailable
-from restante.hub.bell import Bell
-from restante.hub.feed_calls import FeedCalls
-from restante.hub.in_process import InProcess
-from restante.model.arrow import numbers_of
-from restante.model.feed_answers import FeedAnswer
+from restante.hub.door.in_process import InProcess
+from restante.hub.engine.bell import Bell
+from restante.model.columns.arrow import numbers_of
+from restante.model.feed.feed_answers import FeedAnswer
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import inside
 from tests.hub.engines import FakeClock
@@ -48,8 +49,8 @@ def hub() -> Iterator[Hub]:
     opened.close()
 
 
-def waiting(hub: Hub, partition: int, **asked: object) -> FeedAnswer:
-    return inside(hub).feed(partition, wait=20, **asked)  # type: ignore[arg-type]
+def waiting(hub: Hub, partition: int, **asked: Any) -> FeedAnswer:
+    return inside(hub).call(ReadFeed(partition, wait=20, **asked))
 
 
 def test_who_waits_hears_of_what_is_published_and_of_what_is_collected(hub: Hub) -> None:
@@ -65,7 +66,7 @@ def test_who_waits_hears_of_what_is_published_and_of_what_is_collected(hub: Hub)
 
 def test_who_waits_for_one_partition_is_not_woken_by_another(hub: Hub) -> None:
     partition, rings = hub.partition_of("ada"), []
-    with inside(hub).listening_to_partition(partition, lambda: rings.append(1)):
+    with inside(hub).core.bell.listening_to_partition(partition, lambda: rings.append(1)):
         other = next(name for name in map(str, range(100)) if hub.partition_of(name) != partition)
         hub.producer.send(letter(1, other))
         assert not rings
@@ -76,7 +77,7 @@ def test_who_waits_for_one_partition_is_not_woken_by_another(hub: Hub) -> None:
 
 
 def test_waiting_ends_with_the_time_and_says_where_it_is(hub: Hub) -> None:
-    answer = inside(hub).feed(0, wait=0.01)
+    answer = inside(hub).call(ReadFeed(0, wait=0.01))
     assert (answer.table.num_rows, answer.next, answer.start, answer.end) == (0, 0, 1, 0)
 
 
@@ -95,7 +96,7 @@ def test_many_wait_in_an_event_loop_without_a_thread_each(hub: Hub) -> None:
     async def follow() -> list[FeedAnswer]:
         link = InProcess(inside(hub))
         partition = hub.partition_of("ada")
-        tasks = [asyncio.create_task(link.feed(partition, wait=20, reader=f"r{n}")) for n in range(100)]
+        tasks = [asyncio.create_task(link.call(ReadFeed(partition, wait=20, reader=f"r{n}"))) for n in range(100)]
         await asyncio.sleep(0)
         await link.publish(letter(1))
         return await asyncio.gather(*tasks)
@@ -106,19 +107,19 @@ def test_many_wait_in_an_event_loop_without_a_thread_each(hub: Hub) -> None:
 
 
 def test_nothing_waits_in_an_event_loop_for_longer_than_asked(hub: Hub) -> None:
-    answer = asyncio.run(InProcess(inside(hub)).feed(1, wait=0.01))
+    answer = asyncio.run(InProcess(inside(hub)).call(ReadFeed(1, wait=0.01)))
     assert answer.table.num_rows == 0
 
 
 def test_a_reader_beside_publishers_and_filing_misses_nothing(hub: Hub) -> None:
     partition, last = hub.partition_of("ada"), 600
-    link: FeedCalls = inside(hub)
+    link = inside(hub)
     seen: list[int] = []
 
     def read() -> None:
         position = 0
         while position < last:
-            answer = link.feed(partition, after=position, wait=20, limit=17)
+            answer = link.call(ReadFeed(partition, after=position, wait=20, limit=17))
             seen.extend(numbers_of(answer.table["sequence_number"]).tolist())
             assert answer.next <= answer.end
             position = answer.next

@@ -13,18 +13,19 @@ import msgspec
 import pytest
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import RestanteError
-from restante.hub.mailbox import chunks, look
-from restante.hub.reading import with_data
+from restante.hub.engine.row_reads import with_data
+from restante.hub.mailboxes.mailbox import chunks, look
 from restante.limits import MIB
-from restante.model.keys import Cabinet
-from restante.model.message import Message, State
-from restante.model.run import RunState
+from restante.model.publishing.message import Message, State
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.run import RunState
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import check_counters, inside, mailbox_of, seen
 from tests.hub.engines import START, FakeClock
+from tests.profiles import by_profile
 
 NAMES = ("ada", "ben", "cleo", "dora")
 RETENTION_SECONDS = 500.0
@@ -128,7 +129,7 @@ class Sender:
                 raise
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(by_profile(dev=2, ci=4)))
 def test_filing_changes_nothing_that_anybody_can_see(seed: int, hub: Hub, clock: FakeClock) -> None:
     sender = Sender(seed, hub, clock)
     for turn in range(60):
@@ -143,7 +144,7 @@ def test_filing_changes_nothing_that_anybody_can_see(seed: int, hub: Hub, clock:
     check_counters(seen(hub, NAMES))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(by_profile(dev=2, ci=4)))
 def test_a_filed_hub_and_one_never_filed_are_alike_for_ever(seed: int) -> None:
     hubs, clocks = list[Hub](), [FakeClock(), FakeClock()]
     for clock in clocks:
@@ -239,7 +240,7 @@ def test_background_filing_begins_by_itself() -> None:
         for number in range(500):
             hub.producer.send(Message(recipient="ada", id=id_of(number), data=b"x"))
         core = inside(hub).core
-        with core.filing_locks[0]:
+        with core.partitions[0].filing_lock:
             assert len(core.partitions[0].runs) < 400
         assert len(mailbox_of(hub, "ada").history) == 500
 

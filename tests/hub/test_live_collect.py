@@ -11,9 +11,13 @@ import msgspec
 import pytest
 
 from restante.assembly import open_hub
+from restante.calls.batches import ReadBatch, SealBatch
+from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
+from restante.calls.removal import SetAside, Withdraw
+from restante.calls.upkeep import FileNow, RetainNow
 from restante.errors import BundleOpen, InvalidRequest
-from restante.hub.hub import Hub
-from restante.model.batch_answers import BatchState
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import BatchState
 from restante.ports.content import Content, DequeuedNotice, OriginPort
 from restante.settings import OriginGroupSettings, OriginSettings
 from restante.stores.memory import MemoryStore
@@ -45,12 +49,12 @@ def hub(world: World) -> Hub:
 
 def states(hub: Hub, recipient: str = "ada") -> list[str]:
     """The states of a recipient's messages by sequence number, each by its first letter."""
-    shown = hub.history(recipient, limit=1_000).messages
+    shown = hub.call(ReadHistory(recipient, limit=1_000)).messages
     return [message.state.value[0] for message in shown if message.state is not None]
 
 
 def numbers(hub: Hub, recipient: str = "ada") -> list[int]:
-    shown = hub.history(recipient, limit=1_000).messages
+    shown = hub.call(ReadHistory(recipient, limit=1_000)).messages
     return [message.sequence_number for message in shown if message.sequence_number is not None]
 
 
@@ -61,7 +65,7 @@ def test_all_up_to_the_number_is_collected_and_nothing_beyond(hub: Hub) -> None:
     assert states(hub) == ["c", "c", "c", "w", "w", "w"]
     assert hub.live_collect("ada", third) == 0
     assert hub.live_collect("ada", LAST) == 3
-    assert hub.peek("ada") is None
+    assert hub.call(Peek("ada")) is None
 
 
 def test_numbers_of_others_in_between_change_nothing(hub: Hub) -> None:
@@ -109,11 +113,11 @@ def test_expired_ones_are_passed_over(hub: Hub, clock: FakeClock) -> None:
 
 def test_what_was_set_aside_or_withdrawn_stays_so(hub: Hub) -> None:
     hub.publish(letters(range(3), origin="chat"))
-    hub.set_aside("ada", id_of(0))
-    hub.withdraw("ada", id_of(1))
+    hub.call(SetAside("ada", id_of(0)))
+    hub.call(Withdraw("ada", id_of(1)))
     assert hub.live_collect("ada", LAST) == 1
     assert states(hub) == ["s", "w", "c"]
-    assert [message.state.value for message in hub.history("ada").messages if message.state][:2] == [
+    assert [message.state.value for message in hub.call(ReadHistory("ada")).messages if message.state][:2] == [
         "set_aside",
         "withdrawn",
     ]
@@ -127,7 +131,7 @@ def test_an_open_bundle_refuses_it_and_all_stays_as_it_is(hub: Hub) -> None:
     assert refused.value.details["bundle_id"] == bundle
     assert states(hub) == ["w", "w", "w"]
     assert taken(hub).bundle_id == bundle
-    hub.dequeue("ada", bundle)
+    hub.call(Dequeue("ada", bundle))
     assert hub.live_collect("ada", LAST) == 2
 
 
@@ -135,7 +139,7 @@ def test_a_bundle_of_a_group_that_is_not_collected_so_is_in_nobodys_way(hub: Hub
     hub.publish([letter(1, origin="billing"), letter(2, origin="chat")])
     bundle = taken(hub, origins=["billing"]).bundle_id
     assert hub.live_collect("ada", LAST) == 1
-    assert hub.dequeue("ada", bundle).messages == 1
+    assert hub.call(Dequeue("ada", bundle)).messages == 1
 
 
 def test_a_recipient_without_such_groups_is_told_what_to_do(hub: Hub) -> None:
@@ -168,11 +172,11 @@ def test_a_number_that_is_none_is_refused(hub: Hub, number: int) -> None:
 def test_a_batch_counts_what_was_collected_so(hub: Hub) -> None:
     batch = opened(hub)
     hub.publish([letter(number, origin="chat", kind=f"k{number % 2}") for number in range(4)], batch=batch)
-    hub.seal_batch(batch)
+    hub.call(SealBatch(batch))
     hub.live_collect("ada", numbers(hub)[2])
     assert counted(hub, batch) == {"items": 4, "pending": 1, "collected": 3}
     hub.live_collect("ada", LAST)
-    assert hub.batch_status(batch).state is BatchState.COMPLETE
+    assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
 def test_it_is_stored_and_known_after_the_hub_was_opened_again(world: World) -> None:
@@ -181,7 +185,7 @@ def test_it_is_stored_and_known_after_the_hub_was_opened_again(world: World) -> 
     hub = world.reopen()
     assert states(hub) == ["c", "c", "w", "w"]
     assert hub.live_collect("ada", numbers(hub)[1]) == 0
-    hub.file()
+    hub.call(FileNow())
     assert hub.live_collect("ada", LAST) == 2
 
 
@@ -189,7 +193,7 @@ def test_history_forgets_it_as_other_messages(hub: Hub, clock: FakeClock) -> Non
     hub.publish(letters(range(2), origin="chat"))
     hub.live_collect("ada", LAST)
     clock.advance(RETENTION_SECONDS + 1)
-    assert hub.retain() == 2
+    assert hub.call(RetainNow()) == 2
     assert states(hub) == []
 
 

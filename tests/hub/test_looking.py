@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from restante import errors
-from restante.client.surface import Hub
-from restante.model.message import State
+from restante.client.surface.surface import Hub
+from restante.model.publishing.message import State
 from tests.hub.engines import FakeClock
 from tests.hub.letters import at, history, id_of, letter, letters, numbers_of, peeked, taken
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from restante import errors
-from restante.client.surface import Hub, Reason
-from restante.model.message import State
+from restante.client.surface.surface import Hub, Reason
+from restante.model.publishing.message import State
 from restante.settings import OriginGroupSettings, Settings
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import FakeClock

@@ -13,16 +13,19 @@ import pytest
 import restante
 from restante import limits
 from restante.assembly import open_hub
+from restante.calls.mailboxes import ReadHistory
+from restante.calls.producers import ReadProducer
 from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, StorageFull
-from restante.hub.committer import Planned
-from restante.hub.doctor import examine
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
-from restante.model.answers import Receipt
-from restante.model.changes import Changes, Space
-from restante.model.keys import number_key
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers, ProducerRow
+from restante.hub.doctor.doctor import examine
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
+from restante.hub.engine.committer import Planned
+from restante.hub.publishing.producers import ProducerMemory
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers, ProducerRow
+from restante.model.publishing.message import Message
+from restante.model.storage.changes import Changes, Space
+from restante.model.storage.keys import number_key
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from restante.stores.sqlite import SqliteStore
@@ -52,7 +55,7 @@ def hub(store: MemoryStore) -> Iterator[Hub]:
 
 
 def texts(hub: Hub) -> list[object]:
-    return [message.data for message in hub.history("ada", limit=1_000).messages]
+    return [message.data for message in hub.call(ReadHistory("ada", limit=1_000)).messages]
 
 
 def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_order(hub: Hub) -> None:
@@ -96,7 +99,7 @@ def test_parcels_that_follow_each_other_go_into_one_commit(hub: Hub, store: Memo
     send_together(hub, *(([letter(number)], numbered(number)) for number in range(20)))
     assert texts(hub) == list(range(20))
     assert len(commits) == 1
-    assert hub.producer_state(0, GROUP).last_published_sequence_number == 19
+    assert hub.call(ReadProducer(0, GROUP)).last_published_sequence_number == 19
 
 
 def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: Hub) -> None:
@@ -217,7 +220,7 @@ def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
     for first in (0, 1):
         for group in range(10):
             hub.publish([letter([group, first])], partition=0, producer=numbered(first, group=group))
-    assert len(hub.core.producers) == 3
+    assert len(hub.core.memory(ProducerMemory).rows) == 3
     assert len(texts(hub)) == 20
 
 

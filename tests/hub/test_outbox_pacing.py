@@ -6,7 +6,7 @@ from threading import Event
 
 import restante
 from restante import limits
-from restante.hub.outbox import Pacing
+from restante.hub.mailboxes.outbox import Pacing
 from restante.ports.content import DequeuedNotice, OriginPort
 from restante.stores.memory import MemoryStore
 

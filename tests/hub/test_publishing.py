@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from restante import errors
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.limits import DATA_BYTES_MAX, KIB, SEND_MESSAGES_MAX, WEIGHT_KIB_MAX
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 from restante.ports.content import Content, OriginPort
 from tests.hub.conftest import HubOpener
-from tests.hub.engines import FakeClock
+from tests.hub.engines import FakeClock, WireHub
 from tests.hub.letters import (
     at,
     claim,
@@ -64,7 +64,8 @@ def test_a_message_is_shown_as_it_was_sent_with_its_defaults(hub: Hub) -> None:
 def test_everything_that_a_sender_says_is_kept(hub: Hub) -> None:
     sent = Message(
         recipient="ada",
-        data=b"<price/>",
+        data="<price/>",
+        text="<price/>",
         id=id_of(1),
         origin="charges",
         kind="price list",
@@ -283,8 +284,8 @@ FAULTS: list[tuple[str, dict[str, Any]]] = [
     ("kind", {"kind": "  "}),
     ("kind", {"kind": "k" * 257}),
     ("document_type", {"document_type": ""}),
-    ("id", {"id": "17"}),
-    ("id", {"id": "{00000000-0000-0000-0000-000000000001}"}),
+    ("id", {"id": ".."}),
+    ("id", {"id": "i" * 257}),
     ("weight", {"weight": 0}),
     ("weight", {"weight": -1}),
     ("weight", {"weight": WEIGHT_KIB_MAX + 1}),
@@ -358,3 +359,63 @@ def test_conflicts_and_erased_messages_together_are_refused_as_invalid(hub: Hub)
     with pytest.raises(errors.InvalidMessage) as caught:
         hub.producer.send([letter(1, "ben"), letter(2, "ada", data=b"other")])
     assert {fault.code for fault in caught.value.faults} == {"message_erased", "message_conflict"}
+
+
+def _told(caught: pytest.ExceptionInfo[errors.InvalidMessage]) -> list[tuple[int, str]]:
+    return [(fault.index, fault.code) for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize("more", [0, 100], ids=["few", "many"])
+def test_an_invalid_message_hides_neither_conflicts_nor_mismatches(hub: Hub, more: int) -> None:
+    partition = hub.partition_of("ada")
+    hub.producer.send([letter(1), letter(2)])
+    sent = [
+        letter(3, kind=" "),
+        letter(1, data=b"other"),
+        letter(4, "ben"),
+        letter(5),
+        letter(5, data=b"other"),
+        letter(6, "ben", weight=0),
+        letter(2),
+        *letters(range(10, 10 + more)),
+    ]
+    with pytest.raises(errors.InvalidMessage) as caught:
+        hub.producer.send(sent, partition=partition)
+    wrong = [
+        (0, "invalid_message"),
+        (1, "message_conflict"),
+        (2, "partition_mismatch"),
+        (4, "message_conflict"),
+        (5, "invalid_message"),
+        (5, "partition_mismatch"),
+    ]
+    # A client judges many messages by the rules before it sends them: then the hub has not seen any.
+    unseen = bool(more) and isinstance(hub, WireHub)
+    assert _told(caught) == [fault for fault in wrong if fault[1] == "invalid_message" or not unseen]
+    assert history(hub) == [(1, State.WAITING), (2, State.WAITING)]
+
+
+@pytest.mark.parametrize("more", [0, 100], ids=["few", "many"])
+def test_a_mismatch_hides_no_conflict(hub: Hub, more: int) -> None:
+    hub.producer.send(letter(1))
+    sent = [letter(1, data=b"other"), letter(2, "ben"), *letters(range(10, 10 + more))]
+    with pytest.raises(errors.InvalidMessage) as caught:
+        hub.producer.send(sent, partition=hub.partition_of("ada"))
+    assert _told(caught) == [(0, "message_conflict"), (1, "partition_mismatch")]
+
+
+@pytest.mark.parametrize("more", [0, 100], ids=["few", "many"])
+def test_a_conflict_with_what_is_stored_hides_none_within_the_send(hub: Hub, more: int) -> None:
+    hub.producer.send(letter(1))
+    sent = [letter(1, data=b"other"), letter(2), letter(2, data=b"other"), *letters(range(10, 10 + more))]
+    with pytest.raises(errors.MessageConflict) as caught:
+        hub.producer.send(sent)
+    assert [fault.index for fault in caught.value.faults] == [0, 2]
+
+
+def test_a_faulty_message_with_no_say_in_its_content_is_still_in_conflict(hub: Hub) -> None:
+    not_for_the_reference(hub, "it names one fault of a message")
+    hub.producer.send(letter(1))
+    with pytest.raises(errors.InvalidMessage) as caught:
+        hub.producer.send(letter(1, data=b"other", document_type=" "))
+    assert _told(caught) == [(0, "invalid_message"), (0, "message_conflict")]

@@ -9,10 +9,10 @@ import pytest
 
 import restante
 from restante import Message
-from restante.client.sync import Hub
+from restante.client.surface.sync import Hub
 from restante.errors import MessageCollected, MessageErased
-from restante.hub import erase, removal
-from restante.hub.doctor import examine
+from restante.hub.doctor.doctor import examine
+from restante.hub.removal import erase, removal
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 

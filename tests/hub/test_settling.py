@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from restante import errors
-from restante.client.surface import Hub, Reason
-from restante.model.message import State
+from restante.client.surface.surface import Hub, Reason
+from restante.model.publishing.message import State
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import FakeClock
 from tests.hub.letters import RETENTION_SECONDS, at, history, id_of, letter, letters, numbers_of, peeked, states, taken
@@ -239,7 +240,7 @@ def test_a_collected_message_is_out_of_reach(hub: Hub, verb: str) -> None:
         getattr(hub.recipient("ada"), verb)(id_of(1))
 
 
-@pytest.mark.parametrize("verb", ["withdraw", "set_aside"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_message_in_an_open_bundle_is_out_of_reach(hub: Hub, verb: str) -> None:
     hub.producer.send(letter(1))
     bundle = peeked(hub)
@@ -253,8 +254,10 @@ def test_an_unknown_message_is_unknown(hub: Hub, verb: str) -> None:
     hub.producer.send(letter(1, "dora"))
     with pytest.raises(errors.MessageUnknown):
         getattr(hub.recipient("ada"), verb)(id_of(1))
-    with pytest.raises(errors.InvalidRequest):
+    with pytest.raises(errors.MessageUnknown):
         getattr(hub.recipient("ada"), verb)("seventeen")
+    with pytest.raises(errors.InvalidRequest):
+        getattr(hub.recipient("ada"), verb)("an end of line\n")
 
 
 @pytest.mark.parametrize("verb", ["set_aside", "release"])
@@ -263,7 +266,7 @@ def test_what_no_longer_waits_cannot_be_set_aside_or_released(hub: Hub, clock: F
     hub.recipient("ada").withdraw(id_of(1))
     clock.advance(6)
     for number in (1, 2):
-        with pytest.raises(errors.MessageUnknown):
+        with pytest.raises(errors.MessageSettled):
             getattr(hub.recipient("ada"), verb)(id_of(number))
 
 
@@ -291,11 +294,11 @@ def test_a_purge_withdraws_what_waits_or_is_set_aside(hub: Hub, clock: FakeClock
     furnish(hub, clock)
     assert hub.recipient("ada").purge(dry_run=True) == 4
     assert states(hub).count(State.WITHDRAWN) == 0
-    assert hub.recipient("ada").purge() == 4
+    assert hub.recipient("ada").purge(all=True) == 4
     collected, held, expired, *purged = states(hub)
     assert (collected, held, expired) == (State.COLLECTED, State.WAITING, State.EXPIRED)
     assert purged == [State.WITHDRAWN] * 4
-    assert hub.recipient("ada").purge() == 0
+    assert hub.recipient("ada").purge(all=True) == 0
 
 
 def test_a_purge_may_be_of_one_origin_one_kind_or_before_a_time(hub: Hub, clock: FakeClock) -> None:
@@ -306,6 +309,21 @@ def test_a_purge_may_be_of_one_origin_one_kind_or_before_a_time(hub: Hub, clock:
     assert ada.purge(origin="series", kind="b", dry_run=True) == 0
     assert ada.purge(before=at(6)) == 1
     assert [number for number, state in history(hub) if state is State.WITHDRAWN] == [4]
+
+
+def test_a_purge_without_a_filter_must_say_that_it_is_of_all(hub: Hub) -> None:
+    hub.producer.send(letters([1, 2]))
+    ada = hub.recipient("ada")
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"all": True, "kind": "default"},
+        {"all": True, "dry_run": True, "before": at(5)},
+    ]
+    for options in wrong:
+        with pytest.raises(errors.InvalidRequest):
+            ada.purge(**options)
+    assert states(hub) == [State.WAITING, State.WAITING]
+    assert ada.purge(dry_run=True) == ada.purge(all=True, dry_run=True) == ada.purge(all=True) == 2
 
 
 def test_erasing_leaves_nothing(hub: Hub, clock: FakeClock) -> None:

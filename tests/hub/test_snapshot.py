@@ -9,11 +9,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from restante.client.surface import Hub
+from restante.calls.feed import ReadSnapshot
+from restante.client.surface.surface import Hub
 from restante.errors import InvalidRequest, PositionGone
 from restante.limits import MIB
-from restante.model.feed_answers import FeedWish, SnapshotAnswer
-from restante.model.outtake import MESSAGE_SCHEMA
+from restante.model.feed.feed_answers import FeedWish, SnapshotAnswer
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from tests.crash.seen import inside
 from tests.hub.conftest import HubOpener
 from tests.hub.engines import Engine, FakeClock, MemoryEngine, SqliteEngine
@@ -48,12 +49,12 @@ class Pages:
     def __init__(self, hub: Hub, limit: int) -> None:
         self.hub, self.limit = hub, limit
         self.rows: list[Row] = []
-        self.page: SnapshotAnswer = inside(hub).snapshot(0, limit=limit)
+        self.page: SnapshotAnswer = inside(hub).call(ReadSnapshot(0, limit=limit))
         self.rows += self.page.table.to_pylist()
 
     def rest(self) -> list[Row]:
         while self.page.next is not None:
-            self.page = inside(self.hub).snapshot(0, after=self.page.next, limit=self.limit)
+            self.page = inside(self.hub).call(ReadSnapshot(0, after=self.page.next, limit=self.limit))
             self.rows += self.page.table.to_pylist()
         return self.rows
 
@@ -180,37 +181,50 @@ def test_filters_and_columns_leave_out_what_is_not_asked_for(hub: Hub) -> None:
         ]
         assert len(chosen) < len(everything)
         assert snapshot(hub, wish=wish)[0] == snapshot(hub, wish=wish, limit=2)[0] == chosen
-    page = inside(hub).snapshot(0, wish=FeedWish(columns=("state", "recipient")))
+    page = inside(hub).call(ReadSnapshot(0, wish=FeedWish(columns=("state", "recipient"))))
     assert page.table.column_names == ["sequence_number", "recipient", "state"]
-    assert inside(hub).snapshot(0).table.schema == MESSAGE_SCHEMA
+    assert inside(hub).call(ReadSnapshot(0)).table.schema == MESSAGE_SCHEMA
 
 
 def test_a_page_ends_at_64_mebibytes_but_has_one_message(hub: Hub) -> None:
     for begin in range(1, 72, 10):
         hub.producer.send([letter(n, data=bytes(MIB), weight=1024) for n in range(begin, begin + 10)])
-    page = inside(hub).snapshot(0)
+    page = inside(hub).call(ReadSnapshot(0))
     assert page.table.num_rows == 63
-    rest = inside(hub).snapshot(0, after=page.next)
+    rest = inside(hub).call(ReadSnapshot(0, after=page.next))
     assert (rest.table.num_rows, rest.next) == (17, None)
 
 
+@pytest.mark.parametrize("filed", [False, True])
+def test_a_page_may_be_cut_behind_any_of_its_messages(hub: Hub, filed: bool) -> None:
+    hub.producer.send([letter(n, NAMES[n % 4], kind=f"k{n % 3}") for n in range(1, 31)])
+    if filed:
+        hub.file()
+    whole = inside(hub).call(ReadSnapshot(0))
+    assert whole.next is None
+    assert whole.after is not None
+    rows = whole.table.to_pylist()
+    for count in range(1, len(rows)):
+        assert inside(hub).call(ReadSnapshot(0, after=whole.after(count))).table.to_pylist() == rows[count:]
+
+
 def test_an_empty_partition_has_an_empty_snapshot(hub: Hub) -> None:
-    page = inside(hub).snapshot(0)
+    page = inside(hub).call(ReadSnapshot(0))
     assert (page.table.num_rows, page.next, page.position) == (0, None, 0)
     assert page.table.schema == MESSAGE_SCHEMA
 
 
 def test_a_token_of_nobody_is_refused(hub: Hub) -> None:
     hub.producer.send(letters(range(1, 5)))
-    token = inside(hub).snapshot(0, limit=1).next
+    token = inside(hub).call(ReadSnapshot(0, limit=1)).next
     assert token is not None
     for bad in ("", "x", token[:-1], token + "A", "é", "_" * 32):
         with pytest.raises(InvalidRequest, match="after"):
-            inside(hub).snapshot(0, after=bad)
+            inside(hub).call(ReadSnapshot(0, after=bad))
     with pytest.raises(InvalidRequest, match="colour"):
-        inside(hub).snapshot(0, wish=FeedWish(columns=("colour",)))
+        inside(hub).call(ReadSnapshot(0, wish=FeedWish(columns=("colour",))))
     with pytest.raises(InvalidRequest, match="limit"):
-        inside(hub).snapshot(0, limit=0)
+        inside(hub).call(ReadSnapshot(0, limit=0))
 
 
 def busy_days(hub: Hub, clock: FakeClock) -> list[tuple[int, list[Row]]]:
@@ -236,7 +250,7 @@ def busy_days(hub: Hub, clock: FakeClock) -> list[tuple[int, list[Row]]]:
         lambda: recipient.release(id_of(4)),
         hub.file,
         lambda: hub.producer.send([letter(n, NAMES[n % 4]) for n in range(45, 60)]),
-        lambda: hub.recipient("cleo").purge(),
+        lambda: hub.recipient("cleo").purge(all=True),
         lambda: taken(hub, "ada"),
         hub.file,
     ]
@@ -298,11 +312,11 @@ def test_a_position_must_be_one_that_there_was(hub: Hub) -> None:
     hub.producer.send(letters(range(1, 5)))
     for bad in (-1, 5, 2**63):
         with pytest.raises(InvalidRequest, match="position must be from 0 to 4"):
-            inside(hub).snapshot(0, position=bad)
-    token = inside(hub).snapshot(0, position=3, limit=1).next
+            inside(hub).call(ReadSnapshot(0, position=bad))
+    token = inside(hub).call(ReadSnapshot(0, position=3, limit=1)).next
     hub.producer.send(letter(5))
-    page = inside(hub).snapshot(0, after=token, position=3)
+    page = inside(hub).call(ReadSnapshot(0, after=token, position=3))
     assert (page.position, page.table.num_rows, page.next) == (3, 2, None)
-    assert inside(hub).snapshot(0, after=token).table.equals(page.table)
+    assert inside(hub).call(ReadSnapshot(0, after=token)).table.equals(page.table)
     with pytest.raises(InvalidRequest, match="at position 3, not 4"):
-        inside(hub).snapshot(0, after=token, position=4)
+        inside(hub).call(ReadSnapshot(0, after=token, position=4))

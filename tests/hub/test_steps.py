@@ -16,12 +16,12 @@ import pytest
 
 import restante
 from restante import limits
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import RestanteError, StorageFull, Unavailable
-from restante.hub.committer import Request
-from restante.model.answers import Receipt
-from restante.model.changes import BlobKey, Buffer, Changes
-from restante.model.message import Message, State
+from restante.hub.engine.committer import Request
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.message import Message, State
+from restante.model.storage.changes import BlobKey, Buffer, Changes
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import Seen, check_counters, inside, seen
@@ -172,7 +172,7 @@ ACTS = {
     "set aside": Act(lambda hub: hub.recipient("ada").set_aside(id_of(300))),
     "release in place": Act(lambda hub: hub.recipient("dora").release(id_of(503))),
     "release to the end": Act(lambda hub: hub.recipient("dora").release(id_of(3))),
-    "purge": Act(lambda hub: hub.recipient("dora").purge()),
+    "purge": Act(lambda hub: hub.recipient("dora").purge(all=True)),
     "erase": Act(lambda hub: hub.recipient("ben").erase()),
     "expire": Act(lambda hub: hub.expire(), later=60),
     "retain": Act(lambda hub: hub.retain(), later=RETENTION_SECONDS + 1, at_once=False),

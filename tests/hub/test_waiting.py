@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 
 from restante import errors
-from restante.client.surface import Bundle, Hub
+from restante.client.surface.surface import Bundle, Hub
 from tests.hub.letters import letter, letters, numbers_of, peeked
 
 THREADS = 8

@@ -10,13 +10,19 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from restante.model.message import Message, MessageColumns
-from restante.model.uuids import uuid_texts
+from restante.model.columns.uuids import uuid_texts
+from restante.model.publishing.message import Message, MessageColumns
+from tests.profiles import by_profile
 
-unhurried = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(
+    deadline=None, max_examples=by_profile(dev=25, ci=50), suppress_health_check=[HealthCheck.too_slow]
+)
 """A busy machine is no failure."""
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12).filter(
+    lambda text: bool(text.strip()) and text not in {".", ".."}
+)
 media_types = st.sampled_from(["text/plain", "application/xml; charset=utf-8", "image/png"])
 json_media_types = st.sampled_from(["application/json", "application/vnd.x+json", "Application/JSON; charset=utf-8"])
 json_values = st.recursive(
@@ -33,20 +39,23 @@ times = st.datetimes(datetime.fromisoformat("0001-01-02"), datetime.fromisoforma
         lambda zone: time.replace(tzinfo=zone)
     )
 )
-ids = st.uuids().map(str) | st.uuids().map(lambda value: str(value).upper())
+ids = st.uuids().map(str) | st.uuids().map(lambda value: str(value).upper()) | names
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
     """A message that obeys every rule."""
-    content = draw(st.sampled_from(["bytes", "value", "json bytes", "claim check"]))
-    fields: dict[str, Any] = {"recipient": draw(texts)}
+    content = draw(st.sampled_from(["bytes", "value", "text", "json bytes", "claim check"]))
+    fields: dict[str, Any] = {"recipient": draw(names)}
     if content == "bytes":
         fields["data"] = draw(st.binary(max_size=3000))
         fields["media_type"] = draw(st.none() | media_types)
     elif content == "value":
         fields["data"] = draw(json_values)
         fields["media_type"] = draw(st.none() | json_media_types)
+    elif content == "text":
+        fields[draw(st.sampled_from(["data", "text"]))] = draw(texts)
+        fields["media_type"] = draw(media_types)
     elif content == "json bytes":
         fields["data"] = msgspec.json.encode(draw(json_values))
         fields["media_type"] = draw(json_media_types)
@@ -62,8 +71,8 @@ def messages(draw: st.DrawFn) -> Message:
 
 
 spoilt_fields: dict[str, st.SearchStrategy[Any]] = {
-    "id": st.sampled_from(["", "x", "0" * 36, "g" * 8 + "-0000-0000-0000-000000000000", UUID(int=1), 7, "\ud800"]),
-    "recipient": st.sampled_from(["", "  ", "r" * 257, None, 5, b"bytes", "\ud800"]),
+    "id": st.sampled_from(["", " ", "x" * 257, ".", "..", "a\n", "\x9f", UUID(int=1), 7, "\ud800"]),
+    "recipient": st.sampled_from(["", "  ", "r" * 257, ".", "..", "a\n", "\x7f", "\x85b", None, 5, b"bytes", "\ud800"]),
     "origin": st.sampled_from(["", "\t", "o" * 65, None, "\udfff"]),
     "kind": st.sampled_from(["", "\u3000", "k" * 257, 1.5]),
     "document_type": st.sampled_from(["", " ", "d" * 257, 3]),
@@ -75,6 +84,7 @@ spoilt_fields: dict[str, st.SearchStrategy[Any]] = {
     "properties": st.sampled_from(
         [None, [], {"a": 1}, {1: "a"}, {"a": "\ud800"}, {str(n): "" for n in range(65)}, {"a": "x" * 2**14}]
     ),
+    "text": st.sampled_from([b"bytes", 5, "\ud800"]),
     "expires_at": st.sampled_from([datetime.fromisoformat("2030-01-01"), "2030-01-01", 5]),
     "sequence_number": st.just(1),
     "published_at": st.just(datetime(2030, 1, 1, tzinfo=UTC)),
@@ -85,7 +95,8 @@ spoilt_fields: dict[str, st.SearchStrategy[Any]] = {
 def spoilt(draw: st.DrawFn) -> tuple[Message, str]:
     """A message with one fault, and the field that has it."""
     field = draw(st.sampled_from(sorted(spoilt_fields)))
-    return msgspec.structs.replace(draw(messages()), **{field: draw(spoilt_fields[field])}), field
+    alone = {"text": None} if field == "data" else {}
+    return msgspec.structs.replace(draw(messages()), **alone, **{field: draw(spoilt_fields[field])}), field
 
 
 def listed(columns: MessageColumns) -> list[tuple[object, ...]]:

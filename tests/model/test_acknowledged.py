@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.acknowledged import decode_entry, encode_entry, united
+from restante.model.batches.acknowledged import decode_entry, encode_entry, united
 
 
 @given(

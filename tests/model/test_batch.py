@@ -7,7 +7,7 @@ import pytest
 
 from restante import limits
 from restante.errors import BatchSealed, BatchUnknown, InvalidRequest
-from restante.model.batch import (
+from restante.model.batches.batch import (
     BatchRow,
     Counts,
     added_up,
@@ -24,7 +24,7 @@ from restante.model.batch import (
     is_reapable,
     state_of,
 )
-from restante.model.batch_answers import BatchState, Counting
+from restante.model.batches.batch_answers import BatchState, Counting
 
 _ID = bytes(16)
 _OPEN = BatchRow("night", Counting.EXACT, 100)

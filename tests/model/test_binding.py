@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged
-from restante.model.binding import (
+from restante.model.batches.binding import (
     NOTHING_BOUND,
     Bindings,
     Role,
@@ -17,8 +17,8 @@ from restante.model.binding import (
     binding_key,
     load_bindings,
 )
-from restante.model.head import Numbers
-from restante.model.keys import number_key
+from restante.model.storage.head import Numbers
+from restante.model.storage.keys import number_key
 
 A, B, C = (bytes([letter]) * 15 + b"\0" for letter in b"abc")
 NUMBERS: st.SearchStrategy[list[int]] = st.lists(st.integers(1, 250), unique=True).map(sorted)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.limits import BATCH_CHUNK_BITS
-from restante.model.bits import SEGMENT_BITS, SEGMENT_BYTES, Bits, Segment, chunk_of, is_full, put_chunk
+from restante.model.columns.bits import SEGMENT_BITS, SEGMENT_BYTES, Bits, Segment, chunk_of, is_full, put_chunk
 
 _BORDERS = [0, 1, 7, 8, BATCH_CHUNK_BITS, SEGMENT_BITS, 2 * SEGMENT_BITS, 5 * SEGMENT_BITS]
 _near = st.sampled_from(_BORDERS).flatmap(lambda border: st.integers(max(0, border - 20), border + 20))

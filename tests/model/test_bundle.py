@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle, first_waiting
-from restante.model.head import Apart, Head, Range, with_apart
-from restante.model.rows import BUNDLEABLE, INLINE, RECORD, RecordArray
+from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle, first_waiting
+from restante.model.storage.head import Apart, Head, Range, with_apart
+from restante.model.storage.rows import BUNDLEABLE, INLINE, RECORD, RecordArray
 from tests.model.strategies import unhurried
 
 NOW = 100

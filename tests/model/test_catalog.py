@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from restante.model.catalog import mailbox
-from restante.model.hashing import text_hash
-from restante.model.keys import Cabinet
-from restante.model.message import Message
+from restante.model.columns.hashing import text_hash
+from restante.model.publishing.message import Message
+from restante.model.storage.catalog import mailbox
+from restante.model.storage.keys import Cabinet
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, Letter, Shelf, cabinets_meet, letter
@@ -49,8 +49,8 @@ def test_a_mailbox_is_all_of_a_recipients_drawers_in_number_order(
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         if colliding:
-            patched.setattr("restante.model.hashing._hashes_of_words", _all_alike)
-            patched.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
+            patched.setattr("restante.model.columns.hashing._hashes_of_words", _all_alike)
+            patched.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
         shelves, letters = shelves_of(sends)
         if filed:
             shelves = [shelf_of(merge_shelves(shelves), len(letters))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.change import ChangeKind, ChangeRecord, decode_change, encode_change
-from restante.model.head import Range
+from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change, encode_change
+from restante.model.storage.head import Range
 
 numbers = st.integers(0, 2**63 - 1)
 ranges = st.lists(st.builds(Range, numbers, numbers), max_size=4).map(tuple)

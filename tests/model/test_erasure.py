@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from restante.model.erasure import Erased, ErasedRow, decode_erased, digests, encode_erased, second_hash
-from restante.model.hashing import mix
+from restante.model.columns.hashing import mix
+from restante.model.removal.erasure import Erased, ErasedRow, decode_erased, digests, encode_erased, second_hash
 
 few = st.integers(0, 3)
 pairs = st.tuples(few, few)

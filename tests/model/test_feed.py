@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from restante.model.change import ChangeKind, ChangeRecord
-from restante.model.feed import (
+from restante.model.feed.feed import (
     ALWAYS,
     CHANGES,
     FEED_SCHEMA,
@@ -18,8 +17,9 @@ from restante.model.feed import (
     in_log_order,
     schema_of,
 )
-from restante.model.head import Range
-from restante.model.outtake import MESSAGE_SCHEMA
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+from restante.model.storage.change import ChangeKind, ChangeRecord
+from restante.model.storage.head import Range
 
 ALL = tuple(FEED_SCHEMA.names)
 

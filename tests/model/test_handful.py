@@ -9,13 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.model.handful import Handful, NameTable
-from restante.model.hashing import text_hash
-from restante.model.letter import Letter, letter_of
-from restante.model.message import Message
-from restante.model.partition import partition_of
-from restante.model.segment import Encoded
-from restante.model.uuids import RANDOM_BYTES_PER_ID, few_uuids
+from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
+from restante.model.columns.hashing import text_hash
+from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.message import Message
+from restante.model.storage.handful import Handful, NameTable
+from restante.model.storage.partition import partition_of
+from restante.model.storage.segment import Encoded
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter
@@ -109,7 +109,7 @@ def test_a_long_handful_has_several_blocks() -> None:
 
 
 def test_cabinets_whose_hashes_collide_are_left_to_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
+    monkeypatch.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
     assert encoded_of([letter("ada"), letter("ben")], partition_count=1) == {0: None}
     alone = encoded_of([letter("ada"), letter("ada")], partition_count=1)[0]
     assert alone is not None

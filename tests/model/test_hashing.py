@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.hashing import combine, combine_one, fingerprint, fingerprints, mix, text_hash, text_hashes
+from restante.model.columns.hashing import combine, combine_one, fingerprint, fingerprints, mix, text_hash, text_hashes
 from tests.model.strategies import unhurried
 
 KEY = 0x0123_4567_89AB_CDEF

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.head import (
+from restante.model.storage.head import (
     EMPTY_HEAD,
     Apart,
     ApartRange,

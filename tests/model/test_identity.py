@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from restante.model.identity import Fingerprints, expand, merge
+from restante.model.storage.identity import Fingerprints, expand, merge
 
 Batch = list[tuple[int, int]]
 """Fingerprint, and how far its message's number lies beyond the one before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,10 +19,10 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.errors import Fault, InvalidRequest
-from restante.model.arrow import Column, map_array, strings_of
-from restante.model.intake import from_arrow, from_messages
-from restante.model.message import NEVER, Message, MessageColumns
-from restante.model.uuids import uuid_texts
+from restante.model.columns.arrow import Column, map_array, strings_of
+from restante.model.columns.uuids import uuid_texts
+from restante.model.publishing.intake import from_arrow, from_messages
+from restante.model.publishing.message import NEVER, Message, MessageColumns, text_of
 from tests.model.strategies import listed, messages, unhurried
 
 ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -214,8 +215,101 @@ def test_text_that_is_no_utf8_is_a_fault_of_its_message() -> None:
     ]
 
 
-def test_data_that_is_no_utf8_may_be_called_text() -> None:
-    assert columns_of(table(data=broken_text(b"\xff"))).data.to_pylist() == [b"\xff"]
+@pytest.mark.parametrize("name", ["data", "text"])
+def test_data_that_is_called_text_must_be_utf8(name: str) -> None:
+    (fault,) = faults_of(table(**{name: broken_text(b"\xff")}))
+    assert (fault.index, fault.field) == (0, name)
+
+
+@pytest.mark.parametrize(
+    ("column", "media_type", "stored"),
+    [
+        (pa.array(["hello"]), "text/plain", b"hello"),
+        (pa.array(["hello"], pa.string_view()), "text/plain", b"hello"),
+        (pa.array([b"hello"]), "application/octet-stream", b"hello"),
+        (pa.array([7]), "application/json", b"7"),
+        (pa.array([1.5]), "application/json", b"1.5"),
+        (pa.array([True]), "application/json", b"true"),
+        (pa.array([{"a": 1, "b": [None, "x"]}]), "application/json", b'{"a":1,"b":[null,"x"]}'),
+        (pa.array([[1, 2]]), "application/json", b"[1,2]"),
+        (pa.array([[1, 2]], pa.list_(pa.int8(), 2)), "application/json", b"[1,2]"),
+        (pa.array([[("k", [1])]], pa.map_(pa.string(), pa.list_(pa.int8()))), "application/json", b'{"k":[1]}'),
+    ],
+)
+def test_the_type_of_the_data_says_its_media_type(column: Column, media_type: str, stored: bytes) -> None:
+    sent = pa.table({"recipient": ["anna"], "data": column})
+    columns = columns_of(sent)
+    assert columns.media_type.to_array().to_pylist() == [media_type]
+    assert columns.data.to_pylist() == [stored]
+    said = columns_of(sent.append_column("media_type", pa.array(["application/x"])))
+    assert said.media_type.to_array().to_pylist() == ["application/x"]
+
+
+def test_text_is_a_column_of_its_own_and_what_has_none_is_a_claim_check() -> None:
+    columns = columns_of(
+        pa.table(
+            {
+                "recipient": ["a", "b", "c"],
+                "data": pa.array([{"n": 1}, None, None]),
+                "text": pa.array([None, "hello", None], pa.string()),
+            }
+        )
+    )
+    assert columns.data.to_pylist() == [b'{"n":1}', b"hello", b""]
+    assert columns.inline.tolist() == [True, True, False]
+    types = ["application/json", "text/plain", "application/octet-stream"]
+    assert columns.media_type.to_array().to_pylist() == types
+
+
+def test_data_and_text_in_one_row_are_a_fault() -> None:
+    (fault,) = faults_of(pa.table({"recipient": ["a", "a"], "data": [b"x", None], "text": ["x", "y"]}))
+    assert (fault.index, fault.field) == (0, "text")
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pa.array([{"a": b"bytes"}]), "JSON can say"),
+        (pa.array([["a"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))), "lie inside others"),
+        (pa.array([{"a": "text"}], pa.struct([pa.field("a", pa.string_view())])), "lie inside others"),
+        (pa.array([datetime(2030, 1, 1, tzinfo=UTC)]), "expected is binary, utf8"),
+        (pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int8())), "cannot be read as values"),
+    ],
+)
+def test_values_that_json_cannot_say_are_named(column: Column, match: str) -> None:
+    with pytest.raises(InvalidRequest, match=match) as caught:
+        faults_of(pa.table({"recipient": ["a"], "data": column}))
+    assert caught.value.details == {"column": "data"}
+
+
+def test_a_number_that_json_has_not_is_a_fault_of_its_message() -> None:
+    faults = faults_of(pa.table({"recipient": ["a", "b"], "data": pa.array([[1.0], [float("nan")]])}))
+    assert [(fault.index, fault.field) for fault in faults] == [(1, "data")]
+
+
+def test_many_values_in_few_bytes_are_counted_before_they_are_made() -> None:
+    count = limits.DATA_BYTES_MAX + 1
+    nothing = pa.ListArray.from_arrays(pa.array([0, 3, count], pa.int32()), pa.nulls(count))
+    faults = faults_of(pa.table({"recipient": ["a", "b"], "data": nothing}))
+    assert [(fault.index, fault.field) for fault in faults] == [(1, "data")]
+    (fault,) = faults_of(pa.table({"recipient": ["a"], "data": pa.array([[0] * (limits.DATA_BYTES_MAX // 2 + 1)])}))
+    assert fault.field == "data"
+
+
+@pytest.mark.parametrize("wrapped", ["lists", "structs"])
+def test_millions_of_values_that_take_no_bytes_are_refused_before_any_is_made(wrapped: str) -> None:
+    """A body of 5 kB took half a minute: the JSON is bounded, but each pair of its brackets was an object first."""
+    nested: Column = pa.nulls(100_000)
+    for _ in range(40):
+        if wrapped == "lists":
+            nested = pa.FixedSizeListArray.from_arrays(nested, 1)
+        else:
+            nested = pa.StructArray.from_arrays([nested], [""])
+    started = time.process_time()
+    with pytest.raises(InvalidRequest, match="values that take no bytes in Arrow") as caught:
+        faults_of(pa.table({"recipient": ["a"] * len(nested), "data": nested}))
+    assert caught.value.details == {"column": "data"}
+    assert time.process_time() - started < 2
 
 
 def test_arrow_data_that_lies_about_itself_makes_no_sense() -> None:
@@ -257,7 +351,7 @@ def test_a_column_twice_or_no_recipient_makes_no_sense() -> None:
         ("id", pa.array([1]), "id is of type int64"),
         ("weight", pa.array([1.0]), "weight is of type double: expected is an integer"),
         ("bundleable", pa.array([1]), "bundleable is of type int64: expected is bool"),
-        ("data", pa.array([1]), "data is of type int64: expected is binary"),
+        ("data", pa.array([1], pa.duration("s")), "data is of type duration.s.: expected is binary"),
         ("properties", pa.array([{"a": "b"}]), "properties is of type struct<.*expected is map<utf8, utf8>"),
         (
             "properties",
@@ -369,8 +463,12 @@ def test_a_stream_that_breaks_off_makes_no_sense() -> None:
 
 def as_arrow(sent: list[Message]) -> pa.Table:
     """The same messages as a sender of Arrow would give them."""
-    values = [None if m.data is msgspec.UNSET else m.data for m in sent]
-    is_value = [m.data is not msgspec.UNSET and not isinstance(m.data, bytes) for m in sent]
+    texts = [text_of(m) for m in sent]
+    values = [None if m.data is msgspec.UNSET or t is not None else m.data for m, t in zip(sent, texts, strict=True)]
+    is_value = [
+        t is None and m.data is not msgspec.UNSET and not isinstance(m.data, bytes)
+        for m, t in zip(sent, texts, strict=True)
+    ]
     data = [msgspec.json.encode(v) if json else v for v, json in zip(values, is_value, strict=True)]
     default = {True: "application/json", False: None}
     media_types = [
@@ -386,6 +484,7 @@ def as_arrow(sent: list[Message]) -> pa.Table:
             "weight": pa.array([m.weight for m in sent], pa.int64()),
             "bundleable": pa.array([m.bundleable for m in sent], pa.bool_()),
             "data": pa.array(data, pa.binary()),
+            "text": pa.array(texts, pa.string()),
             "media_type": pa.array(media_types, pa.string()),
             "properties": pa.array([list(m.properties.items()) for m in sent], MAP),
             "expires_at": pa.array([m.expires_at for m in sent], pa.timestamp("us", "UTC")),
@@ -427,3 +526,14 @@ def test_messages_and_arrow_columns_agree_on_what_is_faulty(rows: list[tuple[Any
     by_column, faults_by_column = from_arrow(as_arrow(sent), claim_check_origins=())
     assert faults == faults_by_column
     assert listed(by_value) == listed(by_column)
+
+
+@pytest.mark.parametrize("name", ["expires_at", "zone"])
+def test_names_that_are_no_unicode_make_no_sense(name: str) -> None:
+    sink = pa.BufferOutputStream()
+    sent = table(expires_at=pa.array([1], pa.timestamp("us", "zone")))
+    with pa.ipc.new_stream(sink, sent.schema) as writer:
+        writer.write_table(sent)
+    broken = sink.getvalue().to_pybytes().replace(name.encode(), b"\xff" * len(name))
+    with pytest.raises(InvalidRequest, match="valid Unicode"):
+        from_arrow(pa.ipc.open_stream(broken).read_all(), claim_check_origins=None)

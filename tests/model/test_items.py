@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.errors import InvalidItem, InvalidRequest
-from restante.model.batch_answers import ItemRange
-from restante.model.items import named
+from restante.model.batches.batch_answers import ItemRange
+from restante.model.batches.items import named
 
 _BATCH = "01890a5d-ac96-774b-bcce-b302099a8057"
 _batches = st.sampled_from([_BATCH, _BATCH.upper(), "00000000-0000-0000-0000-000000000000"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.keys import (
+from restante.model.storage.keys import (
     Cabinet,
     after_prefix,
     bundle_key,

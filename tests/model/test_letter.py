@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 
 from restante import limits
-from restante.model.intake import from_messages
-from restante.model.letter import letter_of
-from restante.model.message import Message
-from restante.model.rows import BUNDLEABLE, INLINE, MADE_ID
+from restante.model.publishing.intake import from_messages
+from restante.model.publishing.letter import letter_of
+from restante.model.publishing.message import Message
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID
 from tests.model.strategies import listed, messages, spoilt, unhurried
 
 ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -63,6 +63,8 @@ ORDINARY = [
     Message(recipient="Ærø 12", data=b"", id=ID, origin="o", kind="k", document_type="d", media_type="a/b; c=d"),
     Message(recipient="ada", data={"a": 1}, weight=7, bundleable=False, properties={"k": "v"}),
     Message(recipient="ada", data="text", media_type="application/vnd.x+json"),
+    Message(recipient="ada", text="hello", id="order/7", properties={"k": "v"}),
+    Message(recipient="ada", data="<a/>", media_type="application/xml", id=" " + ID[1:]),
     Message(recipient="ada", id=ID.upper(), expires_at=datetime(2030, 1, 1, tzinfo=UTC)),
 ]
 
@@ -76,10 +78,10 @@ def test_ordinary_messages_go_the_short_way(message: Message) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"id": ID.replace("-", " ")},
-        {"id": " " + ID[1:]},
-        {"id": ID[:8] + "-" + ID[8:13] + ID[14:]},
-        {"id": "\u0661" + ID[1:]},
+        {"id": "a\x1f"},
+        {"id": ".."},
+        {"id": "x" * 257},
+        {"text": "both"},
         {"recipient": "\u2028"},
         {"recipient": "\x1f"},
         {"weight": 0},

@@ -7,7 +7,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.live_queue import Counted, LiveQueue
+from restante.model.live.live_queue import Counted, LiveQueue
 from tests.model.strategies import unhurried
 
 EVERYTHING = 2**40

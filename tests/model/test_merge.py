@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.hub.reading import read_piece
-from restante.model.keys import Cabinet
-from restante.model.merge import Keep, Stretch, merged, slices
-from restante.model.message import Message
-from restante.model.piece import Piece
-from restante.model.segment import Encoded
+from restante.hub.engine.row_reads import read_piece
+from restante.model.publishing.message import Message
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.merge import Keep, Stretch, merged, slices
+from restante.model.storage.piece import Piece
+from restante.model.storage.segment import Encoded
 from tests.model.strategies import messages, unhurried
 from tests.model.test_segment import Letter, Shelf, by_cabinet, cabinets_meet, laid, letter
 
@@ -126,8 +126,8 @@ def test_a_merged_cabinet_fills_its_drawers_anew(counts: tuple[int, int]) -> Non
 @unhurried
 def test_colliding_recipients_are_merged_each_by_itself(sends: list[list[Message]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("restante.model.hashing._hashes_of_words", _all_alike)
-        patched.setattr("restante.model.hashing._hash_of_words", lambda content, key: 7)
+        patched.setattr("restante.model.columns.hashing._hashes_of_words", _all_alike)
+        patched.setattr("restante.model.columns.hashing._hash_of_words", lambda content, key: 7)
         shelves, letters = shelves_of(sends)
         found = shelf_of(merge_shelves(shelves), len(letters)).letters()
     assert by_cabinet(found) == by_cabinet(letters)

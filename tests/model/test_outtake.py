@@ -12,13 +12,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.arrow import Column
-from restante.model.intake import RANDOM_BYTES_PER_ID, fill_made_ids, from_arrow, from_messages
-from restante.model.media_types import is_json
-from restante.model.message import NEVER, Message, MessageColumns, State
-from restante.model.outtake import MESSAGE_SCHEMA, decode_properties, to_messages, to_table
-from restante.model.texts import Texts
-from restante.model.validation import READ_ONLY
+from restante.model.columns.arrow import Column
+from restante.model.columns.json_documents import is_utf8
+from restante.model.columns.media_types import is_json
+from restante.model.columns.text_ids import shown_id
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, decode_properties, to_messages, to_table
+from restante.model.publishing.intake import RANDOM_BYTES_PER_ID, fill_made_ids, from_arrow, from_messages
+from restante.model.publishing.message import NEVER, Message, MessageColumns, State, text_of
+from restante.model.publishing.validation import READ_ONLY
 from tests.model.strategies import listed, messages, unhurried
 
 PUBLISHED = datetime(2030, 1, 1, tzinfo=UTC)
@@ -49,14 +51,19 @@ def there_and_back(*sent: Message) -> tuple[Message, ...]:
 
 def completed(message: Message, number: int, made_id: str | None) -> Message:
     """What the hub shows of a message that it was sent."""
-    is_value = not isinstance(message.data, (bytes, msgspec.UnsetType))
+    text = text_of(message)
+    is_value = text is None and not isinstance(message.data, (bytes, msgspec.UnsetType))
     media_type = message.media_type or ("application/json" if is_value else "application/octet-stream")
-    data: Any = msgspec.json.encode(message.data) if is_value else message.data
+    data: Any = msgspec.json.encode(message.data) if is_value else message.data if text is None else text.encode()
     size = len(data) if isinstance(data, bytes) else 0
+    shown = msgspec.json.decode(data) if isinstance(data, bytes) and is_json(media_type) else data
+    if isinstance(shown, bytes) and media_type == "text/plain" and is_utf8(shown):
+        shown = shown.decode()
     return msgspec.structs.replace(
         message,
-        data=msgspec.json.decode(data) if isinstance(data, bytes) and is_json(media_type) else data,
-        id=message.id.lower() if message.id else made_id,
+        data=shown,
+        text=shown if media_type == "text/plain" and isinstance(shown, str) else None,
+        id=shown_id(message.id) if message.id else made_id,
         document_type=message.document_type or message.kind,
         media_type=media_type,
         weight=message.weight or max(1, -(-size // 1024)),
@@ -72,9 +79,9 @@ def test_what_was_sent_comes_back_completed(sent: list[Message]) -> None:
     shown = there_and_back(*sent)
     expected = [completed(message, row + 1, shown[row].id) for row, message in enumerate(sent)]
     assert list(shown) == expected
-    for message in shown:
+    for message, before in zip(shown, sent, strict=True):
         assert message.id is not None
-        assert str(UUID(message.id)) == message.id
+        assert before.id is not None or str(UUID(message.id)) == message.id
 
 
 @unhurried
@@ -91,7 +98,8 @@ def test_a_table_has_the_columns_that_are_promised() -> None:
     table = table_of(columns_of(Message(recipient="anna", data=b"x")))
     assert table.schema.equals(MESSAGE_SCHEMA)
     table.validate(full=True)
-    assert set(MESSAGE_SCHEMA.names) == set(Message.__struct_fields__) - {"published_sequence_number"}
+    fields = {*Message.__struct_fields__} - {"published_sequence_number", "text"}
+    assert set(MESSAGE_SCHEMA.names) == fields | {"text_id"}
     assert table_of(columns_of()).num_rows == 0
     assert there_and_back() == ()
 
@@ -106,14 +114,18 @@ def test_nulls_are_claim_checks_no_properties_and_no_times() -> None:
     assert (first.properties, first.expires_at, first.collected_at) == ({}, None, None)
 
 
-def test_json_data_is_shown_as_its_value_and_other_data_as_bytes() -> None:
+def test_json_data_is_shown_as_its_value_text_as_text_and_other_data_as_bytes() -> None:
     shown = there_and_back(
         Message(recipient="a", data=None),
         Message(recipient="a", data=b'{"a": 1}', media_type="application/vnd.x+json; v=1"),
         Message(recipient="a", data=b'{"a": 1}', media_type="text/plain"),
         Message(recipient="a", data=b"[1]"),
+        Message(recipient="a", data=b"\xff", media_type="text/plain"),
+        Message(recipient="a", text="Gr\u00fc\u00dfe"),
     )
-    assert [message.data for message in shown] == [None, {"a": 1}, b'{"a": 1}', b"[1]"]
+    assert [message.data for message in shown] == [None, {"a": 1}, '{"a": 1}', b"[1]", b"\xff", "Gr\u00fc\u00dfe"]
+    assert [message.text for message in shown] == [None, None, '{"a": 1}', None, None, "Gr\u00fc\u00dfe"]
+    assert shown[-1].media_type == "text/plain"
 
 
 def test_json_that_python_cannot_say_is_shown_as_its_bytes_and_spoils_no_other() -> None:
@@ -138,7 +150,9 @@ def test_tables_in_chunks_and_slices_give_the_same_messages() -> None:
     whole = to_messages(table)
     assert to_messages(pa.concat_tables([table.slice(0, 2), table.slice(2, 1), table.slice(3)])) == whole
     assert to_messages(table.slice(2, 3)) == whole[2:5]
-    plain = table.set_column(2, "recipient", table.column("recipient").cast(pa.string()))
+    plain = table.set_column(
+        table.column_names.index("recipient"), "recipient", table.column("recipient").cast(pa.string())
+    )
     assert to_messages(plain) == whole
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.intake import from_arrow, from_messages
-from restante.model.letter import letter_of
-from restante.model.message import Message
-from restante.model.parcel_digest import Digests, digests_of_columns, digests_of_letters
-from restante.wire.incoming import decode_messages
+from restante.model.producers.parcel_digest import Digests, digests_of_columns, digests_of_letters
+from restante.model.publishing.intake import from_arrow, from_messages
+from restante.model.publishing.letter import letter_of
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming import decode_messages
 from restante.wire.media import ARROW
 from restante.wire.publish import encode_publish, stream_bytes
 from tests.model.strategies import messages, unhurried
@@ -72,15 +72,21 @@ OTHERS: dict[str, Any] = {
     "weight": 2,
     "bundleable": False,
     "data": b"13",
+    "text": "13",
     "media_type": "text/html",
     "properties": {"a": "c"},
     "expires_at": datetime(2030, 1, 1, tzinfo=UTC),
 }
 
 
+def otherwise(field: str) -> Message:
+    alone = {"data": msgspec.UNSET} if field == "text" else {}
+    return msgspec.structs.replace(FIRST, **alone, **{field: OTHERS[field]})
+
+
 @pytest.mark.parametrize("field", OTHERS)
 def test_whatever_a_sender_says_otherwise_gives_another_digest(field: str) -> None:
-    other = msgspec.structs.replace(FIRST, **{field: OTHERS[field]})
+    other = otherwise(field)
     second = Message(recipient="eva", data=b"34")
     assert digest([FIRST, second]).whole != digest([other, second]).whole
 
@@ -105,7 +111,7 @@ def test_the_content_is_the_same_whatever_the_ids() -> None:
 
 @pytest.mark.parametrize("field", [field for field in OTHERS if field != "id"])
 def test_the_content_is_another_for_anything_but_the_ids(field: str) -> None:
-    other = msgspec.structs.replace(FIRST, **{field: OTHERS[field]})
+    other = otherwise(field)
     assert digest([FIRST]).content != digest([other]).content
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.partition import fnv1a_64, fnv1a_64_column, partition_of, partitions_of
+from restante.model.storage.partition import fnv1a_64, fnv1a_64_column, partition_of, partitions_of
 from tests.model.strategies import unhurried
 
 # From the test suite that the authors of FNV publish.

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from restante.errors import InvalidClientState, InvalidRequest, LinkRefused, ProducerDisconnected
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.model.answers import PartitionReceipt, Receipt
-from restante.model.parcel_digest import Digests
-from restante.model.producer import (
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.producers.parcel_digest import Digests
+from restante.model.producers.producer import (
     ProducerNumbers,
     ProducerRow,
     Standing,

@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.model.rows import RECORD, Cabinets, Drawers, Rows, cabinet_ranks, lay_out, row_bytes, sort_rows, take_rows
-from restante.model.texts import Texts
+from restante.model.columns.texts import Texts
+from restante.model.storage.rows import (
+    RECORD,
+    Cabinets,
+    Drawers,
+    Rows,
+    cabinet_ranks,
+    lay_out,
+    row_bytes,
+    sort_rows,
+    take_rows,
+)
 from tests.model.strategies import unhurried
 
 

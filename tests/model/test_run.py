@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.limits import FILING_FAN_IN, FILING_FAN_IN_MAX, FILING_HANDFUL, KIB, MIB
-from restante.model.run import RunRow, RunState, SegmentRow, choose_merge, decode_run, encode_run, is_small, tier_of
+from restante.model.storage.run import (
+    RunRow,
+    RunState,
+    SegmentRow,
+    choose_merge,
+    decode_run,
+    encode_run,
+    is_small,
+    tier_of,
+)
 from tests.model.strategies import unhurried
 
 BY_TIER = {0: 10 * KIB, 1: 100 * KIB, 2: 300 * KIB, 3: 3 * MIB, 4: 20 * MIB}

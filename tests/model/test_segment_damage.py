@@ -19,20 +19,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged, FormatUnsupported
-from restante.hub.contents import message_columns
-from restante.hub.reading import read_piece
+from restante.hub.engine.row_reads import read_piece
+from restante.hub.mailboxes.message_columns import message_columns
 from restante.limits import BLOCK_BYTES
-from restante.model.catalog import mailbox
-from restante.model.changes import BlobKey
-from restante.model.hashing import text_hash
-from restante.model.keys import Cabinet
-from restante.model.message import NEVER, Message
-from restante.model.outtake import to_messages, to_table
-from restante.model.piece import span
-from restante.model.rows import DRAWER, RECORD
-from restante.model.run import Run, RunRow, RunState, SegmentRow, Stored
-from restante.model.segment import Encoded, Segment, block_checks, decode
-from restante.model.texts import Texts
+from restante.model.columns.hashing import text_hash
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.outtake import to_messages, to_table
+from restante.model.publishing.message import NEVER, Message
+from restante.model.storage.catalog import mailbox
+from restante.model.storage.changes import BlobKey
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.piece import span
+from restante.model.storage.rows import DRAWER, RECORD
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, Stored
+from restante.model.storage.segment import Encoded, Segment, block_checks, decode
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, unhurried

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.arrow import strings_of
-from restante.model.texts import Texts
+from restante.model.columns.arrow import strings_of
+from restante.model.columns.texts import Texts
 from tests.model.strategies import unhurried
 
 few = st.lists(st.sampled_from(["a", "b", "bb", "", "é"]), max_size=8)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.errors import InvalidRequest
-from restante.model.uuids import made_uuids, parse_uuids, uuid_bytes, uuid_texts
+from restante.model.columns.uuids import made_uuids, parse_uuids, uuid_texts
 from tests.model.strategies import unhurried
 
 TEXT = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -50,18 +47,6 @@ def test_only_rows_that_hold_a_uuid_are_valid_and_the_others_are_zero(texts: lis
     expected = [text.lower() if text is not None and is_uuid(text) else nil for text in texts]
     assert uuid_texts(words) == expected
     assert uuid_texts(parse_uuids(array.slice(1))[0]) == expected[1:]
-
-
-def test_the_words_of_one_text_are_those_of_the_column() -> None:
-    words, _ = parse_uuids(pa.array([TEXT]))
-    assert uuid_bytes(TEXT.upper()) == tuple(words[0].tolist())
-    assert uuid_bytes(TEXT)[0] == int.from_bytes(UUID(TEXT).bytes[:8], sys.byteorder)
-
-
-@pytest.mark.parametrize("bad", ["", "x", TEXT[:-1], TEXT + "0", "é" * 18, "\ud800" * 12])
-def test_one_text_that_is_no_uuid_makes_no_sense(bad: str) -> None:
-    with pytest.raises(InvalidRequest, match="is not a UUID"):
-        uuid_bytes(bad)
 
 
 @unhurried

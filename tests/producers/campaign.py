@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, ExitStack
 
 import restante
 import restante.aio
-from restante.client import asynchronous, producer_async, producer_sync, sync
-from restante.client.parcel import Parcel
+from restante.client.producers import producer_async, producer_sync
+from restante.client.publishing.parcel import Parcel
+from restante.client.surface import asynchronous, sync
 from restante.errors import InvalidClientState, ProducerDisconnected, Unavailable
 from tests.crash.served import Served
 from tests.producers.campaign_ledger import Tally

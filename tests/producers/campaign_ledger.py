@@ -11,12 +11,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import ProducerDisconnected
 from restante.limits import PUBLISHED_SEQUENCE_MAX
-from restante.model.answers import ProducerState
-from restante.model.message import Message
-from restante.model.producer import following, next_number
+from restante.model.mailboxes.answers import ProducerState
+from restante.model.producers.producer import following, next_number
+from restante.model.publishing.message import Message
 from tests.crash.seen import history_of
 
 PATIENCE_SECONDS = 120.0

@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.client.parcel import Parcel
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.publishing.parcel import Parcel
 from restante.errors import InvalidClientState, OutcomeUnknown, ProducerDisconnected, Unavailable
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import following
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import following
+from restante.model.publishing.message import Message
 from tests.producers.campaign_ledger import Place, Reign, Tally
 
 OTHERS_FIRST_MAX = 2

@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from restante.errors import ProducerDisconnected
-from restante.model.producer import following, next_number
+from restante.model.producers.producer import following, next_number
 from tests.producers.campaign_ledger import Reign, Tally
 
 TIMEOUT_SECONDS = 0.25

@@ -9,7 +9,7 @@ from itertools import count
 import msgspec
 
 import restante
-from restante.model.answers import ProducerState
+from restante.model.mailboxes.answers import ProducerState
 from tests.crash.served import Served
 from tests.producers.campaign import campaign
 from tests.producers.campaign_ledger import Place, Reign, Tally, check_reigns, stored_in

@@ -11,14 +11,15 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from restante.client import sync
-from restante.client.http_sync import HttpLink
-from restante.client.link import Link
-from restante.client.terms import terms_of
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.client.surface import sync
+from restante.client.transport.http_sync import HttpLink
+from restante.client.transport.link import Link
+from restante.client.transport.machine_terms import terms_of
 from restante.errors import InvalidClientState, RestanteError
-from restante.model.answers import ProducerState, Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.model.mailboxes.answers import ProducerState, Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from tests.hub.engines import ENGINES, FakeClock, WireHub
 from tests.hub.letters import numbers_of
@@ -80,7 +81,7 @@ class Desk:
         return self.link.publish(sent, partition=self.partition if partition is None else partition, producer=numbers)
 
     def open_link(self, **offered: Any) -> ProducerState:
-        return self.link.open_link(self.partition, **offered)
+        return self.link.call(OpenLink(self.partition, **offered))
 
     def start_after(self, last: int, *, group: int = GROUP) -> None:
         """Make this the last number of the group, at level 1."""
@@ -88,7 +89,7 @@ class Desk:
         self.open_link(producer_group=group, owner_level=1, last_published_sequence_number=last)
 
     def state(self, group: int = GROUP, partition: int | None = None) -> ProducerState:
-        return self.link.producer_state(self.partition if partition is None else partition, group)
+        return self.link.call(ReadProducer(self.partition if partition is None else partition, group))
 
     def level_and_last(self, group: int = GROUP) -> tuple[int, int | None]:
         state = self.state(group)
@@ -114,7 +115,7 @@ class Desk:
         assert self.refuses(InvalidClientState, first, sent, **how)["expected"] == expected
 
     def _seen(self) -> object:
-        states = [self.link.producer_states(partition).producers for partition in (0, 1)]
+        states = [self.link.call(ListProducers(partition)).producers for partition in (0, 1)]
         kept = [[msgspec.structs.replace(one, fenced_attempts=0) for one in page] for page in states]
         return kept, [status.visible_sequence for status in self.hub.partitions()], self.messages()
 

@@ -15,11 +15,13 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from restante.client.link import Link
+from restante.calls.call import Answer, Call
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.client.transport.link import Link
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
-from restante.model.answers import ProducerState, Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.model.mailboxes.answers import ProducerState, Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from tests.producers.model import NUMBERS, Letter, Model, Numbers
 
 T = TypeVar("T")
@@ -81,35 +83,25 @@ class Network:
         messages = tuple(self._copied(message) for message in _listed(sent))
         return self._call(lambda: self.arrive(partition, messages, producer))
 
-    def open_link(
-        self,
-        partition: int,
-        *,
-        producer_group: int | None = None,
-        owner_level: int | None = None,
-        last_published_sequence_number: int | None = None,
-    ) -> ProducerState:
-        def arrive() -> ProducerState:
-            assert producer_group is not None, "the machine's producers have groups of their own"
-            refusal = self.model.link(partition, producer_group, owner_level, last_published_sequence_number)
-            answer = _outcome(
-                lambda: self.hub.open_link(
-                    partition,
-                    producer_group=producer_group,
-                    owner_level=owner_level,
-                    last_published_sequence_number=last_published_sequence_number,
-                )
-            )
-            if isinstance(answer, RestanteError):
-                assert refusal is not None and answer.code == refusal.code  # noqa: PT018 - one claim
-                raise answer
-            assert refusal is None
-            return answer
+    def call(self, call: Call[Answer]) -> Answer:
+        """The calls of producers have their fates; all others are not for producers, and go through."""
+        if isinstance(call, OpenLink):
+            return cast("Answer", self._call(lambda: self._linked(call)))
+        if isinstance(call, ReadProducer):
+            return cast("Answer", self._call(lambda: self.hub.call(call)))
+        return self.hub.call(call)
 
-        return self._call(arrive)
-
-    def producer_state(self, partition: int, producer_group: int) -> ProducerState:
-        return self._call(lambda: self.hub.producer_state(partition, producer_group))
+    def _linked(self, call: OpenLink) -> ProducerState:
+        assert call.producer_group is not None, "the machine's producers have groups of their own"
+        refusal = self.model.link(
+            call.partition, call.producer_group, call.owner_level, call.last_published_sequence_number
+        )
+        answer = _outcome(lambda: self.hub.call(call))
+        if isinstance(answer, RestanteError):
+            assert refusal is not None and answer.code == refusal.code  # noqa: PT018 - one claim
+            raise answer
+        assert refusal is None
+        return answer
 
     def close(self) -> None:
         """The hub behind it stays open."""
@@ -223,11 +215,8 @@ class AsyncNetwork:
             lambda: self._network.publish(sent, partition=partition, producer=producer, batch=batch)
         )
 
-    async def open_link(self, partition: int, **offered: Any) -> ProducerState:
-        return await self._called(lambda: self._network.open_link(partition, **offered))
-
-    async def producer_state(self, partition: int, producer_group: int) -> ProducerState:
-        return await self._called(lambda: self._network.producer_state(partition, producer_group))
+    async def call(self, call: Call[Answer]) -> Answer:
+        return await self._called(lambda: self._network.call(call))
 
     async def close(self) -> None:
         """The hub behind it stays open."""

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.client.configuration import PartitionPublishingConfiguration
+from restante.calls.producers import OpenLink
+from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.limits import PUBLISHED_SEQUENCE_MAX
 from tests.crash.served import Served
 from tests.producers.campaign import run_async, run_sync
@@ -101,7 +102,7 @@ def open_groups(scene: Scene, lanes: Sequence[Lane]) -> None:
     """Only a group that is known may be taken over at any number."""
     with restante.connect(scene.served.url) as hub:
         for lane in lanes:
-            hub.link.open_link(lane.reign.partition, producer_group=lane.reign.group, owner_level=0)
+            hub.link.call(OpenLink(lane.reign.partition, producer_group=lane.reign.group, owner_level=0))
 
 
 def add_take_overs(scene: Scene, turns: int) -> None:

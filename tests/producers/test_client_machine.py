@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import restante
-from restante.client import asynchronous, producer_async, producer_sync, sync
-from restante.client.configuration import PartitionPublishingConfiguration
-from restante.client.link import AsyncLink, Link
-from restante.client.parcel import Parcel
+from restante.calls.producers import OpenLink
+from restante.client.producers import producer_async, producer_sync
+from restante.client.producers.configuration import PartitionPublishingConfiguration
+from restante.client.publishing.parcel import Parcel
+from restante.client.surface import asynchronous, sync
+from restante.client.transport.link import AsyncLink, Link
 from restante.errors import (
     InvalidClientState,
     InvalidOperation,
@@ -34,7 +36,7 @@ from restante.errors import (
     RestanteError,
     Unavailable,
 )
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.hub.engines import FakeClock
@@ -42,10 +44,11 @@ from tests.producers.desk import link_of, table_of
 from tests.producers.machines import Step, Weighted, drive, weighted
 from tests.producers.model import NUMBERS, Letter, Model
 from tests.producers.network import AsyncNetwork, Fate, Network
+from tests.profiles import by_profile
 
 LONG = bool(os.environ.get("RESTANTE_LONG"))
 CAMPAIGNS_LONG = 200 if LONG else 1
-EXAMPLES = 7
+EXAMPLES = by_profile(dev=4, ci=7)
 SHRINKING_SECONDS = 900
 
 SETTINGS = Settings(partition_count=1, housekeeping_seconds=0, filing=False)
@@ -171,8 +174,8 @@ class Application(RuleBasedStateMachine):
         self.level, last = 0, None
         if off is not None:
             self.level, last = 1, NUMBERS - 1 - off
-            self.network.open_link(PARTITION, producer_group=GROUP)
-            self.network.open_link(PARTITION, producer_group=GROUP, owner_level=1, last_published_sequence_number=last)
+            self.network.call(OpenLink(PARTITION, GROUP))
+            self.network.call(OpenLink(PARTITION, GROUP, 1, last))
         self.producer = self.door(self.network, PartitionPublishingConfiguration(GROUP, self.level, last))
 
     def teardown(self) -> None:
@@ -320,9 +323,7 @@ class Application(RuleBasedStateMachine):
         last = known.last if known is not None and goes_on else None
         # With ids, what is unknown may be given to the new producer; without them it must be forgotten.
         self._keep_parcels(with_parcels=not self.strips_ids)
-        self.network.open_link(
-            PARTITION, producer_group=GROUP, owner_level=self.level, last_published_sequence_number=last
-        )
+        self.network.call(OpenLink(PARTITION, GROUP, self.level, last))
         self.producer = self.door(self.network, PartitionPublishingConfiguration(GROUP, self.level, last))
 
     def let_the_fenced_one_send(self, count: int) -> None:

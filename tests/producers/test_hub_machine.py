@@ -18,24 +18,26 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from restante.client import sync
+from restante.calls.producers import ListProducers, OpenLink
+from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
-from restante.hub.committer import Planned, Request
-from restante.hub.doctor import examine
-from restante.hub.planning import Draft
+from restante.hub.doctor.doctor import examine
+from restante.hub.engine.committer import Planned, Request
+from restante.hub.engine.plan import Draft
 from restante.limits import SMALL_SEND_MESSAGES_MAX
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from tests.crash.seen import inside
 from tests.hub.engines import ENGINES, FakeClock, MemoryEngine
 from tests.producers.desk import link_of, table_of
 from tests.producers.machines import Step, Weighted, drive, weighted
 from tests.producers.model import NUMBERS, Answer, Letter, Model, Numbers, Refusal
+from tests.profiles import by_profile
 
 LONG = bool(os.environ.get("RESTANTE_LONG"))
-EXAMPLES = {"memory": 12, "sqlite": 5}
+EXAMPLES = {"memory": by_profile(dev=6, ci=12), "sqlite": by_profile(dev=4, ci=5)}
 CAMPAIGNS_LONG = 200 if LONG else 2
 SHRINKING_SECONDS = 900
 PATIENCE_SECONDS = 60.0
@@ -277,8 +279,8 @@ class Producers(RuleBasedStateMachine):
 
     def _linked(self, partition: int, group: int, level: int | None, last: int | None) -> Refusal | None:
         try:
-            state = link_of(self.hub).open_link(
-                partition, producer_group=group, owner_level=level, last_published_sequence_number=last
+            state = link_of(self.hub).call(
+                OpenLink(partition, producer_group=group, owner_level=level, last_published_sequence_number=last)
             )
         except RestanteError as error:
             return _refusal(error)
@@ -306,7 +308,7 @@ class Producers(RuleBasedStateMachine):
     @invariant()
     def the_same_is_known_of_each_group(self) -> None:
         for partition in MAILBOXES:
-            page = link_of(self.hub).producer_states(partition)
+            page = link_of(self.hub).call(ListProducers(partition))
             got = {
                 state.producer_group: (
                     state.owner_level,

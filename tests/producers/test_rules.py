@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.errors import (
     InvalidMessage,
     InvalidRequest,
@@ -22,9 +23,9 @@ from restante.errors import (
     ProducerDisconnected,
     ProducerUnknown,
 )
-from restante.model.answers import ProducerState
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.model.mailboxes.answers import ProducerState
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from tests.hub.letters import at, letter, letters
 from tests.producers.desk import GROUP, LAST, SETTINGS, Desk, replays
@@ -290,11 +291,11 @@ def test_numbers_of_an_unknown_partition_are_refused(desk: Desk) -> None:
     with pytest.raises(PartitionUnknown):
         desk.publish(0, letter(0), partition=2)
     with pytest.raises(PartitionUnknown):
-        desk.link.open_link(2)
+        desk.link.call(OpenLink(2))
     with pytest.raises(PartitionUnknown):
-        desk.link.producer_state(2, GROUP)
+        desk.link.call(ReadProducer(2, GROUP))
     with pytest.raises(PartitionUnknown):
-        desk.link.producer_states(2)
+        desk.link.call(ListProducers(2))
 
 
 # Ranges.
@@ -321,7 +322,7 @@ def test_numbers_beyond_their_range_are_refused(desk: Desk, subtests: pytest.Sub
     for group in (-1, GROUP_MAX + 1):
         with pytest.raises(InvalidRequest):
             desk.state(group)
-    assert desk.link.producer_states(desk.partition).producers == ()
+    assert desk.link.call(ListProducers(desk.partition)).producers == ()
     assert desk.stored() == []
 
 
@@ -365,17 +366,17 @@ def test_all_producers_of_a_partition_can_be_listed_in_pages(desk: Desk) -> None
     groups = [5, 0, GROUP_MAX, 300, 2**40]
     for group in groups:
         desk.publish(0, letter(group), group=group)
-    desk.link.open_link(desk.elsewhere, producer_group=9)
+    desk.link.call(OpenLink(desk.elsewhere, producer_group=9))
     found: list[ProducerState] = []
     after = None
     for _ in range(3):
-        page = desk.link.producer_states(desk.partition, limit=2, after=after)
+        page = desk.link.call(ListProducers(desk.partition, limit=2, after=after))
         found += page.producers
         after = page.next
     assert after is None
     assert [state.producer_group for state in found] == sorted(groups)
     assert found == [desk.state(group) for group in sorted(groups)]
-    assert [state.producer_group for state in desk.link.producer_states(desk.elsewhere).producers] == [9]
+    assert [state.producer_group for state in desk.link.call(ListProducers(desk.elsewhere)).producers] == [9]
 
 
 def kept_for(days: float) -> Settings:

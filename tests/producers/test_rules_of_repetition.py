@@ -15,12 +15,13 @@ import pyarrow as pa
 import pytest
 
 import restante
-from restante.client.sync import Hub
+from restante.calls.producers import ReadProducer
+from restante.client.surface.sync import Hub
 from restante.errors import InvalidClientState, ProducerDisconnected, RestanteError
-from restante.hub.doctor import examine
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
+from restante.hub.doctor.doctor import examine
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
 from restante.stores.memory import MemoryStore
 from restante.wire.publish import stream_bytes
 from tests.crash.seen import inside
@@ -414,7 +415,7 @@ def test_messages_and_state_are_stored_in_one_commit(step: int, count: int) -> N
         link = link_of(hub)
         stored = len(hub.recipient("ada").history().messages) - 1
         assert stored in (0, count if count < 100 else 99)
-        state = link.producer_state(partition, GROUP)
+        state = link.call(ReadProducer(partition, GROUP))
         assert state.last_published_sequence_number == (count if stored else 0)
         again = link.publish(letters(range(count)), partition=partition, producer=numbers)
         assert (again.accepted, again.duplicates, again.replayed) == (count, 0, bool(stored))

@@ -14,11 +14,13 @@ import pytest
 import restante
 from restante import errors
 from restante.assembly import open_hub
-from restante.client import sync
-from restante.hub.hub import Hub
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers, following
+from restante.calls.mailboxes import ReadHistory
+from restante.calls.producers import ReadProducer
+from restante.client.surface import sync
+from restante.hub.door.hub import Hub
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers, following
+from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 
@@ -54,7 +56,7 @@ class TrustingHub:
 
     def _known(self, messages: list[Message], partition: int, producer: ProducerNumbers) -> Receipt | None:
         try:
-            last = self._hub.producer_state(partition, producer.group).last_published_sequence_number
+            last = self._hub.call(ReadProducer(partition, producer.group)).last_published_sequence_number
         except errors.ProducerUnknown:
             return None
         if last != following(producer.published_sequence, len(messages) - 1):
@@ -106,7 +108,7 @@ def play(hub: Hub, producer: type[ByTheOldRule | Ours]) -> tuple[list[object], l
             acknowledged.append(text)
         except errors.OutcomeUnknown:
             continue
-    return acknowledged, [message.data for message in hub.history("ada").messages]
+    return acknowledged, [message.data for message in hub.call(ReadHistory("ada")).messages]
 
 
 def test_by_the_old_rule_an_acknowledged_message_is_lost(hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""`ReferenceHub`: the surface of `restante.client.surface`, obeying the rules as written, one call at a time."""
+"""`ReferenceHub`: the surface of `restante.client.surface.surface`, obeying the rules as written, one call at a time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Literal, Self
 
 from restante import errors
-from restante.client import surface
-from restante.client.batch_view import BatchName
-from restante.client.pipeline_sync import CallCarrier, Pipeline
+from restante.client.batches.batch_view import BatchName
+from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
+from restante.client.surface import surface
 from restante.errors import Fault
-from restante.model.consignment_answers import BatchWish
-from restante.model.message import Message
+from restante.model.consignments.consignment_answers import BatchWish
+from restante.model.publishing.message import Message
 
 from . import intake
 from .intake import as_microseconds, as_time, page_size
@@ -59,10 +59,14 @@ class ReferenceHub:
         with self.store.changed:
             sent = intake.listed(messages)
             reachable = {name for name, port in self.office.origins.items() if port.content is not None}
-            intake.raise_faults(intake.faults_of(sent, content_origins=reachable))
-            completed = [intake.completed(message) for message in sent]
-            intake.raise_faults(self._misplaced(completed, partition))
-            new = self._new_messages(completed)
+            faults = intake.faults_of(sent, content_origins=reachable)
+            wrong = {fault.index: fault.field for fault in faults}
+            completed = {at: intake.completed(message) for at, message in enumerate(sent) if at not in wrong}
+            faults += self._misplaced(
+                {at: message for at, message in enumerate(sent) if wrong.get(at) != "recipient"}, partition
+            )
+            new, in_conflict = self._new_messages(completed)
+            intake.raise_faults(sorted(faults + in_conflict, key=lambda fault: fault.index))
             receipt = self._store(new, duplicates=len(sent) - len(new))
             self.store.changed.notify_all()
             return receipt
@@ -70,25 +74,24 @@ class ReferenceHub:
     def pipeline(self) -> surface.Pipeline:
         return Pipeline(CallCarrier(self.send))
 
-    def _misplaced(self, messages: list[Message], partition: int | None) -> list[Fault]:
+    def _misplaced(self, messages: dict[int, Message], partition: int | None) -> list[Fault]:
         return [
             Fault(index=index, code="partition_mismatch", detail="of another partition", id=message.id)
-            for index, message in enumerate(messages)
+            for index, message in messages.items()
             if partition is not None and self.partition_of(message.recipient) != partition
         ]
 
-    def _new_messages(self, messages: list[Message]) -> list[Message]:
-        """Those that are no duplicates; raises when any is in conflict, or was erased."""
+    def _new_messages(self, messages: dict[int, Message]) -> tuple[list[Message], list[Fault]]:
+        """Those that are no duplicates, and the faults of those that are in conflict, or were erased."""
         new: dict[tuple[str, str | None], Message] = {}
         faults = []
-        for index, message in enumerate(messages):
+        for index, message in messages.items():
             code = self._standing(message, new.get((message.recipient, message.id)))
             if code == "new":
                 new[message.recipient, message.id] = message
             elif code != "duplicate":
                 faults.append(Fault(index=index, code=code, detail=code, id=message.id))
-        intake.raise_faults(faults)
-        return list(new.values())
+        return list(new.values()), faults
 
     def _standing(self, message: Message, sent_before: Message | None) -> str:
         assert message.id is not None

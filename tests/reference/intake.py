@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from unicodedata import category
 from uuid import UUID, uuid4
 
 import msgspec
 import pyarrow as pa
 
 from restante import errors, limits
-from restante.client.surface import Sendable
+from restante.client.surface.surface import Sendable
 from restante.errors import Fault
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 JSON = "application/json"
@@ -63,9 +64,20 @@ def _from_row(row: dict[str, Any]) -> Message:
 
 def stored_bytes(message: Message) -> bytes | None:
     """The data as stored; None for a claim check."""
+    if message.text is not None:
+        return message.text.encode()
     if message.data is msgspec.UNSET:
         return None
     return message.data if isinstance(message.data, bytes) else msgspec.json.encode(message.data)
+
+
+def is_name(text: str) -> bool:
+    """Whether it can stand in a URL."""
+    return text not in {".", ".."} and not any(category(character) == "Cc" for character in text)
+
+
+def is_id(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= limits.ID_CHARACTERS_MAX and is_name(text)
 
 
 def least_weight(message: Message) -> int:
@@ -76,13 +88,18 @@ def completed(message: Message) -> Message:
     """The message with every default filled in, as history shows it."""
     data = stored_bytes(message)
     media_type = message.media_type or (BYTES if data is None or isinstance(message.data, bytes) else JSON)
+    if message.text is not None:
+        media_type = message.media_type or "text/plain"
     shown: Any = msgspec.UNSET if data is None else data
     if data is not None and media_type == JSON:
         shown = msgspec.json.decode(data)
+    elif data is not None and media_type.startswith("text/"):
+        shown = data.decode()
     return msgspec.structs.replace(
         message,
-        id=str(uuid4()) if message.id is None else message.id.lower(),
+        id=str(uuid4()) if message.id is None else canonical_uuid(message.id) or message.id,
         data=shown,
+        text=shown if isinstance(shown, str) and media_type != JSON else None,
         media_type=media_type,
         document_type=message.document_type or message.kind,
         weight=message.weight or least_weight(message),
@@ -116,7 +133,9 @@ def _faulty_field(message: Message, content_origins: Collection[str]) -> str | N
         text = getattr(message, field)
         if text is not None and (not text.strip() or len(text) > longest):
             return field
-    if message.id is not None and canonical_uuid(message.id) is None:
+    if not is_name(message.recipient):
+        return "recipient"
+    if message.id is not None and not is_id(message.id):
         return "id"
     if message.weight is not None and not least_weight(message) <= message.weight <= limits.WEIGHT_KIB_MAX:
         return "weight"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from restante import limits
-from restante.model.message import Message, State
+from restante.model.publishing.message import Message, State
 from restante.ports.content import Content
 from restante.settings import Settings
 

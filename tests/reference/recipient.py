@@ -12,13 +12,13 @@ import msgspec
 import pyarrow as pa
 
 from restante import errors, limits
-from restante.client import surface
-from restante.client.surface import Reason
-from restante.model.message import Message, State
+from restante.client.surface import surface
+from restante.client.surface.surface import Reason
+from restante.model.publishing.message import Message, State
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
 
 from . import intake
-from .intake import as_time, canonical_uuid, page_size
+from .intake import as_time, canonical_uuid, is_id, page_size
 from .mailbox import BundleRecord, Cabinet, Letter, Limits, Mailbox, weight_limit
 from .office import Office
 
@@ -265,19 +265,17 @@ class ReferenceRecipient:
         with self._mailbox() as mailbox:
             letter = _within_reach(mailbox, message_id)
             if mailbox.state_of(letter, self._now) in (State.EXPIRED, State.WITHDRAWN):
-                raise errors.MessageUnknown("it waits no longer")
+                raise errors.MessageSettled("it waits no longer")
             if letter.state is State.WAITING:
                 self.office.record_change(self.name, [letter])
                 letter.settle(State.SET_ASIDE, self._now)
 
     def release(self, message_id: str) -> None:
         with self._mailbox() as mailbox:
-            letter = _known(mailbox, message_id)
+            letter = _within_reach(mailbox, message_id)
             state = mailbox.state_of(letter, self._now)
-            if state is State.COLLECTED:
-                raise errors.MessageCollected("too late")
             if state in (State.EXPIRED, State.WITHDRAWN):
-                raise errors.MessageUnknown("it is not set aside")
+                raise errors.MessageSettled("it is not set aside")
             if state is State.SET_ASIDE:
                 self._put_back(mailbox, letter)
                 self.office.store.changed.notify_all()
@@ -295,8 +293,13 @@ class ReferenceRecipient:
         origin: str | None = None,
         kind: str | None = None,
         before: datetime | None = None,
+        all: bool = False,
         dry_run: bool = False,
     ) -> int:
+        filters = any(given is not None for given in (origin, kind, before))
+        if (all and filters) or not (all or filters or dry_run):
+            raise errors.InvalidRequest("a purge has filters, or is of all")
+
         def matches(letter: Letter) -> bool:
             same = origin in (None, letter.message.origin) and kind in (None, letter.message.kind)
             return same and (before is None or as_time(letter.published_at) < before)
@@ -384,7 +387,9 @@ def _required_uuid(text: str) -> str:
 
 
 def _known(mailbox: Mailbox, message_id: str) -> Letter:
-    message_id = _required_uuid(message_id)
+    if not is_id(message_id):
+        raise errors.InvalidRequest("an id is text that can stand in a URL")
+    message_id = canonical_uuid(message_id) or message_id
     letter = mailbox.letter(message_id)
     if letter is not None:
         return letter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from tests.server.wire import Wire
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
-from restante.server.serving import Running
+from restante.server.serve import Running
 
 
 class Talk:
@@ -55,7 +55,7 @@ def live(running: Running, recipient: str, *, token: str | None = None, **query:
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
     plain.connect((parts.hostname, parts.port or 80))
     url = live_url(running, recipient, **query)
-    with connect(url, sock=plain, additional_headers=headers, compression=None, close_timeout=1) as own:
+    with connect(url, sock=plain, additional_headers=headers, compression=None, close_timeout=1, max_size=None) as own:
         talk = Talk(own)
         assert talk.frame()["type"] == "connected"
         yield talk
@@ -75,7 +75,7 @@ class Events:
         parts = urlsplit(running.url)
         assert parts.hostname is not None
         self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=30)
-        lines = [f"GET /v1/recipients/{recipient}/live{query} HTTP/1.1", "Host: hub", "Accept: text/event-stream"]
+        lines = [f"GET /v1/recipients/{recipient}/live{query} HTTP/1.1", "Host: localhost", "Accept: text/event-stream"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
         self._file = self._socket.makefile("rb")

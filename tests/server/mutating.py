@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from restante.server.app import ROUTES
-from restante.server.routing import Route
+from restante.server.route_table import Route
 from restante.wire import media
 
 RECIPIENTS = ("ada", "ben", "näme with/slash", "x" * 256)
@@ -57,7 +57,7 @@ class Draft:
     method: bytes
     path: bytes
     query: tuple[tuple[bytes, bytes], ...] = ()
-    headers: tuple[tuple[bytes, bytes], ...] = ((b"host", b"hub"),)
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"host", b"localhost"),)
     body: bytes | None = None
     length: bytes | None = None
     """What the Content-Length says, if it is not the truth."""

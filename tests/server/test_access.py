@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from restante.errors import InvalidSettings
-from restante.model.access import Role
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
 from restante.server.app import ROUTES
-from restante.server.serving import Running, Service, start
-from restante.server.tokens import TokenFile
+from restante.server.serve import Running, Service, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 

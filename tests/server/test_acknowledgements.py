@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_SMALL_MAX
-from restante.server.serving import start
+from restante.server.serve import start
 from restante.settings import ServerSettings, Settings
 from tests.server.batching import (
     COUNTINGS,

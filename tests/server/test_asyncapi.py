@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import msgspec
-import pyarrow as pa
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from restante.model.access import Role
-from restante.model.producer import ProducerNumbers
+from restante.model.access.access import Role
+from restante.model.producers.producer import ProducerNumbers
 from restante.server.app import SOCKETS
 from restante.server.asyncapi.document import CHANNELS, document
 from restante.server.live.socket_line import CLOSE_CODES
-from restante.server.routing import Route
-from restante.server.serving import Running, start
+from restante.server.route_table import Route
+from restante.server.serve import Running, start
 from restante.settings import OriginGroupSettings, Settings
 from restante.wire import live as frames
 from restante.wire.frames import FrameHeader, decode_frame
@@ -201,7 +200,7 @@ def test_a_parcel_has_the_fields_of_the_code() -> None:
 def test_examples_of_the_pipelined_link_are_right() -> None:
     (parcel,) = _MESSAGES["parcel"]["examples"]
     messages = decode_frame(json.dumps(parcel["payload"])).messages()
-    assert not isinstance(messages, pa.Table)
+    assert isinstance(messages, Sequence)
     assert [message.recipient for message in messages] == ["alice"]
     for name in ("parcel", "receipt", "refusal"):
         for example in _MESSAGES[name]["examples"]:
@@ -241,7 +240,7 @@ def test_every_frame_of_a_real_conversation_is_as_described(chatting: Running) -
         assert [ada.frame()["type"] for _ in range(3)] == ["connected", "message", "message"]
         ada.say(type="send", request=1, message={"recipient": "bob", "id": _ID, "data": 1})
         assert [ada.frame()["type"] for _ in range(2)] == ["sent", "status"]
-        assert other.frame()["type"] == "echo"
+        assert {other.frame()["type"] for _ in range(2)} == {"echo", "status"}
         ada.say(type="send", request=2, message={"recipient": "bob", "id": _ID, "data": 2})
         assert [ada.frame()["type"] for _ in range(2)] == ["sent", "status"]
         ada.say(type="send", request=3, message={"recipient": " "})

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from restante.server.room import Wait
-from restante.server.serving import Running, start
+from restante.server.connections.room import Wait
+from restante.server.serve import Running, start
 from restante.settings import ServerSettings, Settings
 from tests.server.batching import (
     acknowledged,

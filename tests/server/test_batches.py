@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from restante.limits import BATCH_ITEMS_MAX
-from restante.server.serving import start
-from restante.settings import Settings
+from restante.server.serve import start
+from restante.settings import Settings, WebhookSettings
 from tests.server.batching import (
     ID,
     OTHER,
@@ -74,6 +74,8 @@ def test_a_unique_key_is_refused_while_another_open_batch_has_it(wire: Wire) -> 
         ({"webhook": {"url": "https://example.org", "method": "GET"}}, None),
         ({"notify": ""}, "notify"),
         ({"notify": " "}, None),
+        ({"notify": ".."}, None),
+        ({"notify": "a\tb"}, None),
         ({"kye": "night"}, "kye"),
         (b"{", None),
     ],
@@ -252,8 +254,10 @@ def test_a_message_of_a_completion_is_counted_as_delivered(wire: Wire) -> None:
     until(lambda: counted(wire).get('restante_batch_notices_total{result="delivered",to="notify"}') == 1)
 
 
-def test_a_webhook_is_called_by_a_served_hub_and_its_attempts_are_shown_and_counted(wire: Wire) -> None:
-    with receiving() as receiver:
+def test_a_webhook_is_called_by_a_served_hub_and_its_attempts_are_shown_and_counted(tmp_path: Path) -> None:
+    settings = Settings(webhooks=WebhookSettings(allowed_networks=("127.0.0.0/8",)))
+    with receiving() as receiver, start(tmp_path / "data", settings) as running:
+        wire = Wire(running.url)
         receiver.answer = says(500, 200)
         batch = opened(wire, key="night", webhook={"url": receiver.url, "secret": SECRET})
         assert sealed(wire, batch) is True
@@ -269,8 +273,24 @@ def test_a_webhook_is_called_by_a_served_hub_and_its_attempts_are_shown_and_coun
             "duplicates_waiting": 0,
         }
         until(lambda: shown(wire, batch)["deliveries"][0]["delivered_at"] is not None)
-    (delivery,) = shown(wire, batch)["deliveries"]
-    assert (delivery["to"], delivery["attempts"], delivery["next_attempt_at"]) == ("webhook", 2, None)
-    values = counted(wire)
-    assert values['restante_batch_notices_total{result="failed",to="webhook"}'] == 1
-    assert values['restante_batch_notices_total{result="delivered",to="webhook"}'] == 1
+        (delivery,) = shown(wire, batch)["deliveries"]
+        assert (delivery["to"], delivery["attempts"], delivery["next_attempt_at"]) == ("webhook", 2, None)
+        values = counted(wire)
+        assert values['restante_batch_notices_total{result="failed",to="webhook"}'] == 1
+        assert values['restante_batch_notices_total{result="delivered",to="webhook"}'] == 1
+        wire.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/", "http://localhost/", "http://[::1]/", "http://169.254.169.254/x"]
+)
+def test_a_webhook_inside_the_hubs_own_network_is_refused_when_it_is_given(wire: Wire, url: str) -> None:
+    for path, body in (
+        ("/v1/batches", {"webhook": {"url": url}}),
+        ("/v1/consignments", {"key": "night", "batch": {"webhook": {"url": url}}}),
+    ):
+        answer = wire("POST", path, body)
+        assert refusal(answer) == (400, "invalid_request")
+        assert "webhooks.allowed_networks" in answer.json()["detail"]
+    assert wire.get("/v1/batches").json()["batches"] == []
+    assert wire.get("/v1/consignments").json()["consignments"] == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from restante.server.serving import Running
+from restante.server.serve import Running
 from tests.server.batching import (
     COUNTINGS,
     ID,

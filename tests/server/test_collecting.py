@@ -8,14 +8,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pytest
 
+import restante
 from restante.errors import Unavailable
 from restante.ports.content import Content, ContentRequest, OriginPort
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from restante.settings import OriginGroupSettings, OriginSettings, Settings
 from tests.server.test_publishing import ARROW, ID, arrow_body
 from tests.server.wire import Answer, Wire
@@ -74,13 +75,13 @@ def test_dequeuing_again_tells_when_it_was_done(wire: Wire) -> None:
     assert (wrong.status, wrong.problem["code"]) == (400, "invalid_request")
 
 
-@pytest.mark.parametrize("name", ["a/b", "ü", "a b+c", "%41", "..", "a?b#c", "😀", "peek"])
+@pytest.mark.parametrize("name", ["a/b", "ü", "a b+c", "%41", "...", "a?b#c", "😀", "peek"])
 def test_a_name_in_the_path_may_be_any_text(wire: Wire, name: str) -> None:
     wire.publish({"recipient": name, "data": 1})
     assert peek(wire, name).json()["messages"][0]["recipient"] == name
 
 
-@pytest.mark.parametrize("path", ["%FF", "%E4", "%20", ""])
+@pytest.mark.parametrize("path", ["%FF", "%E4", "%20", "%2E%2E", ""])
 def test_a_name_that_is_none_is_a_400_or_404(wire: Wire, path: str) -> None:
     assert wire.get(f"/v1/recipients/{path}/peek").status == 400
 
@@ -245,7 +246,8 @@ def test_one_message_is_found_until_it_is_erased(wire: Wire) -> None:
     assert wire.get(path).json()["state"] == "waiting"
     unknown = wire.get(f"/v1/recipients/ada/messages/{uuid.uuid4()}")
     assert (unknown.status, unknown.problem["code"]) == (404, "message_unknown")
-    assert wire.get("/v1/recipients/ada/messages/7").status == 400
+    assert wire.get("/v1/recipients/ada/messages/7").status == 404
+    assert wire.get("/v1/recipients/ada/messages/%20").status == 400
     assert wire("DELETE", "/v1/recipients/ada?dry_run=true").json() == {"messages": 1}
     assert wire("DELETE", "/v1/recipients/ada?dry_run=maybe").status == 400
     assert wire("DELETE", "/v1/recipients/ada").json() == {"messages": 1}
@@ -282,7 +284,67 @@ def test_purge_takes_what_it_is_told(wire: Wire) -> None:
     assert wire("POST", path, {"origin": 7}).problem["field"] == "origin"
     assert wire("POST", path, {"before": "2026-01-01T00:00:00"}).status == 400
     assert wire("POST", path, b"{").status == 400
-    assert wire("POST", path).json() == {"messages": 1}
+    for nothing in (
+        {},
+        {"all": False},
+        {"dry_run": False},
+        {"all": True, "kind": "b"},
+        {"kind": ""},
+        {"origin": "x" * 65},
+    ):
+        assert wire("POST", path, nothing).problem["code"] == "invalid_request", nothing
+    for name in ("origin", "kind", "before", "all", "dry_run"):
+        assert wire("POST", path, {"kind": "b", name: None}).problem["field"] == name
+    assert wire("POST", path).problem["parameter"] == "all"
+    assert wire("POST", path, {"all": True, "dry_run": True}).json() == {"messages": 1}
+    assert wire("POST", path, {"all": True}).json() == {"messages": 1}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "origin=",
+        "origin=%20%09",
+        "origin=" + "x" * 65,
+        "origin=a&origin=",
+        "origin_group=",
+        "origin_group=nobody",
+        "origin_group=" + "x" * 300,
+    ],
+)
+def test_a_filter_that_no_message_could_match_is_refused(wire: Wire, query: str) -> None:
+    wire.publish({"recipient": "ada", "data": 1})
+    for route in ("peek", "explain"):
+        answer = wire.get(f"/v1/recipients/ada/{route}?{query}")
+        assert (answer.status, answer.problem["code"]) == (400, "invalid_request")
+        assert answer.problem["parameter"] == query.split("=", maxsplit=1)[0]
+    for parameter in (
+        "bundle_id=seventeen",
+        "bundle_id=",
+        "format=",
+        "format=" + "x" * 257,
+        "max_messages=0",
+        "wait=x",
+    ):
+        answer = wire.get(f"/v1/recipients/ada/peek?{parameter}")
+        assert (answer.status, answer.problem["parameter"]) == (400, parameter.split("=")[0])
+    assert wire.get("/v1/recipients/ada/peek?origin=other").status == 204
+    assert wire.get("/v1/recipients/ada/peek?origin_group=default").status == 200
+
+
+def test_what_was_withdrawn_or_has_expired_is_settled(wire: Wire) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(2)]
+    wire.publish(
+        {"recipient": "ada", "id": ids[0], "data": 1},
+        {"recipient": "ada", "id": ids[1], "data": 1, "expires_at": "2020-01-01T00:00:00Z"},
+    )
+    path = "/v1/recipients/ada/messages"
+    assert wire("DELETE", f"{path}/{ids[0]}").status == 204
+    for own, state in zip(ids, ("withdrawn", "expired"), strict=True):
+        for verb in ("set-aside", "release"):
+            late = wire("POST", f"{path}/{own}/{verb}")
+            assert (late.status, late.problem["code"], late.problem["state"]) == (409, "message_settled", state)
+        assert wire("DELETE", f"{path}/{own}").status == 204
 
 
 def test_partitions_tell_how_far_they_have_come(wire: Wire, running: Running) -> None:
@@ -375,3 +437,39 @@ def test_a_large_bundle_is_streamed_whole(wire: Wire) -> None:
     answer = peek(wire, accept="application/vnd.apache.arrow.stream")
     assert int(answer.headers["content-length"]) == len(answer.body) > 10_000_000
     assert unpacked(answer)["data"].to_pylist() == data
+
+
+def test_a_bundle_of_any_number_of_document_types_can_be_read(running: Running, wire: Wire) -> None:
+    types = [f"{number:04} " + "é" * 50 for number in range(3_000)]
+    table = pa.table({"recipient": ["ada"] * 3_000, "data": [b"x"] * 3_000, "document_type": types})
+    assert wire("POST", "/v1/messages", arrow_body(table), headers=ARROW).status == 201
+    answer = peek(wire)
+    header = answer.headers["restante-document-types"]
+    assert len(header) <= 1024
+    *listed, last = header.split(",")
+    assert ([unquote(name) for name in listed], last) == (types[:3], "...")
+    assert answer.json()["document_types"] == types
+    with restante.connect(running.url) as hub:
+        bundle = hub.recipient("ada").peek()
+        assert bundle is not None
+        assert bundle.document_types == tuple(types)
+        assert dequeue(wire, bundle.bundle_id).status == 200
+
+
+def test_a_page_of_history_ends_at_64_mib_as_it_is_sent(wire: Wire) -> None:
+    count = 50
+    table = pa.table({"recipient": ["ada"] * count, "data": [bytes([number]) * 2**20 for number in range(count)]})
+    assert wire("POST", "/v1/messages", arrow_body(table), headers=ARROW).status == 201
+    after: str | None = "0"
+    seen, sizes = [], []
+    while after is not None:
+        answer = wire.get(f"/v1/recipients/ada/messages?limit=1000&after={after}")
+        sizes.append(len(answer.body))
+        page = answer.json()
+        seen += [message["sequence_number"] for message in page["messages"]]
+        after = page["next"]
+        assert answer.headers.get("restante-next") == (None if after is None else str(after))
+    assert len(seen) == count
+    assert seen == sorted(set(seen))
+    assert 60 * 2**20 < sizes[0] <= 64 * 2**20
+    assert len(sizes) == 2

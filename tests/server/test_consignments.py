@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from restante.limits import MIB
-from restante.server.serving import Running, start
-from restante.server.taking import SMALL_BODY_BYTES
+from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.serve import Running, start
 from restante.settings import ServerSettings, Settings
 from restante.wire.compression import compress
 from tests.server.batching import OTHER, counted, refusal, until
@@ -59,6 +59,16 @@ def shown(wire: Wire, consignment: str) -> Any:
 
 def waiting(wire: Wire) -> int:
     return sum(int(one["waiting"]) for one in wire.get("/v1/partitions").json()["partitions"])
+
+
+def test_a_commit_that_names_something_else_gets_the_answer_of_the_recorded_one(wire: Wire) -> None:
+    consignment = opened(wire)
+    assert staged(wire, consignment, letter(1)).status == 201
+    receipt = committed(wire, consignment, winner(1)).json()
+    problem = committed(wire, consignment).problem
+    assert (problem["status"], problem["code"], problem["state"]) == (409, "consignment_closed", "committed")
+    assert problem["recorded"] == receipt
+    assert committed(wire, consignment, winner(1)).json() == receipt
 
 
 def test_whoever_opens_with_the_same_key_gets_the_same_consignment(wire: Wire) -> None:
@@ -122,7 +132,7 @@ def test_staged_messages_are_seen_by_nobody_and_committed_ones_by_all(wire: Wire
     assert {name: answer.json()[name] for name in ("accepted", "duplicates")} == {"accepted": 3, "duplicates": 0}
     assert waiting(wire) == 3
     assert wire.get("/v1/recipients/r1/peek").json()["messages"][0]["data"] == 1
-    assert committed(wire, consignment).json() == answer.json()
+    assert committed(wire, consignment, winner(1, writer="v", attempt=4), winner(2)).json() == answer.json()
     assert shown(wire, consignment)["receipt"] == answer.json()
 
 
@@ -410,7 +420,7 @@ def test_staging_takes_room_as_publishing_does(tmp_path: Path) -> None:
 
 def begun(running: Running, consignment: str, size: int) -> socket.socket:
     """A connection on which a parcel of this size was begun."""
-    head = f"POST {place(consignment)} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head = f"POST {place(consignment)} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     connection = socket.create_connection(Wire(running.url).address, timeout=30)
     connection.sendall(f"{head}content-length: {size}\r\n\r\n{{".encode())
     return connection

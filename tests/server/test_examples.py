@@ -21,7 +21,7 @@ from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
 from restante.server.openapi.parts import CLOCK
 from restante.server.openapi.places import CONSIGNMENT_ID
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 
 _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
 _OPERATIONS = [operation for methods in _DOCUMENT["paths"].values() for operation in methods.values()]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from restante.model.producer import ProducerNumbers
-from restante.server.frame_order import FrameOrder, Publishing
+from restante.model.producers.producer import ProducerNumbers
+from restante.server.connections.frame_order import FrameOrder, Publishing
 
 
 def numbers(group: int) -> ProducerNumbers:

@@ -130,7 +130,7 @@ def test_a_client_of_the_publish_link_that_reads_no_answers_is_not_read_from_and
 def test_all_requests_of_a_connection_hear_that_their_client_has_gone(served: Served) -> None:
     address = urlsplit(served.url)
     with socket.create_connection((address.hostname or "", address.port or 0), ANSWER_SECONDS) as client:
-        client.sendall(b"GET /v1/recipients/ada/peek?wait=20 HTTP/1.1\r\nhost: hub\r\n\r\n" * 3)
+        client.sendall(b"GET /v1/recipients/ada/peek?wait=20 HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3)
     check_good(served)
     assert served.end(within=5) == 0, "nothing had to be waited for"
     served.check_log()
@@ -256,7 +256,7 @@ async def pieces_of(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 # WebSocket frames
 
 HANDSHAKE = (
-    b"GET /v1/publish HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"GET /v1/publish HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: " + base64.b64encode(bytes(16)) + b"\r\n\r\n"
 )
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
+import socket
+import time
+from pathlib import Path
 
 import pytest
 
+from restante.errors import StorageFull
+from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.model.storage.changes import Changes
 from restante.server.logs import JsonFormatter, TextFormatter
 from restante.server.routes import health
-from restante.server.serving import Running
+from restante.server.serve import Running
+from restante.stores.sqlite import SqliteStore
 from tests.server.wire import Wire
 
 CHECKS = {
@@ -40,15 +48,96 @@ def test_what_is_not_well_has_its_reason(wire: Wire, running: Running, monkeypat
     assert wire.get("/livez").status == 200
 
 
+def test_a_commit_without_room_is_not_well_where_the_disk_has_some(
+    wire: Wire, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota or `ulimit -f`: every publish was answered 507, and the health said that all was well."""
+    store = running.desk.hub.core.store
+
+    def full(changes: Changes) -> None:
+        raise StorageFull("No space is left for the data folder.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "commit", full)
+        assert wire.publish({"recipient": "ada", "data": 1}).status == 507
+        answer = wire.get("/readyz")
+        failed = {check["name"]: check["reason"] for check in answer.json()["checks"] if check["status"] == "fail"}
+        assert (answer.status, list(failed)) == (503, ["disk"])
+        assert "found no room" in failed["disk"]
+        assert wire.get("/livez").status == 200
+        monkeypatch.setattr(health, "NO_ROOM_SECONDS", 0.0)  # a minute later: whoever was sent elsewhere may try again
+        assert wire.get("/readyz").status == 200
+        monkeypatch.undo()
+    assert wire.publish({"recipient": "ada", "data": 1}).status == 201
+    assert wire.get("/readyz").status == 200
+
+
 def test_slow_publishes_and_a_dead_committer_are_not_well(wire: Wire, running: Running) -> None:
     for _ in range(9):
         running.desk.metrics.publish(3.0)
-    assert "3.0 s" in wire.get("/livez").json()["checks"][0]["reason"]
+    for path in ("/readyz", "/healthz"):
+        reasons = [check["reason"] for check in wire.get(path).json()["checks"] if check["status"] == "fail"]
+        assert "3.0 s" in "".join(reasons)
+    assert wire.get("/livez").status == 200  # to start it again would help nobody
     for _ in range(20):
         running.desk.metrics.publish(0.1)
-    assert wire.get("/livez").status == 200
+    assert wire.get("/readyz").status == 200
     running.desk.hub.core.committer._broken = True
     assert wire.get("/livez").status == 503
+
+
+def test_a_slow_client_and_a_large_body_say_nothing_of_the_disk(wire: Wire, running: Running) -> None:
+    """One body that took its time to come in made a hub unwell for a minute, and had it restarted."""
+    body = b'{"recipient": "ada", "data": 1}'
+    with socket.create_connection(wire.address, timeout=30) as slow:
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        slow.sendall(head + b"content-length: %d\r\n\r\n" % len(body))
+        time.sleep(1.5)
+        slow.sendall(body)
+        assert slow.recv(65_536).startswith(b"HTTP/1.1 201")
+    assert 0 < running.desk.metrics.typical_publish_seconds() < 1
+    assert wire.get("/readyz").status == 200
+    many = [{"recipient": "ada", "data": 1}] * (SMALL_SEND_MESSAGES_MAX + 1)
+    before = len(running.desk.metrics._publishes)
+    assert wire.publish(*many).status == 201
+    assert len(running.desk.metrics._publishes) == before
+
+
+def test_after_a_failed_flush_health_fails_with_the_reason_and_the_log_says_it_once(
+    wire: Wire, running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = running.desk.hub.core.store
+    assert isinstance(store, SqliteStore)
+    wire.publish({"recipient": "ada", "data": 1})
+    file = store._log._file
+    assert file is not None
+    # A device that takes every write, and cannot be flushed.
+    null, kept = os.open("/dev/null", os.O_RDWR), os.dup(file._descriptor)
+    os.dup2(null, file._descriptor)
+    answers = [wire.publish({"recipient": "ada", "data": 2})]
+    os.dup2(kept, file._descriptor)
+    os.close(null)
+    os.close(kept)
+    answers += [wire.publish({"recipient": "ada", "data": 2}) for _ in range(2)]
+    answers += [wire.get(path) for path in ("/livez", "/readyz", "/healthz")]
+    assert [answer.status for answer in answers] == [503] * len(answers)
+    for answer in answers[3:]:
+        (failed,) = [check for check in answer.json()["checks"] if check["status"] == "fail"]
+        assert failed["name"] == "commits"
+        assert "The store has stopped: a commit failed" in failed["reason"]
+    assert not any(str(tmp_path).encode() in answer.body for answer in answers)
+    (said,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert "has stopped" in said.getMessage()
+    assert str(tmp_path) in said.getMessage()
+
+
+def test_damaged_data_is_told_without_the_folder(wire: Wire, tmp_path: Path) -> None:
+    wire.publish({"recipient": "ada", "data": "x" * 600_000})
+    (file,) = (tmp_path / "data" / "blobs").iterdir()
+    file.unlink()
+    answers = [wire.get("/v1/recipients/ada/peek"), wire.get("/v1/recipients/ada/messages")]
+    assert [(answer.status, answer.problem["code"]) for answer in answers] == [(500, "data_damaged")] * 2
+    assert not any(str(tmp_path).encode() in answer.body for answer in answers)
 
 
 def test_a_hub_that_is_closing_is_not_ready(wire: Wire, running: Running) -> None:
@@ -114,7 +203,7 @@ def test_a_defect_is_a_500_that_says_nothing_of_the_inside(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr(type(running.desk.hub), "explain", broken)
+    monkeypatch.setattr(type(running.desk.hub), "call", broken)
     answer = wire.get("/v1/recipients/ada/explain", restante_correlation_id="seek-me")
     assert (answer.status, answer.problem["code"]) == (500, "internal")
     assert answer.problem["correlation_id"] == "seek-me"

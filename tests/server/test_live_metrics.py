@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.model.message import Message
-from restante.server.serving import Running, start
+from restante.model.publishing.message import Message
+from restante.server.serve import Running, start
 from restante.settings import LiveSettings, Settings
 from tests.server.live import dropped, live
 from tests.server.wire import Wire

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import urllib.error
@@ -13,13 +14,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from restante.model.access import Role
-from restante.model.validation import FIELDS, READ_ONLY
+from restante.model.access.access import Role
+from restante.model.publishing.validation import FIELDS, READ_ONLY
 from restante.server.app import ROUTES
 from restante.server.openapi import problems
 from restante.server.openapi.document import SUBJECTS
-from restante.server.routing import Route
-from restante.server.serving import Running, start
+from restante.server.route_table import Route
+from restante.server.serve import Running, start
 from restante.wire.problems import CODES, TYPE_PREFIX, status_of
 
 
@@ -170,12 +171,39 @@ def test_every_route_is_on_the_page_with_a_command_to_copy(hub: Running, descrip
     for route in ROUTES:
         assert f"<code>{route.path}</code>" in page
         assert (
-            f"curl -X {route.method} 'http://127.0.0.1:8470{_operation(description, route)['x-examples'][0]['request']['target']}".replace(
+            f"curl -X {route.method} '{hub.url}{_operation(description, route)['x-examples'][0]['request']['target']}".replace(
                 "&", "&amp;"
             )
             in page
         )
     assert "/v1/publish" in page
+
+
+@pytest.mark.parametrize(
+    ("headers", "address"),
+    [
+        ({"Host": "localhost:9000"}, "http://localhost:9000"),
+        ({"Host": "[::1]:9000"}, "http://[::1]:9000"),
+        ({"Host": "localhost", "X-Forwarded-Proto": "https"}, "https://localhost"),
+    ],
+)
+def test_the_examples_name_the_hub_as_its_reader_does(hub: Running, headers: dict[str, str], address: str) -> None:
+    request = urllib.request.Request(f"{hub.url}/docs", headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        page = answer.read().decode()
+    assert f"curl -X GET '{address}/livez'" in page
+    assert "127.0.0.1:8470" not in page
+
+
+def test_an_address_that_is_none_is_not_repeated(hub: Running) -> None:
+    link = http.client.HTTPConnection(hub.url.removeprefix("http://"), timeout=30)
+    link.putrequest("GET", "/docs", skip_host=True)
+    link.putheader("Host", "localhost'<script>")
+    link.endheaders()
+    page = link.getresponse().read().decode()
+    link.close()
+    assert "<script" not in page
+    assert "localhost&#x27;" not in page
 
 
 def test_the_type_of_every_problem_leads_to_its_place_on_a_page(hub: Running) -> None:

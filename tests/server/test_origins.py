@@ -11,19 +11,25 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
 
 import restante
 from restante import errors, limits
+from restante.model.batches.webhook_rules import secret_text
+from restante.outside.origins import origin_ports
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-from restante.server.origins import origin_ports
+from restante.server.serve import start
 from restante.settings import OriginSettings, Settings
+from tests.cli.places import run
 
 SECONDS = 30.0
 """Longer than anything here takes; a test that waits so long has failed."""
 
 REQUEST = ContentRequest(request_id="r-1", bundle_id="b-1", recipient="ada", format="xml", message_ids=("m-1", "m-2"))
 NOTICE = DequeuedNotice(request_id="r-2", bundle_id="b-1", recipient="ada", message_ids=("m-1",))
+SECRET = bytes(range(32))
 
 Answer = Callable[["Call"], None]
 
@@ -37,6 +43,7 @@ class Call(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((self.path, str(self.headers["Content-Type"]), json.loads(body)))
+        self.server.calls.append(({name.lower(): value for name, value in self.headers.items()}, body))
         answers = self.server.answers
         try:
             (answers.pop(0) if len(answers) > 1 else answers[0])(self)
@@ -62,6 +69,7 @@ class Office(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Call)
         self.answers: list[Answer] = [says(b"")]
         self.asked: list[tuple[str, str, object]] = []
+        self.calls: list[tuple[dict[str, str], bytes]] = []
         self.over = threading.Event()
 
     @property
@@ -350,3 +358,51 @@ def test_a_hub_closes_although_an_origin_is_silent(office: Office, tmp_path: Pat
         assert asked.wait(SECONDS)
         started = time.monotonic()
     assert time.monotonic() - started < 5
+
+
+def test_every_call_is_signed_under_its_request_id_each_try_with_its_time(office: Office) -> None:
+    office.answers = [says(b"", status=503), says(b"<x/>")]
+    port = origin_ports(office.settings(), SECRET)["charges"]
+    assert port.content is not None
+    assert port.dequeued is not None
+    port.content(REQUEST)
+    port.dequeued(NOTICE)
+    assert [headers["webhook-id"] for headers, _ in office.calls] == ["r-1", "r-1", "r-2"]
+    for headers, body in office.calls:
+        assert Webhook(secret_text(SECRET)).verify(body, headers) == json.loads(body)
+        with pytest.raises(WebhookVerificationError):
+            Webhook(secret_text(SECRET)).verify(body + b" ", headers)
+
+
+def test_a_secret_of_the_origins_own_goes_before_the_hubs(office: Office) -> None:
+    own = secret_text(bytes(range(40)))
+    settings = office.settings()
+    settings.origins["charges"] = msgspec.structs.replace(settings.origins["charges"], secret=own)
+    port = origin_ports(settings, SECRET)["charges"]
+    assert port.dequeued is not None
+    port.dequeued(NOTICE)
+    ((headers, body),) = office.calls
+    assert Webhook(own).verify(body, headers) == json.loads(body)
+
+
+def test_a_served_hub_signs_with_the_secret_that_the_command_shows(office: Office, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    office.answers = [says(b"<x/>")]
+    with start(folder, office.settings()) as running, restante.connect(running.url) as hub:
+        hub.producer.send(restante.Message(recipient="ada", origin="charges"))
+        assert hub.recipient("ada").peek() is not None
+    shown = run("origins", "secret", "--data", str(folder))
+    assert shown.exit_code == 0
+    ((headers, body),) = office.calls
+    assert Webhook(shown.stdout.strip()).verify(body, headers) == json.loads(body)
+    assert (folder / "origins.secret").stat().st_mode & 0o777 == 0o600
+    assert run("origins", "secret", "--data", str(folder)).stdout == shown.stdout, "it stays"
+
+
+def test_a_hub_without_origins_to_call_makes_no_secret(tmp_path: Path) -> None:
+    with start(tmp_path / "data", restante.Settings(partition_count=1)):
+        assert not (tmp_path / "data" / "origins.secret").exists()
+    missing = run("origins", "secret", "--data", str(tmp_path / "elsewhere"))
+    assert (missing.exit_code, "There is no folder" in missing.stderr) == (1, True)
+    (tmp_path / "data" / "origins.secret").write_text("open sesame")
+    assert "error data_damaged" in run("origins", "secret", "--data", str(tmp_path / "data")).stderr

@@ -15,9 +15,9 @@ import pytest
 
 from restante.errors import OutcomeUnknown
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.model.partition import partition_of
-from restante.server.serving import Running, start
-from restante.server.taking import SMALL_BODY_BYTES
+from restante.model.storage.partition import partition_of
+from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.serve import Running, start
 from tests.server.test_publishing import ARROW, arrow_body, found
 from tests.server.wire import Answer, Wire
 

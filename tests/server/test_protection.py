@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from restante.limits import HEADER_BYTES_MAX
-from restante.server.serving import Running, start
+from restante.server.serve import Running, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
@@ -56,7 +56,7 @@ def impatient(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_a_client_that_does_not_finish_its_headers_is_cut_off(impatient: Running) -> None:
-    connection = opened(impatient, b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n")
+    connection = opened(impatient, b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n")
     assert rest(connection).startswith(b"HTTP/1.1 408")
 
 
@@ -79,7 +79,7 @@ def test_a_client_that_says_nothing_at_all_is_cut_off(impatient: Running) -> Non
 
 
 def test_a_client_that_does_not_finish_its_body_is_cut_off(impatient: Running) -> None:
-    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
     started = time.monotonic()
     rest(opened(impatient, head))
     assert time.monotonic() - started < 10
@@ -95,7 +95,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: Running) -
         wire.publish(*({"recipient": "ada", "data": "x" * 1_000_000} for _ in range(4)))
     connection = opened(impatient)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    connection.sendall(b"GET /v1/recipients/ada/peek HTTP/1.1\r\nhost: x\r\n\r\n")
+    connection.sendall(b"GET /v1/recipients/ada/peek HTTP/1.1\r\nhost: localhost\r\n\r\n")
     deadline = time.monotonic() + 20
     counted = impatient.desk.metrics.cut_off
     while not counted.value and time.monotonic() < deadline:
@@ -105,13 +105,68 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: Running) -
     assert wire.get("/v1/recipients/ada/peek").status == 200
 
 
-def test_headers_that_are_too_large_are_refused(running: Running) -> None:
-    connection = opened(running, b"GET /livez HTTP/1.1\r\nhost: x\r\n")
-    with contextlib.suppress(OSError):
-        for _ in range(HEADER_BYTES_MAX // 1_000 + 80):
-            connection.sendall(b"x-more: " + b"y" * 990 + b"\r\n")
+TOO_LARGE = {
+    "one unfinished header": b"x: " + b"y" * 200_000,
+    "many headers without an end": b"x-more: y\r\n" * 20_000,
+    "one header": b"x: " + b"y" * (HEADER_BYTES_MAX + 1) + b"\r\n\r\n",
+    "many headers": b"x-more: y\r\n" * 20_000 + b"\r\n",
+    "of a web socket": b"upgrade: websocket\r\nconnection: upgrade\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("pause", [False, True], ids=["at once", "in pieces"])
+@pytest.mark.parametrize("kind", TOO_LARGE)
+def test_headers_that_are_too_large_are_a_431_and_the_end(running: Running, kind: str, pause: bool) -> None:
+    sent = b"GET /v1/publish HTTP/1.1\r\nhost: localhost\r\n" + TOO_LARGE[kind]
+    connection = opened(running)
+    with contextlib.suppress(ConnectionError):
+        for start in range(0, len(sent), 1_000 if pause else len(sent)):
+            connection.sendall(sent[start : start + (1_000 if pause else len(sent))])
+    answer = rest(connection)
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["code"] == "invalid_request"
+    assert Wire(running.url).get("/livez").status == 200
+
+
+BESIDE = {
+    "trailers": b"0\r\n" + b"x-more: y\r\n" * 1_000_000,
+    "one unfinished trailer": b"0\r\nx: " + b"y" * 10_000_000,
+    "the extension of a chunk": b"1;" + b"y" * 10_000_000,
+}
+CHUNKED = (
+    b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_what_comes_beside_a_chunked_body_has_an_end(running: Running, kind: str) -> None:
+    """All of it was kept, ten times its size: 100 MB of trailers took 1.7 GB."""
+    connection = opened(running)
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(CHUNKED + b"2\r\n[]\r\n" + BESIDE[kind])
     assert rest(connection)[:12] in (b"HTTP/1.1 431", b"")
     assert Wire(running.url).get("/livez").status == 200
+
+
+def test_small_chunks_are_a_body_and_trailers_no_headers(running: Running) -> None:
+    body = json.dumps({"messages": [{"recipient": "ada", "data": "x" * 20_000}]}).encode()
+    chunks = b"".join(b"1;of=many\r\n%c\r\n" % byte for byte in body)
+    trailers = b"0\r\nhost: evil.example\r\nrestante-batch: none\r\n\r\n"
+    for sent in (chunks, b"2\r\n[]\r\n"):
+        with contextlib.closing(opened(running, CHUNKED + sent + trailers)) as connection:
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 201")
+
+
+def test_large_bodies_are_not_taken_for_headers_however_they_are_cut(running: Running) -> None:
+    body = json.dumps({"messages": [{"recipient": "ada", "data": "x" * 200_000}]}).encode()
+    head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n"
+    one = head.format(len(body)).encode() + b"\r\n" + body
+    long = b"x: " + b"y" * (HEADER_BYTES_MAX - 1_000) + b"\r\n"
+    last = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" + long + b"\r\n"
+    connection = opened(running, one * 3 + last)
+    answers = rest(connection)
+    assert (answers.count(b"HTTP/1.1 201"), answers.count(b"HTTP/1.1 200")) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +175,11 @@ def test_headers_that_are_too_large_are_refused(running: Running) -> None:
         b"\x00\x01\x02\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET /livez HTTP/9.9\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
 def test_what_is_no_http_is_refused_with_a_problem(running: Running, sent: bytes) -> None:
@@ -155,7 +210,7 @@ def test_more_connections_than_allowed_are_turned_away(tmp_path: Path) -> None:
 
 def test_more_publishes_than_there_is_room_for_are_told_to_come_back(tmp_path: Path) -> None:
     with serving(tmp_path / "data", publishes_waiting_max=1) as running:
-        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n"
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n"
         first = opened(running, head + b'{"messages":')
         deadline = time.monotonic() + 10
         while running.desk.room.publishes < 1 and time.monotonic() < deadline:
@@ -173,7 +228,7 @@ def test_more_publishes_than_there_is_room_for_are_told_to_come_back(tmp_path: P
 def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
     with serving(tmp_path / "data", publish_bytes_in_flight_max=64 * 2**20) as running:
         size = 60 * 2**20
-        head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+        head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
         first = opened(running, head.format(size).encode())
         deadline = time.monotonic() + 10
         while not running.desk.room.publish_bytes and time.monotonic() < deadline:
@@ -191,7 +246,7 @@ def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
 def test_random_bytes_never_bring_the_hub_down(running: Running) -> None:
     count = 20_000 if os.environ.get("RESTANTE_LONG") else 300
     source = random.Random(7)
-    good = b'POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"messages":[]}'
+    good = b'POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"messages":[]}'
     for _ in range(count):
         sent = bytearray(good)
         for _ in range(source.randint(1, 8)):

@@ -15,10 +15,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from restante.limits import PRODUCER_GROUP_MAX
-from restante.model.access import Role
-from restante.model.partition import partition_of
-from restante.server.serving import Running, start
-from restante.server.tokens import TokenFile
+from restante.model.access.access import Role
+from restante.model.storage.partition import partition_of
+from restante.server.access.tokens import TokenFile
+from restante.server.serve import Running, start
 from restante.settings import ServerSettings, Settings
 from tests.server.test_publishing import arrow_body
 from tests.server.wire import Wire

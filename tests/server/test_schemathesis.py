@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from restante.model.access import Role
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
 from restante.server.app import ROUTES
-from restante.server.serving import Running, start
-from restante.server.tokens import TokenFile
+from restante.server.serve import Running, start
 
 _SECONDS_MAX = 60
 _CHECKS = (

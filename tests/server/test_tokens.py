@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from restante import errors, limits
-from restante.model.access import EVERYTHING, Grant, Role
-from restante.server.tokens import TokenFile, id_of
+from restante.model.access.access import EVERYTHING, Grant, Role
+from restante.server.access.tokens import TokenFile, id_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
@@ -135,8 +135,8 @@ def test_own_changes_are_seen_at_once(path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from restante.model.access import Role
-from restante.server.tokens import TokenFile, id_of
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile, id_of
 tokens = TokenFile(Path(sys.argv[1]))
 sys.stdin.readline()
 for turn in range(25):
@@ -184,6 +184,8 @@ def test_threads_that_share_a_file_lose_nothing(tokens: TokenFile) -> None:
         {"roles": [Role.PUBLISHER], "origins": [" "]},
         {"roles": [Role.PUBLISHER], "origins": ["x" * 65]},
         {"roles": [Role.RECIPIENT], "recipients": ["x" * 257]},
+        {"roles": [Role.RECIPIENT], "recipients": [".."]},
+        {"roles": [Role.RECIPIENT], "recipients": ["a\n"]},
         {"roles": [Role.READER], "note": "x" * 257},
         {"roles": [Role.READER], "expires_at": NOW},
         {"roles": [Role.READER], "expires_at": datetime(2040, 1, 1)},  # noqa: DTZ001  # that is what is wrong with it

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante import errors, limits
@@ -109,6 +109,24 @@ def test_a_text_is_taken_as_it_is_and_a_number_read_as_toml() -> None:
         None, {"RESTANTE_ORIGINS__a__GROUP": "12", "RESTANTE_SERVER__PORT": " 0x10 ", "RESTANTE_FILING": "false"}
     )
     assert (settings.origins["a"].group, settings.server.port, settings.filing) == ("12", 16, False)
+
+
+@pytest.mark.parametrize("text", ["10.1.0.0/16, fd00::/8", '["10.1.0.0/16", "fd00::/8"]'])
+def test_a_list_is_written_with_commas_or_as_in_toml(file: Writer, text: str) -> None:
+    path = file('[webhooks]\nallowed_networks = ["127.0.0.0/8"]\n')
+    assert load_settings(path, {}).webhooks.allowed_networks == ("127.0.0.0/8",)
+    given = load_settings(path, {"RESTANTE_WEBHOOKS__ALLOWED_NETWORKS": text})
+    assert given.webhooks.allowed_networks == ("10.1.0.0/16", "fd00::/8")
+    assert load_settings(path, {"RESTANTE_WEBHOOKS__ALLOWED_NETWORKS": ""}).webhooks.allowed_networks == ()
+
+
+def test_a_list_is_one_text_with_commas_between() -> None:
+    variables = {"RESTANTE_SERVER__HOSTS": "hub, fe80::1,", "RESTANTE_SERVER__ORIGINS": "https://app.example.org:8443"}
+    server = load_settings(None, variables).server
+    assert (server.hosts, server.origins) == (("hub", "fe80::1"), ("https://app.example.org:8443",))
+    assert load_settings(None, {"RESTANTE_SERVER__HOSTS": ""}).server.hosts == ()
+    (problem,) = problems_of(None, {"RESTANTE_SERVER__HOSTS": "hub:80"})
+    assert problem.startswith("environment RESTANTE_SERVER__HOSTS: server.hosts: must be a list of host names")
 
 
 def test_batches_are_set_from_the_environment() -> None:
@@ -259,13 +277,23 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 13 + 3 + len(ServerSettings.rules) + len(LiveSettings.rules)
+    assert len(sources) == len(effective) == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1
+
+
+def test_a_secret_is_read_and_not_shown(file: Writer) -> None:
+    secret = "whsec_" + "aHVudGVy" * 4
+    loaded = load(file(f'[origins.a]\nsecret = "{secret}"\n'), {"RESTANTE_ORIGINS__b__SECRET": secret})
+    assert {origin.secret for origin in loaded.settings.origins.values()} == {secret}
+    shown = {setting.key: setting.value for setting in loaded.effective()}
+    assert (shown["origins.a.secret"], shown["origins.b.secret"]) == ("(not shown)", "(not shown)")
+    assert secret not in repr(loaded)
 
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6)
 VALUES = st.sampled_from(["1", "true", "'x'", '"""\n[a]\nb = 1\n"""', "[\n1,\n# [c]\n2,\n]", "{ y = 1 }", "'''\n\n'''"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(KEYS, st.lists(st.tuples(KEYS, VALUES), max_size=4)), max_size=5))
 def test_the_line_of_each_key_is_where_it_was_written(tables: list[tuple[str, list[tuple[str, str]]]]) -> None:
     text = "# a file\n"

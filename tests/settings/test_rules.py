@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Section, ServerSettings, Settings
+from restante.settings import (
+    LiveSettings,
+    OriginGroupSettings,
+    OriginSettings,
+    Section,
+    ServerSettings,
+    Settings,
+    WebhookSettings,
+)
 
 WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "partition_count", 0),
@@ -49,6 +57,7 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "origin_groups", {" ": OriginGroupSettings()}),
     (Settings, "server", 3),
     (Settings, "live", 3),
+    (Settings, "webhooks", ["127.0.0.0/8"]),
     (OriginSettings, "group", ""),
     (OriginSettings, "group", "\t"),
     (OriginSettings, "group", "x" * 65),
@@ -61,6 +70,8 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (OriginSettings, "content_url", "http://a/#part"),
     (OriginSettings, "dequeued_url", "file:///etc/passwd"),
     (OriginSettings, "dequeued_url", "http://[::1"),
+    (OriginSettings, "secret", "open sesame"),
+    (OriginSettings, "secret", "whsec_c2hvcnQ="),
     (OriginGroupSettings, "strict_order", "yes"),
     (OriginGroupSettings, "live_collect", 1),
     (LiveSettings, "queue_messages", 0),
@@ -76,6 +87,16 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (ServerSettings, "port", -1),
     (ServerSettings, "port", 65_536),
     (ServerSettings, "access", "closed"),
+    (ServerSettings, "hosts", "hub.example.org"),
+    (ServerSettings, "hosts", ["hub.example.org:8470"]),
+    (ServerSettings, "hosts", ["https://hub.example.org"]),
+    (ServerSettings, "hosts", ["*"]),
+    (ServerSettings, "origins", "https://app.example.org"),
+    (ServerSettings, "origins", ["app.example.org"]),
+    (ServerSettings, "origins", ["https://app.example.org/"]),
+    (ServerSettings, "origins", ["https://app.example.org?a=b"]),
+    (ServerSettings, "origins", ["null"]),
+    (ServerSettings, "origins", ["*"]),
     (ServerSettings, "connections_max", 0),
     (ServerSettings, "publish_bytes_in_flight_max", limits.SEND_BYTES_MAX - 1),
     (ServerSettings, "publishes_waiting_max", limits.QUEUE_REQUESTS_MAX + 1),
@@ -87,6 +108,9 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (ServerSettings, "drain_seconds", limits.DRAIN_SECONDS_END),
     (ServerSettings, "log", "xml"),
     (ServerSettings, "log_level", "loud"),
+    (WebhookSettings, "allowed_networks", "127.0.0.0/8"),
+    (WebhookSettings, "allowed_networks", ["localhost"]),
+    (WebhookSettings, "allowed_networks", ["10.1.2.3/8"]),
 ]
 
 
@@ -99,7 +123,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(section: type[Section], n
 
 
 def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
-    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings):
+    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings, WebhookSettings):
         names = [field.name for field in msgspec.structs.fields(section)]
         assert list(section.rules) == names
         assert {name for owner, name, _ in WRONG if owner is section} == set(names)
@@ -118,6 +142,15 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(errors.InvalidSettings) as caught:
         OriginSettings(content_url="https://me:hunter2@files.example/")
     assert "hunter2" not in caught.value.message
+
+
+def test_the_secret_of_an_origin_is_not_repeated_right_or_wrong() -> None:
+    with pytest.raises(errors.InvalidSettings, match="secret: must be whsec_ and then base64") as caught:
+        OriginSettings(secret="whsec_hunter2")
+    assert "hunter2" not in caught.value.message
+    right = "whsec_" + "aHVudGVy" * 4
+    assert right not in repr(Settings(origins={"charges": OriginSettings(secret=right, group="money")}))
+    assert "group='money'" in repr(OriginSettings(group="money"))
 
 
 def test_a_password_of_the_counters_is_refused_and_not_repeated() -> None:

@@ -14,7 +14,7 @@ from typing import Self
 
 import pyspark
 
-from restante.spark import java
+from restante.spark.sessions import java
 from tests.crash.served import free_port
 
 _START_SECONDS_MAX = 120

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from restante.spark.starting import session
+from restante.spark.sessions.start import session
 from tests.spark.driving import Drivers
 from tests.spark.served import HubProcess
 
-HERE = Path(__file__).parent
+PREFIX = f"{Path(__file__).parent}{os.sep}"
+SESSIONS = frozenset({"spark", "drivers"})
+"""Fixtures that start Spark."""
+PROGRAMS = frozenset(
+    {
+        "test_cluster.py",
+        "test_jobs_run.py",
+        "test_notebook.py",
+        "test_session.py",
+        "test_tour_with_spark.py",
+        "test_tutorial.py",
+    }
+)
+"""Files whose tests run programs that start Spark."""
 SECONDS_MAX = 900
 """Of a test: what Spark compiles when it does something for the first time can take long on a machine that is busy."""
 SMALL = {
@@ -25,13 +39,20 @@ SMALL = {
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process: there, one session serves them all. And first, for they take the longest."""
-    items.sort(key=lambda item: HERE not in item.path.parents)
-    for item in items:
-        if HERE in item.path.parents:
+    """All with a session in one process: there, one serves them all. And first, for they take the longest."""
+    own = {id(item) for item in items if str(item.path).startswith(PREFIX)}
+    items.sort(key=lambda item: id(item) not in own)
+    for item in items[: len(own)]:
+        if _shares_java(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+
+
+def _shares_java(item: pytest.Item) -> bool:
+    """It has the session, or starts a Spark of its own: several at a time would take too much memory."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return not SESSIONS.isdisjoint(fixtures) or item.path.name in PROGRAMS
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,10 @@ class Drivers:
             self._running = Driver(self._log, LOCAL)
         return self._running
 
+    def errors(self) -> str:
+        """What they have said on standard error."""
+        return self._log.read_text()
+
     def kill(self) -> None:
         assert self._running is not None
         self._running.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import restante
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from tests.crash.served import Served
 
 

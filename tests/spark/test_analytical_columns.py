@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from restante.spark.jobs import analytical_changes as rules
 from restante.spark.jobs.analytical_columns import split
 from restante.spark.jobs.analytical_facts import together
-from restante.spark.schemas import CHANGES
+from restante.spark.source.schemas import CHANGES
 
 START = datetime(2026, 2, 27, 22, tzinfo=UTC)
 HAPPENED = ("collected", "expired", "withdrawn", "set_aside", "released", "erased", "batch_completed")

@@ -17,9 +17,9 @@ from restante.spark.jobs.analytical_changes import messages_of, states
 from restante.spark.jobs.analytical_filing import Filed, Wish, filed, whole_of
 from restante.spark.jobs.analytical_store import Options
 from restante.spark.jobs.analytical_tables import Tables, create_tables, folders_of, tables_at
-from restante.spark.schemas import CHANGES
-from restante.spark.table_files import NewFile
-from restante.spark.tables import Table, settings
+from restante.spark.source.schemas import CHANGES
+from restante.spark.tables.table_files import NewFile
+from restante.spark.tables.tables import Table, settings
 from tests.spark.given_then import Case, cases, check_rows, frame_of, named
 
 CASES = cases("analytical-store")

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from restante import Message
-from restante.client.surface import Hub
+from restante.client.surface.surface import Hub
 from restante.errors import InvalidRequest
 from restante.spark.jobs import analytical_store
 from restante.spark.jobs.analytical_changes import states

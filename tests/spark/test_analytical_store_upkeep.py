@@ -18,7 +18,7 @@ from restante.spark.jobs.analytical_store import Options
 from restante.spark.jobs.analytical_tables import Tables, create_tables, tables_at
 from restante.spark.jobs.analytical_upkeep import clean, cleaned_on, compact, expire
 from restante.spark.jobs.work import Work
-from restante.spark.schemas import CHANGES
+from restante.spark.source.schemas import CHANGES
 from tests.spark.given_then import check_rows, frame_of
 
 

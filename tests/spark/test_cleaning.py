@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row
 
-from restante.spark.cleaning import COMMITS_LOOKED_AT, History
+from restante.spark.tables.cleanup import COMMITS_LOOKED_AT, History
 
 NOW = 1_790_000_000.0
 HOUR = 3_600

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import restante
-from restante.client.surface import Hub
-from restante.model.access import Role
-from restante.server.tokens import TokenFile
+from restante.client.surface.surface import Hub
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
 from tests.spark.cluster import Cluster
 from tests.spark.driver import RECIPIENTS
 from tests.spark.driving import LOCAL, Driver, DriverError

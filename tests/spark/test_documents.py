@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, VariantType
 
 from restante import limits
-from restante.model import media_types
+from restante.model.columns import media_types
 from restante.spark.documents import MISMATCHES, Fidelity, infer, mismatches, survey, with_document
 from restante.spark.documents.texts import JSON_PATTERN
 

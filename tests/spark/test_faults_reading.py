@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.client.surface import Message
+from restante.client.surface.surface import Message
 from tests.spark.driving import DriverGone, Drivers
 from tests.spark.gate import Gate, Passing, cut, kill_caller
 from tests.spark.served import HubProcess

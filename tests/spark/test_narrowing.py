@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import restante
-from restante.spark.narrowing import Narrow, narrow_of_task, narrowed
+from restante.spark.source.narrowed_reads import Narrow, narrow_of_task, narrowed
 from tests.spark.served import HubProcess
 
 COLUMNS = ("change", "recipient", "message_sequence_number")

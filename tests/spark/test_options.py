@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
 from restante.errors import InvalidRequest
-from restante.spark.columns import check_columns
-from restante.spark.options import reading_of, writing_of
-from restante.spark.schemas import CHANGES, check_known, chosen
-from restante.spark.stream_reading import UNREAD, admitted
+from restante.spark.source.columns import check_columns
+from restante.spark.source.options import reading_of, writing_of
+from restante.spark.source.schemas import CHANGES, check_known, chosen
+from restante.spark.source.stream_reader import UNREAD, admitted
 
 
 def struct_of(ddl: str) -> StructType:

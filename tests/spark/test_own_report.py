@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from restante.errors import InvalidRequest
 from restante.spark.jobs import own_report
 from restante.spark.jobs.work import Work
-from restante.spark.report_files import ReportFile
-from restante.spark.reporting import moment_of
+from restante.spark.reports.report_files import ReportFile
+from restante.spark.reports.report_run import moment_of
 from tests.spark.given_then import Case, cases, named
 from tests.spark.report_tables import fill, given_tables
 from tests.spark.served import HubProcess

@@ -17,12 +17,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, StructType
 
 from restante.errors import InvalidRequest
-from restante.spark import slices
 from restante.spark.jobs import partitioned_store
 from restante.spark.jobs.partitioned_store import Options, State
 from restante.spark.jobs.work import Figure, Work
-from restante.spark.schemas import CHANGES
-from restante.spark.tables import Table, settings
+from restante.spark.source.schemas import CHANGES
+from restante.spark.tables import slices
+from restante.spark.tables.tables import Table, settings
 from tests.spark.given_then import Case, cases, named
 
 REGION = Options(name="by-region", key="data.customer.region", records_per_file=100)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from restante.errors import InvalidRequest
-from restante.spark.property_paths import value_at
+from restante.spark.tables.property_paths import value_at
 
 
 @pytest.fixture(scope="module")

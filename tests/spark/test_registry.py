@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from restante.errors import InvalidRequest
-from restante.spark import jobs, registry
-from restante.spark.option_words import struct_of, struct_of_text, words_for
+from restante.spark import jobs
+from restante.spark.running import registry
+from restante.spark.source.option_words import struct_of, struct_of_text, words_for
 
 SAMPLES = Path(__file__).parent / "sample_jobs"
 

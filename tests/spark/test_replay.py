@@ -12,7 +12,7 @@ from restante import Message
 from restante.errors import InvalidRequest
 from restante.spark.jobs import capture, replay
 from restante.spark.jobs.work import Work
-from restante.spark.schemas import CHANGES
+from restante.spark.source.schemas import CHANGES
 from tests.spark.given_then import Case, cases, frame_of, named
 from tests.spark.served import HubProcess
 

@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from restante.errors import InvalidRequest
 from restante.limits import REPORT_PAGE_BYTES_TARGET
-from restante.spark import cleaning, report_keeping
 from restante.spark.jobs import collection_report, leaderboard
 from restante.spark.jobs.work import Work
-from restante.spark.report_posting import letters
-from restante.spark.reporting import moment_of
+from restante.spark.reports import kept_reports
+from restante.spark.reports.posted_reports import letters
+from restante.spark.reports.report_run import moment_of
+from restante.spark.tables import cleanup as cleaning
 from tests.spark.given_then import Case, cases, named
 from tests.spark.report_tables import fill, given_tables
 from tests.spark.served import HubProcess
@@ -99,7 +100,7 @@ def test_many_runs_leave_few_files(work: Work, monkeypatch: pytest.MonkeyPatch) 
     counts = []
     for day in (1, 2):
         moment = datetime(2026, 3, day, tzinfo=UTC)
-        report_keeping.keep(work, "numbers", report, computed_at=moment, runs=0, versions_hours=1)
+        kept_reports.keep(work, "numbers", report, computed_at=moment, runs=0, versions_hours=1)
         place = work.place("reports", "numbers")
         counts.append(len(work.spark.read.format("delta").load(place).inputFiles()))
     assert counts == [1, 1]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from restante.errors import InvalidRequest
 from restante.limits import JOB_BACK_OFF_SECONDS, JOB_BACK_OFF_SECONDS_MAX
-from restante.spark.scheduling import Always, Every, Past, Schedule, back_off, next_time, parse_schedule
+from restante.spark.running.schedule import Always, Every, Past, Schedule, back_off, next_time, parse_schedule
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from restante.errors import InvalidOperation
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.registry import Job
-from restante.spark.scheduling import Always, At, Every, Schedule, parse_schedule
-from restante.spark.serving import Entry, Event, serve
+from restante.spark.running.job_service import Entry, Event, serve
+from restante.spark.running.registry import Job
+from restante.spark.running.schedule import Always, At, Every, Schedule, parse_schedule
 from tests.spark.sample_jobs import counting, ticking
 
 WAIT_SECONDS = 120

@@ -7,24 +7,26 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pyspark.sql import SparkSession
 
-from restante.client.surface import Message
-from restante.spark import cache, jars
-from restante.spark.starting import session
+from restante.client.surface.surface import Message
+from restante.spark.sessions import cache, jars
+from restante.spark.sessions.start import session
 from tests.spark.served import HubProcess
 
 
@@ -154,3 +156,28 @@ def write_certificate(certificate: Path, key: Path) -> None:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
+
+
+def processes_with(mark: str) -> list[str]:
+    """The commands of all processes whose environment has this name."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # It has ended meanwhile.
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by /proc")
+def test_control_c_while_spark_starts_leaves_no_java_and_no_trace(tmp_path: Path) -> None:
+    mark = f"RESTANTE_TEST_{os.getpid()}_{tmp_path.name}"
+    command = [sys.executable, "-m", "restante.cli", "jobs", "run", "analytical-store", "--tables", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, mark: "1"})
+    while not any("java" in own.partition(" ")[0] and "deploy.SparkSubmit" in own for own in processes_with(mark)):
+        assert process.poll() is None, "it ended before Java was there"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    assert "Exception" not in told
+    assert processes_with(mark) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import STORE_SLICES_MAX
-from restante.spark.slices import files_for, to_merge
+from restante.spark.tables.slices import files_for, to_merge
 
 
 def test_few_slices_stay_as_they_are() -> None:

@@ -12,11 +12,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import restante
-from restante.errors import InvalidOperation
-from restante.spark.options import reading_of
-from restante.spark.pages import Stretch, stretch_batches
-from restante.spark.rows import Rows
-from restante.spark.schemas import CHANGES
+from restante.errors import PositionAhead
+from restante.spark.source.options import reading_of
+from restante.spark.source.pages import Stretch, stretch_batches
+from restante.spark.source.rows import Rows
+from restante.spark.source.schemas import CHANGES
 from tests.spark.served import HubProcess
 
 
@@ -160,7 +160,7 @@ def test_a_stretch_beyond_the_end_of_the_hub_is_refused(hub: HubProcess) -> None
     with hub.connect() as connected:
         partition = connected.partition_of("r0")
     reading = reading_of({"url": hub.url})
-    with pytest.raises(InvalidOperation, match="This is not the hub that was read before"):
+    with pytest.raises(PositionAhead, match="This is not the hub that was read before"):
         list(stretch_batches(reading, Rows.of(CHANGES), Stretch(partition, 0, 99)))
 
 

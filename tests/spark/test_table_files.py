@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from restante.limits import TABLE_FILES_OPEN_MAX
-from restante.spark.table_files import FileShape, FileWriter, NewFile, has_log
-from restante.spark.tables import Definition, Table
+from restante.spark.tables.table_files import FileShape, FileWriter, NewFile, has_log
+from restante.spark.tables.tables import Definition, Table
 
 SCHEMA = StructType(
     [

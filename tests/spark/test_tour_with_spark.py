@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from restante.cli.spark_night import Document, faults
-from restante.spark.failures import interrupted
+from restante.samples.spark_night import Document, faults
+from restante.spark.sessions.failures import interrupted
 from tests.cli.places import run
 
 LINES = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.cli.jobs_file import entries_of, read_jobs_file
+from restante.cli.jobs.jobs_file import entries_of, read_jobs_file
 from tests.docs.test_examples import SPARK_MARK, check_page, examples_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "nightly-run.md"

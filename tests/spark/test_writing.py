@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 import restante.spark
 from restante import ConsignmentState
-from restante.model.batch_answers import BatchState
+from restante.model.batches.batch_answers import BatchState
 from tests.spark.served import HubProcess
 
 

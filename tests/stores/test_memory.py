@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from restante.errors import StorageFull, Unavailable
-from restante.model.changes import BlobKey, Changes, Space
+from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from restante.testing.store_contract import StoreContract

@@ -12,7 +12,7 @@ import pytest
 
 from restante.errors import DataDamaged, DataLocked, FormatUnsupported, StoreConflict, Unavailable
 from restante.limits import KIB
-from restante.model.changes import BlobKey, Changes, Space
+from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.files import FILES_OPEN_MAX, BlobFiles

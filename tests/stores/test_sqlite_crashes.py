@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from restante.errors import StorageFull, Unavailable
 from restante.limits import KIB, MIB
-from restante.model.changes import BlobKey, Changes, Space
+from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
@@ -209,12 +210,11 @@ def test_a_folder_without_room_for_its_log_in_the_database_opens_all_the_same(sm
     store.close()
 
 
-# A limit on the length of files fails writes as a disk does: with EFBIG, which to the log and to blobs is no room, and
-# which SQLite reports as an I/O error.
+# A limit on the length of files fails writes as a full disk does, with EFBIG, which SQLite reports as an I/O error.
 WRITE_UNDER_A_LIMIT = """
 import os, pathlib, resource, sys
 from restante.errors import RestanteError
-from restante.model.changes import BlobKey, Changes
+from restante.model.storage.changes import BlobKey, Changes
 from restante.stores.sqlite import SqliteStore
 from tests.stores.test_sqlite_crashes import last_whole_commit, numbered_commit
 folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
@@ -252,9 +252,35 @@ def test_a_log_that_finds_no_room_goes_on_when_there_is_some(tmp_path: Path) -> 
     assert under_a_limit(tmp_path, 2, 8 * KIB) == ["storage_full False", "committed", "0 True", "2"]
 
 
-def test_after_an_io_error_of_the_database_nothing_is_written_until_the_store_is_reopened(tmp_path: Path) -> None:
-    shown = under_a_limit(tmp_path, 0, 20 * KIB)
-    assert shown == ["unavailable False", "unavailable True", "0 True", "1"]
+def test_a_database_that_finds_no_room_goes_on_when_there_is_some(tmp_path: Path) -> None:
+    assert under_a_limit(tmp_path, 0, 20 * KIB) == ["storage_full False", "committed", "1 True", "2"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the journal's descriptors in /proc")
+def test_after_an_io_error_of_the_database_nothing_is_written_until_the_store_is_reopened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore.open(tmp_path)
+    store.commit(numbered_commit(1))
+    journal = tmp_path / "restante.db-wal"
+    unwritable = os.open(journal, os.O_RDONLY)
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # that of the folder which was just listed
+            if descriptor.readlink() == journal:
+                os.dup2(unwritable, int(descriptor.name))
+    os.close(unwritable)
+    assert store.failure() is None
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            store.checkpoint()
+    with pytest.raises(Unavailable, match="reopen"):
+        store.commit(numbered_commit(2))
+    assert store.failure() is not None
+    store.close()
+    assert [record.levelname for record in caplog.records].count("CRITICAL") == 1
+    store = SqliteStore.open(tmp_path)
+    assert last_whole_commit(store) == 1
+    store.close()
 
 
 def test_a_blob_folder_out_of_reach_is_unavailable_until_it_is_back(tmp_path: Path) -> None:

@@ -15,15 +15,27 @@ import pytest
 
 from restante.errors import DataDamaged, FormatUnsupported, StorageFull, Unavailable
 from restante.limits import KIB
-from restante.model.changes import BlobKey, Changes, Space
+from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.failures import RecordInDoubt, outcome_unknown, translated
-from restante.stores.sqlite.log import log_files, missing_records
+from restante.stores.sqlite.log import log_files
+from restante.stores.sqlite.log_reading import LogContent, read_log
 from restante.stores.sqlite.lookups import Lookups
 from restante.stores.sqlite.readers import Readers
-from restante.stores.sqlite.record import Deeds, decode, encode
+from restante.stores.sqlite.record import (
+    CHECKSUM_BYTES,
+    FILE_HEAD_BYTES,
+    Deeds,
+    FileHead,
+    Life,
+    decode,
+    encode,
+    encode_file_head,
+    first_link,
+    unpack_lives,
+)
 from restante.stores.sqlite.schema import MIGRATIONS
 from restante.testing.store_contract import StoreContract
 
@@ -32,6 +44,7 @@ TINY = LogBounds(target_bytes=1, most_bytes=3_000, step_bytes=512)
 LARGE = b"large" * 100 * KIB
 COMMITS = 6
 MARK = b"\x01mark\xff\x00\x02"
+LIVES = (Life(b"\x01life\xff\x00\x02", 7), Life(b"another\x00", 8))
 
 
 def copy_as_it_lies(folder: Path, target: Path) -> Path:
@@ -117,16 +130,41 @@ def only_log(folder: Path) -> Path:
     return path
 
 
-def records_of(crashed: Path) -> list[bytes]:
-    """The records of the log that count, which is what follows the mark of each."""
-    with sqlite3.connect(crashed / "restante.db") as connection:
-        ((mark, transferred),) = connection.execute("SELECT mark, transferred FROM log")
+def content_of(folder: Path) -> LogContent:
+    with sqlite3.connect(folder / "restante.db") as connection:
+        ((mark, lives, transferred),) = connection.execute("SELECT mark, lives, transferred FROM log")
     connection.close()
-    content = only_log(crashed).read_bytes()
-    missing = missing_records([only_log(crashed)], mark=mark, transferred=transferred)
-    records = [encode(decode(record), sequence=record.sequence, mark=mark) for record in missing]
+    return read_log(log_files(folder), mark=mark, lives=unpack_lives(lives), transferred=transferred)
+
+
+def records_of(crashed: Path) -> list[bytes]:
+    """The records of the log that count; the first of them with the head of the file."""
+    content, found = only_log(crashed).read_bytes(), content_of(crashed)
+    (life,) = found.lives
+    assert life is not None
+    head = content[:FILE_HEAD_BYTES]
+    records, before = [], first_link(head, life)
+    for record in found.missing:
+        records.append(encode(decode(record), sequence=record.sequence, before=before, life=life))
+        before = records[-1][-CHECKSUM_BYTES:]
+    records[0] = head + records[0]
     assert content.startswith(b"".join(records))
     return records
+
+
+def log_of(sequences: list[int], *, life: Life) -> bytes:
+    """A log file with records of these numbers, linked as they should be."""
+    content = encode_file_head(FileHead(MARK, sequences[0]))
+    before = first_link(content, life)
+    for sequence in sequences:
+        content += encode(Deeds(dropped=[1]), sequence=sequence, before=before, life=life)
+        before = content[-CHECKSUM_BYTES:]
+    return content
+
+
+def numbers_found(folder: Path, transferred: int = 0) -> list[int]:
+    found = read_log(log_files(folder), mark=MARK, lives=LIVES, transferred=transferred)
+    return [record.sequence for record in found.missing]
 
 
 # --- A crash ----------------------------------------------------------------------------------------------------------
@@ -142,16 +180,16 @@ def test_what_was_committed_lies_in_the_log_and_is_found_after_a_crash(crashed: 
     assert last_found(folder) == COMMITS + 1
 
 
-def test_a_log_cut_at_any_byte_opens_to_the_last_commit_before_it(crashed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("filler", [b"", b"\0"], ids=["nothing behind", "zeros behind"])
+def test_a_log_cut_at_any_byte_opens_to_the_last_commit_before_it(crashed: Path, tmp_path: Path, filler: bytes) -> None:
     records = records_of(crashed)
     ends = [sum(map(len, records[: count + 1])) for count in range(len(records))]
     content = b"".join(records)
     for cut in range(len(content) + 1):
-        for rest in (b"", bytes(len(content) - cut)):
-            left = content[:cut] + rest
-            folder = with_log(crashed, tmp_path / "cut", left)
-            # A record whose last bytes were zeros is whole with zeros in their place.
-            assert last_found(folder) == 2 + sum(left[:end] == content[:end] for end in ends)
+        left = content[:cut] + filler * (len(content) - cut)
+        folder = with_log(crashed, tmp_path / "cut", left)
+        # A record whose last bytes were zeros is whole with zeros in their place.
+        assert last_found(folder) == 2 + sum(left[:end] == content[:end] for end in ends)
 
 
 def test_a_log_spoilt_in_its_last_record_opens_to_the_one_before_it(crashed: Path, tmp_path: Path) -> None:
@@ -295,20 +333,12 @@ def test_a_folder_of_the_format_before_the_log_opens_and_is_then_refused_to_olde
 # --- Records ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_record_inside_a_message_is_not_one_of_the_log(tmp_path: Path) -> None:
-    """Nobody knows the mark; and if somebody did, what lies inside a whole record is not looked at."""
-    inner = encode(Deeds(dropped=[1]), sequence=9, mark=MARK)
-    outer = encode(Deeds(blobs=[(1, None, 0, len(inner), inner)]), sequence=1, mark=MARK)
-    (tmp_path / "log-0").write_bytes(outer)
-    assert [record.sequence for record in missing_records(log_files(tmp_path), mark=MARK, transferred=0)] == [1]
-
-
-@pytest.mark.parametrize(("sequences", "transferred"), [([1, 3], 0), ([2], 0), ([5, 6, 8], 4), ([5, 6], 3)])
+@pytest.mark.parametrize(("sequences", "transferred"), [([1, 3], 0), ([2], 0), ([5, 7], 4), ([5, 6], 3)])
 def test_a_gap_in_the_log_is_damaged_data(tmp_path: Path, sequences: list[int], transferred: int) -> None:
-    for sequence in sequences:
-        (tmp_path / f"log-{sequence}").write_bytes(encode(Deeds(dropped=[1]), sequence=sequence, mark=MARK))
+    for sequence, life in zip(sequences, LIVES, strict=False):
+        (tmp_path / f"log-{sequence}").write_bytes(log_of([sequence], life=life))
     with pytest.raises(DataDamaged, match="lacks commits"):
-        missing_records(log_files(tmp_path), mark=MARK, transferred=transferred)
+        numbers_found(tmp_path, transferred)
 
 
 # --- Failures while it is written -------------------------------------------------------------------------------------
@@ -440,7 +470,7 @@ def test_a_list_that_commits_and_transfers_overtake_is_taken_again(
     store = SqliteStore.open(tmp_path)
     store.commit(equal_commit(1))
     readers = Overtaken(store, 0)
-    overtaken = Lookups(tmp_path, readers, store._files, store._overlay)
+    overtaken = Lookups(readers, store._files, store._overlay)
     for turn in range(1, 4):
         readers.times = times
         scanned = overtaken.scan(0, Space.RUN, start=b"", end=None, limit=limit, reverse=reverse)

@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from restante.assembly import open_hub
-from restante.hub.hub import Hub
-from restante.model.batch_answers import Delivery, ItemRange, Webhook
-from restante.model.webhook_rules import secret_text
-from restante.settings import Settings
+from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, SealBatch
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.door.hub import Hub
+from restante.model.batches.batch_answers import Delivery, ItemRange, Webhook
+from restante.model.batches.webhook_rules import secret_text
+from restante.settings import Settings, WebhookSettings
 
 SECONDS = 30.0
-SETTINGS = Settings(partition_count=4, filing=False, housekeeping_seconds=0)
+LOOPBACK = WebhookSettings(allowed_networks=("127.0.0.0/8",))
+SETTINGS = Settings(partition_count=4, filing=False, housekeeping_seconds=0, webhooks=LOOPBACK)
 SECRET = secret_text(bytes(range(32)))
 
 
@@ -39,23 +42,23 @@ class Office:
     def __init__(self, hub: Hub, clock: Standing) -> None:
         self.hub, self.core, self._clock = hub, hub.core, clock
         self._attempts: queue.Queue[None] = queue.Queue()
-        done = self.core.notices.done
+        done = self.core.memory(BatchMemory).notices.done
 
         def noted(*args: object, **named: object) -> None:
             done(*args, **named)  # type: ignore[arg-type]  # as they came
             self._attempts.put(None)
 
-        self.core.notices.done = noted  # type: ignore[method-assign]
+        self.core.memory(BatchMemory).notices.done = noted  # type: ignore[method-assign]
 
     def complete(self, *, webhook: str = "", notify: str | None = None, batch: uuid.UUID | None = None) -> uuid.UUID:
         """A batch of three items that is complete now."""
         asked = Webhook(url=webhook, secret=SECRET) if webhook else None
         proposed = None if batch is None else str(batch)
-        opened = self.hub.open_batch(key="night", webhook=asked, notify=notify, batch_id=proposed)
-        (group,) = self.hub.add_items(opened.id, 3).groups
-        self.hub.seal_batch(opened.id)
+        opened = self.hub.call(OpenBatch(key="night", webhook=asked, notify=notify, batch_id=proposed))
+        (group,) = self.hub.call(AddItems(opened.id, 3)).groups
+        self.hub.call(SealBatch(opened.id))
         everything = ItemRange(group=f"{opened.id}:{group.id}", start=0, upto=3)
-        assert self.hub.acknowledge(ranges=[everything]).complete
+        assert self.hub.call(AcknowledgeItems(ranges=[everything])).complete
         return uuid.UUID(opened.id)
 
     def attempted(self) -> None:
@@ -64,16 +67,16 @@ class Office:
 
     def later(self, seconds: float) -> None:
         self._clock.advance(seconds)
-        self.core.notices.wake()
+        self.core.memory(BatchMemory).notices.wake()
 
     def deliveries(self, batch: uuid.UUID) -> tuple[Delivery, ...]:
-        return self.hub.batch_status(str(batch)).deliveries
+        return self.hub.call(ReadBatch(str(batch))).deliveries
 
 
 @contextmanager
-def office(folder: Path) -> Iterator[Office]:
+def office(folder: Path, settings: Settings = SETTINGS) -> Iterator[Office]:
     clock = Standing()
-    hub = open_hub(folder, settings=SETTINGS, clock=clock)
+    hub = open_hub(folder, settings=settings, clock=clock)
     try:
         yield Office(hub, clock)
     finally:

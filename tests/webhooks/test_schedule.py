@@ -6,7 +6,7 @@ import queue
 import threading
 
 from restante import limits
-from restante.hub.notice_schedule import Place, Schedule, Turn
+from restante.hub.batches.notice_schedule import Place, Schedule, Turn
 
 SECONDS = 30.0
 SECOND = 1_000_000

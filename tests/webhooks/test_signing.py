@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from restante import limits
 from restante.errors import InvalidRequest
-from restante.model.batch_answers import Webhook
-from restante.model.notice import NoticeState, Outcome, after_attempt, decode_notice, encode_notice
-from restante.model.webhook_rules import check_webhook, new_secret, pause_seconds, secret_text
-from restante.model.webhook_signing import signed_headers
+from restante.model.batches.batch_answers import Webhook
+from restante.model.batches.notice import NoticeState, Outcome, after_attempt, decode_notice, encode_notice
+from restante.model.batches.webhook_rules import check_webhook, new_secret, pause_seconds, secret_text
+from restante.model.batches.webhook_signing import signed_headers
 
 URL = "https://receiver.example/hooks?x=1"
 START = 1_790_000_000_000_000
@@ -24,7 +24,7 @@ STATE = NoticeState(URL, b"s" * 24, b"{}", next_at=START)
 
 def test_the_signature_is_that_of_the_published_example() -> None:
     """The example of the specification's own libraries."""
-    _, secret = check_webhook(Webhook(url=URL, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+    _, secret = check_webhook(Webhook(url=URL, secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), ())
     headers = signed_headers(
         secret=secret,
         webhook_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -40,13 +40,13 @@ def test_the_signature_is_that_of_the_published_example() -> None:
 
 @given(st.binary(min_size=24, max_size=64))
 def test_a_secret_is_read_as_it_was_told(secret: bytes) -> None:
-    assert check_webhook(Webhook(url=URL, secret=secret_text(secret))) == (URL, secret)
+    assert check_webhook(Webhook(url=URL, secret=secret_text(secret)), ()) == (URL, secret)
 
 
 def test_without_a_secret_there_are_no_bytes_and_one_that_is_made_is_allowed() -> None:
-    assert check_webhook(Webhook(url=URL)) == (URL, b"")
+    assert check_webhook(Webhook(url=URL), ()) == (URL, b"")
     made = new_secret(os.urandom)
-    assert check_webhook(Webhook(url=URL, secret=secret_text(made))) == (URL, made)
+    assert check_webhook(Webhook(url=URL, secret=secret_text(made)), ()) == (URL, made)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_without_a_secret_there_are_no_bytes_and_one_that_is_made_is_allowed() -
 )
 def test_another_form_of_secret_is_refused_and_not_repeated(secret: str) -> None:
     with pytest.raises(InvalidRequest, match="24 to 64 bytes") as caught:
-        check_webhook(Webhook(url=URL, secret=secret))
+        check_webhook(Webhook(url=URL, secret=secret), ())
     assert len(str(secret)) < 10 or str(secret) not in str(caught.value)
 
 
@@ -86,7 +86,7 @@ def test_another_form_of_secret_is_refused_and_not_repeated(secret: str) -> None
 )
 def test_an_address_that_cannot_be_called_is_refused(url: str) -> None:
     with pytest.raises(InvalidRequest, match=r"webhook\.url"):
-        check_webhook(Webhook(url=url))
+        check_webhook(Webhook(url=url), ())
 
 
 def test_pauses_double_up_to_their_bound_and_chance_takes_at_most_a_half() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -10,13 +11,19 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from restante import limits
-from restante.hub.telling import load
-from restante.model.message import Message
-from tests.webhooks.receiver import Receiver, is_silent, receiving, says
-from tests.webhooks.telling import SECRET, office
+from restante.calls.batches import DeleteBatch
+from restante.calls.mailboxes import FindMessage, Peek
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.publishing.notice_delivery import load
+from restante.model.batches.notice import NOT_REACHED
+from restante.model.publishing.message import Message
+from restante.settings import WebhookSettings
+from tests.webhooks.receiver import Call, Handler, Receiver, is_silent, receiving, says
+from tests.webhooks.telling import SECRET, SETTINGS, office
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
@@ -43,8 +50,8 @@ def test_a_completion_is_told_signed_once(receiver: Receiver, tmp_path: Path) ->
         call = receiver.next()
         watched.attempted()
         (delivery,) = watched.deliveries(batch)
-        assert watched.core.tally.notices_delivered == {"webhook": 1}
-        assert watched.core.tally.notices_failed == {}
+        assert watched.core.memory(BatchMemory).notices_delivered == {"webhook": 1}
+        assert watched.core.memory(BatchMemory).notices_failed == {}
     payload = call.verified(SECRET)
     assert isinstance(payload, dict)
     assert payload.pop("completed_at").endswith("Z")
@@ -76,7 +83,7 @@ def test_it_is_told_again_under_the_same_id_until_it_is_taken_and_each_attempt_s
         watched.attempted()
         (delivery,) = watched.deliveries(batch)
         assert (delivery.attempts, delivery.problem, delivery.next_attempt_at) == (4, None, None)
-        assert watched.core.tally.notices_failed == {"webhook": 3}
+        assert watched.core.memory(BatchMemory).notices_failed == {"webhook": 3}
     assert problems == [
         "answered 503",
         "answered 302, and redirects are not followed: give the final address",
@@ -97,7 +104,7 @@ def test_a_receiver_that_wants_no_more_is_not_asked_again(receiver: Receiver, tm
         (delivery,) = watched.deliveries(batch)
         assert (delivery.attempts, delivery.problem) == (1, "answered 410")
         assert (delivery.next_attempt_at, delivery.delivered_at) == (None, None)
-        assert watched.core.notices._lines == {}
+        assert watched.core.memory(BatchMemory).notices._lines == {}
 
 
 def test_what_has_failed_for_days_is_given_up(receiver: Receiver, tmp_path: Path) -> None:
@@ -157,19 +164,46 @@ def test_a_silent_receiver_holds_up_nobody_but_those_behind_it(receiver: Receive
         batches = {str(watched.complete(webhook=receiver.url)) for _ in range(50)}
         assert {receiver.next().webhook_id for _ in range(50)} == batches
         assert silent.calls.empty(), "it is asked one thing at a time"
-        assert watched.hub._background._telling <= limits.WEBHOOKS_AT_ONCE_MAX
+        assert watched.hub._background.running("notices") <= limits.WEBHOOKS_AT_ONCE_MAX
 
 
-def test_nobody_there_is_a_problem_that_shows(tmp_path: Path) -> None:
+def test_who_did_not_answer_shows_but_not_why_and_the_log_has_it(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def hangs_up(handler: Handler, _: Call) -> None:
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
+
+    receiver.answer = hangs_up
     with receiving() as gone:
-        url = gone.url
+        closed = gone.url
     with office(tmp_path) as watched:
-        batch = watched.complete(webhook=url)
+        for url in (closed, receiver.url, "http://nobody.invalid/"):
+            batch = watched.complete(webhook=url)
+            watched.attempted()
+            (delivery,) = watched.deliveries(batch)
+            assert delivery.problem == NOT_REACHED
+            assert delivery.next_attempt_at is not None
+    assert "refused" in caplog.messages[0]
+    assert "connection" in caplog.messages[1].lower()
+    assert "nobody.invalid was not found" in caplog.messages[2]
+
+
+def test_a_webhook_that_was_given_when_it_was_allowed_is_not_called_when_it_is_not(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answer = says(503)
+    with office(tmp_path) as watched:
+        batch = watched.complete(webhook=receiver.url)
+        watched.attempted()
+    receiver.next()
+    with office(tmp_path, msgspec.structs.replace(SETTINGS, webhooks=WebhookSettings())) as watched:
+        watched.later(1.0)
         watched.attempted()
         (delivery,) = watched.deliveries(batch)
-        assert delivery.problem is not None
-        assert "refused" in delivery.problem
-        assert delivery.next_attempt_at is not None
+        assert (delivery.attempts, delivery.problem) == (2, NOT_REACHED)
+    assert "may not be called: 127.0.0.1 is not public" in caplog.messages[-1]
+    assert receiver.calls.empty()
 
 
 def test_the_message_to_notify_is_in_the_mailbox_once(tmp_path: Path) -> None:
@@ -178,14 +212,14 @@ def test_the_message_to_notify_is_in_the_mailbox_once(tmp_path: Path) -> None:
         watched.attempted()
         (delivery,) = watched.deliveries(batch)
         assert (delivery.to, delivery.attempts, delivery.problem) == ("notify", 1, None)
-        found = watched.hub.find("operator", str(uuid.uuid5(batch, "completed")))
+        found = watched.hub.call(FindMessage("operator", str(uuid.uuid5(batch, "completed"))))
         assert (found.origin, found.kind) == ("restante", "batch_completed")
-        answer = watched.hub.peek("operator")
+        answer = watched.hub.call(Peek("operator"))
         assert answer is not None
         assert answer.message_count == 1
         data = json.loads(answer.table.column("data").to_pylist()[0] or b"")
         assert (data["id"], data["key"], data["items"]) == (str(batch), "night", 3)
-        assert watched.core.tally.notices_delivered == {"notify": 1}
+        assert watched.core.memory(BatchMemory).notices_delivered == {"notify": 1}
 
 
 def test_a_message_that_is_refused_is_given_up_with_the_reason(tmp_path: Path) -> None:
@@ -216,10 +250,10 @@ def test_a_deleted_batch_is_told_of_no_more(receiver: Receiver, tmp_path: Path) 
     with office(tmp_path) as watched:
         batch = watched.complete(webhook=receiver.url)
         watched.attempted()
-        watched.hub.delete_batch(str(batch))
+        watched.hub.call(DeleteBatch(str(batch)))
         watched.later(DAY)
         watched.attempted()
-        assert watched.core.notices._lines == {}
+        assert watched.core.memory(BatchMemory).notices._lines == {}
     receiver.next()
     assert receiver.calls.empty()
 
@@ -228,7 +262,7 @@ def test_who_asks_for_nothing_costs_no_thread(tmp_path: Path) -> None:
     with office(tmp_path) as watched:
         batch = watched.complete()
         assert watched.deliveries(batch) == ()
-        assert watched.hub._background._telling == 0
+        assert watched.hub._background.running("notices") == 0
 
 
 def test_closing_does_not_wait_for_a_silent_receiver(receiver: Receiver, tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import Fault, InvalidMessage
-from restante.model import intake
-from restante.model.answers import BundleAnswer
-from restante.model.message import NEVER, Message, MessageColumns, State
-from restante.model.outtake import to_table
-from restante.model.texts import Texts
-from restante.wire.incoming import Body, decode_messages
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.answers import BundleAnswer
+from restante.model.mailboxes.outtake import to_table
+from restante.model.publishing import intake
+from restante.model.publishing.message import NEVER, Message, MessageColumns, State
+from restante.wire.incoming.incoming import Body, Sent, decode_messages
+from restante.wire.incoming.shapes import sound
 
 PUBLISHED = datetime(2030, 1, 1, 12, 30, 15, 7, tzinfo=UTC)
 MICROSECONDS = 1_893_501_015_000_007
@@ -59,11 +60,11 @@ def taken_in(
     return judged(decode_messages(body, content_type=content_type, headers=headers or {}))
 
 
-def judged(sent: Sequence[Message] | pa.Table) -> tuple[MessageColumns, list[Fault]]:
+def judged(sent: Sent) -> tuple[MessageColumns, list[Fault]]:
     """What was decoded, through the rules of the model."""
     if isinstance(sent, pa.Table):
         return intake.from_arrow(sent, claim_check_origins=None)
-    return intake.from_messages(sent, claim_check_origins=None)
+    return intake.from_messages(sound(sent), claim_check_origins=None)
 
 
 def faults_of(error: InvalidMessage) -> list[tuple[int, str | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from pyarrow import ipc
 
 from restante.errors import BodyTooLarge, InvalidRequest
 from restante.limits import ARROW_BATCHES_MAX, MIB, SEND_BYTES_MAX
-from restante.model import intake
-from restante.model.message import Message
-from restante.wire.incoming import decode_messages
+from restante.model.columns.arrow import column_of
+from restante.model.publishing import intake
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming import decode_messages
 from restante.wire.media import ARROW
 from tests.model.strategies import listed, messages, unhurried
 from tests.wire.tables import columns_of, table_of, taken_in
@@ -208,3 +210,96 @@ def test_in_process_columns_may_still_be_large_dictionaries() -> None:
     columns, faults = intake.from_arrow(pa.concat_tables([table, table]), claim_check_origins=None)
     assert faults == []
     assert len(columns) == 2 * rows
+
+
+def peak_of(body: bytes) -> tuple[str, int]:
+    """What became of a body, and how much memory Arrow took for it at most."""
+    usual = pa.default_memory_pool()
+    own = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(own)
+    try:
+        return _outcome(body), own.max_memory() or 0
+    finally:
+        pa.set_memory_pool(usual)
+
+
+def test_a_dictionary_that_grows_with_every_batch_is_not_copied_without_bound() -> None:
+    sink = pa.BufferOutputStream()
+    schema = pa.schema({"recipient": pa.dictionary(pa.int32(), pa.string())})
+    names = ["n" * MIB] * 20
+    with ipc.new_stream(sink, schema, options=ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as writer:
+        for number in range(20):
+            names = [*names, f"name {number}"]
+            column: Any = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(names))
+            writer.write_batch(pa.record_batch({"recipient": column}))
+    body = sink.getvalue().to_pybytes()
+    assert len(body) < 21 * MIB
+    with pytest.raises(BodyTooLarge):
+        decoded(body)
+
+
+def test_views_in_many_batches_are_not_spelt_out_without_bound() -> None:
+    rows = pa.table({"recipient": ["a"] * 50, "data": views_of_one(bytes(MIB), 50)})
+    outcome, peak = peak_of(stream(rows, rows, rows))
+    assert outcome == "refused"
+    assert peak < MIB
+
+
+def test_a_dictionary_of_many_batches_is_spelt_out_once() -> None:
+    names = pa.array([f"{number}" + "n" * MIB for number in range(10)], pa.string_view())
+    column: Any = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), names)
+    body = stream(*[pa.table({"recipient": column})] * 50)
+    assert len(body) < 11 * MIB
+    outcome, peak = peak_of(body)
+    assert outcome == "50 faults"
+    assert peak < SEND_BYTES_MAX
+
+
+def test_buffers_that_lie_in_the_same_bytes_are_counted_each() -> None:
+    number = 987_654
+    names = ("recipient", "weight", "expires_at", "kind", "id", "data", "origin")
+    body = stream(pa.table({name: column_of(np.zeros(number, np.int64)) for name in names}))
+    length = struct.pack("<q", number * 8)
+    assert body.count(length) >= 7
+    assert decoded(body).num_rows == number
+    with pytest.raises(BodyTooLarge):
+        decoded(body.replace(length, struct.pack("<q", SEND_BYTES_MAX // 7 + 8)))
+
+
+@pytest.mark.parametrize(("length", "outcome"), [(MIB, "200 faults"), (MIB // 2, "refused")])
+def test_the_name_of_a_field_is_not_spelt_out_for_every_row_without_bound(length: int, outcome: str) -> None:
+    values: pa.StructArray = pa.StructArray.from_arrays([pa.array([1] * 200)], ["n" * length])
+    body = stream(pa.table({"recipient": ["a"] * 200, "data": values}))
+    tracemalloc.start()
+    try:
+        assert _outcome(body) == outcome
+        assert tracemalloc.get_traced_memory()[1] < 2 * SEND_BYTES_MAX
+    finally:
+        tracemalloc.stop()
+
+
+def test_unknown_columns_are_refused_before_their_bytes_are_looked_at() -> None:
+    column: pa.RunEndEncodedArray[Any, Any] = pa.RunEndEncodedArray.from_arrays(
+        pa.array([1, 10**6], pa.int32()), pa.array([None, "x"])
+    )
+    with pytest.raises(InvalidRequest, match="the column extra is unknown"):
+        decoded(stream(pa.table({"recipient": ["a"] * 10**6, "extra": column})))
+
+
+LIES: dict[str, tuple[str, pa.Array[Any], tuple[int, int]]] = {
+    "weights of null": ("weight", pa.array([1, None, 3], pa.int64()), (1, 3)),
+    "flags of null": ("bundleable", pa.array([True, None, True]), (1, 3)),
+    "times of null": ("expires_at", pa.array([1, None, 3], pa.timestamp("us", "UTC")), (1, 2)),
+    "indices of null": ("kind", pa.array(["a", None, "a"]).dictionary_encode(), (1, 2)),
+    "texts of null": ("kind", pa.array(["a", None, "a"]), (1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_count_of_nulls_that_lies_is_refused(name: str) -> None:
+    field, column, (told, lie) = LIES[name]
+    body = stream(pa.table({"recipient": ["a", "b", "c"], "data": [b""] * 3, field: column}))
+    node = struct.pack("<qq", 3, told)
+    assert body.count(node) == 1
+    with pytest.raises(InvalidRequest):
+        taken_in(body.replace(node, struct.pack("<qq", 3, lie)), ARROW)

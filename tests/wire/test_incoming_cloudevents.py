@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from restante.errors import InvalidMessage, InvalidRequest
-from restante.model.message import Message
-from restante.wire.incoming import decode_messages
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming import decode_messages
+from restante.wire.incoming.shapes import sound
 from restante.wire.media import ARROW, CLOUDEVENT, CLOUDEVENTS_BATCH, JSON
 from tests.wire.tables import ID, faults_of, taken_in
 
@@ -23,7 +24,7 @@ LEAST = {"specversion": "1.0", "id": ID, "source": "post", "type": "letter", "re
 def messages_of(body: bytes, content_type: str | None, headers: dict[str, str] | None = None) -> Sequence[Message]:
     found = decode_messages(body, content_type=content_type, headers=headers or {})
     assert not isinstance(found, pa.Table)
-    return found
+    return sound(found)
 
 
 def event(**attributes: Any) -> Message:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FAULTS_SHOWN_MAX
-from restante.model.message import Message
-from restante.wire.incoming import decode_messages
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming import decode_messages
+from restante.wire.incoming.shapes import sound
 from restante.wire.media import JSON
 from tests.model.strategies import json_values, unhurried
 from tests.wire.tables import ID, faults_of, taken_in
@@ -26,14 +27,20 @@ def decoded(*messages: object, **others: object) -> Sequence[Message]:
         msgspec.json.encode({"messages": messages, **others}), content_type=JSON, headers={"host": "hub"}
     )
     assert not isinstance(found, pa.Table)
-    return found
+    return sound(found)
 
 
 def decoded_raw(message: bytes) -> Message:
     found = decode_messages(b'{"messages":[' + message + b"]}", content_type=JSON, headers={})
     assert not isinstance(found, pa.Table)
-    (only,) = found
+    (only,) = sound(found)
     return only
+
+
+def read(body: bytes) -> Sequence[Message]:
+    found = decode_messages(body, content_type=JSON, headers={})
+    assert not isinstance(found, pa.Table)
+    return sound(found)
 
 
 def refused(*messages: object) -> InvalidMessage:
@@ -205,12 +212,38 @@ def test_a_wrong_field_of_the_body_is_named(body: bytes, named: str) -> None:
     assert caught.value.details == {"field": named}
 
 
+@pytest.mark.parametrize("space", [b"", b" \n\t"])
+def test_a_bare_list_and_one_message_are_bodies_too(space: bytes) -> None:
+    message = b'{"recipient": "anna", "id": "%b", "data": {"a": [1, 2]}}' % ID.encode()
+    forms = (b'{"messages": [%b]}', b"[%b]", b"%b")
+    wrapped, listed, alone = (read(space + form % message) for form in forms)
+    assert wrapped == listed == alone == [Message(recipient="anna", id=ID, data=b'{"a":[1,2]}', media_type=JSON)]
+    assert read(space + b"[]") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "index", "field"),
+    [
+        (b'[{"recipient":"a","data":1},{"recipient":"a","wieght":1}]', 1, "wieght"),
+        (b' [{"recipient":"a","data":1}, {"data":1}]', 1, "recipient"),
+        (b"[1]", 0, None),
+        (b'{"recipient":"a","wieght":1}', 0, "wieght"),
+        (b'{"data":1}', 0, "recipient"),
+        (b'{"recipient":"a","state":"waiting"}', 0, "state"),
+    ],
+)
+def test_faults_of_a_list_and_of_one_message_have_index_and_field(body: bytes, index: int, field: str | None) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        read(body)
+    assert (index, field) in {(fault.index, fault.field) for fault in caught.value.faults}
+
+
 @pytest.mark.parametrize(
     "body",
     [
         b"",
         b"null",
-        b"[]",
+        b"[1",
         b'"x"',
         b'{"messages":{}}',
         b'{"messages":null}',
@@ -239,7 +272,7 @@ def test_a_body_that_is_not_right_json_is_a_clear_error(body: bytes) -> None:
 def test_huge_numbers_are_faults_of_their_message() -> None:
     body = b'{"messages":[{"recipient":"a","data":1,"weight":' + b"9" * 5000 + b"}]}"
     with pytest.raises(InvalidMessage) as caught:
-        decode_messages(body, content_type=JSON, headers={})
+        taken_in(body, JSON)
     assert faults_of(caught.value) == [(0, "weight")]
     _, faults = taken_in(b'{"messages":[{"recipient":"a","data":1,"weight":99999999999999999999999}]}', JSON)
     assert [fault.field for fault in faults] == ["weight"]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from restante.errors import InvalidMessage, InvalidRequest
-from restante.model.letter import letter_of
-from restante.model.message import Message, State
-from restante.model.outtake import to_messages
+from restante.model.mailboxes.outtake import to_messages
+from restante.model.publishing.letter import letter_of
+from restante.model.publishing.message import Message, State
 from restante.wire import live
 from restante.wire.live_letters import letter_json
-from restante.wire.outgoing import message_texts
-from tests.model.strategies import ids, json_media_types, media_types, times, unhurried
+from restante.wire.outgoing.outgoing import message_texts
+from tests.model.strategies import json_media_types, media_types, times, unhurried
 from tests.wire.tables import ID, MICROSECONDS, judged, table_of
 
 ODD = [
@@ -39,6 +39,7 @@ NULL_INSIDE = Message(recipient="ada", id=ID, data=[None])
 """Not known by sight to be right, so it is pushed as columns."""
 
 printable = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12)
+named = printable.filter(lambda name: name not in {".", ".."})
 contents = st.one_of(
     st.fixed_dictionaries({"data": st.binary(max_size=50)}, optional={"media_type": media_types}),
     st.fixed_dictionaries({"data": st.dictionaries(printable, printable | st.integers(0, 2**60) | st.floats(0, 1))}),
@@ -49,9 +50,9 @@ plain = st.builds(
     lambda content, fields: Message(**content, **fields),
     contents,
     st.fixed_dictionaries(
-        {"recipient": printable},
+        {"recipient": named},
         optional={
-            "id": ids,
+            "id": st.uuids().map(str) | named,
             "origin": printable,
             "kind": printable,
             "document_type": printable,

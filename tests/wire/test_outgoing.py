@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from pyarrow import ipc
 
 from restante.limits import ANSWER_BYTES_TARGET, ANSWER_ROWS_MAX, MIB
-from restante.model.media_types import is_json
-from restante.model.message import Message, State
-from restante.model.outtake import MESSAGE_SCHEMA, to_messages
-from restante.wire.base64_columns import base64_texts
-from restante.wire.outgoing import (
+from restante.model.columns.json_documents import is_utf8
+from restante.model.columns.media_types import is_json
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
+from restante.model.publishing.message import Message, State
+from restante.wire.outgoing.base64_columns import base64_texts
+from restante.wire.outgoing.outgoing import (
     arrow_bytes,
     bundle_cloudevents,
     bundle_json,
@@ -48,13 +49,16 @@ def slow_message(row: dict[str, Any]) -> dict[str, Any]:
     shown = {name: row[name] for name in ("sequence_number", "recipient", "origin", "kind", "document_type", "weight")}
     shown |= {name: row[name] for name in ("bundleable", "media_type", "state")}
     digits = row["id"].hex()
-    shown["id"] = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    shown["id"] = row["text_id"] or uuid
     shown["properties"] = dict(row["properties"] or ())
     shown["published_at"] = moment_text(row["published_at"])
     shown |= {name: moment_text(row[name]) for name in OPTIONAL if row[name] is not None}
     data = row["data"]
     if data is not None and is_json(row["media_type"]):
         shown["data"] = msgspec.json.decode(data)
+    elif data is not None and row["media_type"] == "text/plain" and is_utf8(data):
+        shown["text"] = data.decode()
     elif data is not None:
         shown["data_base64"] = base64.b64encode(data).decode()
     return shown
@@ -95,6 +99,8 @@ def test_a_bundle_in_json_holds_the_same_messages_as_in_process(sent: list[Messa
 def read_message(row: dict[str, Any]) -> Message:
     """As any client would read a message."""
     fields = dict(row)
+    if "text" in fields:
+        fields["data"] = fields["text"]
     if "data_base64" in fields:
         fields["data"] = base64.b64decode(fields.pop("data_base64"), validate=True)
     for name in ("expires_at", "published_at", "collected_at"):
@@ -164,7 +170,13 @@ def test_an_arrow_stream_holds_the_table(sent: list[Message]) -> None:
 @pytest.mark.parametrize("answer", [messages_json, lambda table: bundle_cloudevents(bundle_of(table))])
 def test_texts_that_need_escaping_are_escaped(answer: Any) -> None:
     nasty = 'a"b\\c\n\x00\x1f\u2028é😀'
-    table = table_of(Message(recipient=nasty, kind=nasty, data=b"", properties={"text": nasty, nasty: "x"}))
-    (row,) = joined(answer(table))
-    assert row["recipient"] == nasty
+    name = 'a"b\\c\u2028é😀'
+    table = table_of(
+        Message(recipient=name, id=name, kind=nasty, text=nasty, properties={"text": nasty, nasty: "x"}),
+        Message(recipient=name, data=b"\xff", media_type="text/plain"),
+    )
+    row, other = joined(answer(table))
+    assert (row["recipient"], row["id"]) == (name, name)
+    assert row.get("text" if "properties" in row else "data") == nasty
+    assert other["data_base64"] == "/w=="
     assert row.get("properties", row).get("text") == nasty

@@ -8,11 +8,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restante.model.message import Message
-from restante.wire.incoming import decode_messages
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming import decode_messages
 from restante.wire.media import CLOUDEVENTS_BATCH
-from restante.wire.outgoing import bundle_cloudevents
+from restante.wire.outgoing.outgoing import bundle_cloudevents
 from tests.model.strategies import json_values, messages, unhurried
+from tests.model.strategies import names as recipients
 from tests.model.strategies import texts as anything
 from tests.wire.tables import ID, bundle_of, columns_of, table_of
 
@@ -32,10 +33,17 @@ def there_and_back(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return events_of(*sent)
 
 
+OTHER_DATA: list[dict[str, Any]] = [
+    {"data": "hello", "datacontenttype": "text/plain"},
+    {"data_base64": "/w==", "datacontenttype": "text/plain"},
+    {"data_base64": "aGVsbG8=", "datacontenttype": "application/pdf"},
+]
+
+
 @st.composite
 def events(draw: st.DrawFn) -> dict[str, Any]:
     event: dict[str, Any] = draw(st.dictionaries(names, anything, max_size=3))
-    event |= {"specversion": "1.0", "source": draw(anything), "type": draw(anything), "recipient": draw(anything)}
+    event |= {"specversion": "1.0", "source": draw(anything), "type": draw(anything), "recipient": draw(recipients)}
     event["id"] = draw(anything | st.uuids().map(str))
     event |= {
         "documenttype": draw(anything),
@@ -45,7 +53,7 @@ def events(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         event |= {"data": draw(json_values), "datacontenttype": "application/json"}
     else:
-        event |= {"data_base64": "aGVsbG8=", "datacontenttype": "text/plain"}
+        event |= draw(st.sampled_from(OTHER_DATA))
     if draw(st.booleans()):
         event |= {"time": "2030-01-01T00:00:00Z", "subject": "s", "dataschema": "urn:x"}
     if draw(st.booleans()):

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.limits import ANSWER_BYTES_TARGET, ANSWER_ROWS_MAX, MIB
-from restante.model.feed import FEED_SCHEMA
-from restante.model.media_types import is_json
-from restante.model.message import Message, State
-from restante.wire.outgoing_feed import changes_json, needed_columns, snapshot_json
+from restante.model.columns.json_documents import is_utf8
+from restante.model.columns.media_types import is_json
+from restante.model.feed.feed import FEED_SCHEMA
+from restante.model.publishing.message import Message, State
+from restante.wire.outgoing.outgoing_feed import changes_json, needed_columns, snapshot_json
 from tests.model.strategies import messages, unhurried
 from tests.wire.tables import ID, table_of
 from tests.wire.test_outgoing import joined, moment_text, slow_messages
@@ -34,6 +35,9 @@ def slow_change(row: dict[str, Any]) -> dict[str, Any]:
     """One row of changes as the contract says it, made value by value."""
     shown = {name: value for name, value in row.items() if value is not None}
     shown |= {name: uuid_text(shown[name]) for name in ("id", "bundle_id", "batch") if name in shown}
+    text_id = shown.pop("text_id", None)
+    if text_id is not None:
+        shown["id"] = text_id
     shown |= {name: moment_text(shown[name]) for name in ("at", "expires_at") if name in shown}
     if "properties" in shown and not shown["properties"]:
         del shown["properties"]
@@ -42,6 +46,8 @@ def slow_change(row: dict[str, Any]) -> dict[str, Any]:
     data = shown.pop("data", None)
     if data is not None and is_json(shown["media_type"]):
         shown["data"] = msgspec.json.decode(data)
+    elif data is not None and shown["media_type"] == "text/plain" and is_utf8(data):
+        shown["text"] = data.decode()
     elif data is not None:
         shown["data_base64"] = base64.b64encode(data).decode()
     return shown
@@ -53,7 +59,7 @@ def row_of(message: dict[str, Any], change: str, number: int) -> dict[str, Any]:
     row |= {"sequence_number": number, "change": change, "at": message["published_at"]}
     if change == "batch_completed":
         return row | {"batch": BATCH, "key": KEY}
-    kept = FEED_SCHEMA.names if change == "published" else ("id", "recipient", "origin", "kind")
+    kept = FEED_SCHEMA.names if change == "published" else ("id", "text_id", "recipient", "origin", "kind")
     row |= {name: message[name] for name in kept if name in message and name != "sequence_number"}
     bundle = {"bundle_id": bytes(reversed(BATCH))} if change == "collected" else {}
     return row | {"message_sequence_number": message["sequence_number"]} | bundle
@@ -89,7 +95,7 @@ def test_of_chosen_columns_only_these_are_written(sent: list[Message], kinds: li
     whole = feed_table(sent, kinds)
     wanted = {*needed_columns(tuple(chosen)), "change"}
     table = whole.select([name for name in FEED_SCHEMA.names if name in wanted])
-    kept = {*chosen, "sequence_number", "change", *(("data_base64",) if "data" in chosen else ())}
+    kept = {*chosen, "sequence_number", "change", *(("text", "data_base64") if "data" in chosen else ())}
     expected = [{name: value for name, value in slow_change(row).items() if name in kept} for row in whole.to_pylist()]
     assert joined(changes_json(table, chosen)) == {"changes": expected}
 
@@ -112,9 +118,10 @@ def test_whether_data_is_json_is_seen_without_the_media_type_being_shown() -> No
         (("kind",), ("kind", "sequence_number")),
         (("data",), ("data", "sequence_number", "media_type")),
         (("data", "media_type", "sequence_number"), ("data", "media_type", "sequence_number")),
+        (("id",), ("id", "sequence_number", "text_id")),
     ],
 )
-def test_data_needs_its_media_type(chosen: tuple[str, ...], needed: tuple[str, ...]) -> None:
+def test_data_needs_its_media_type_and_an_id_its_text(chosen: tuple[str, ...], needed: tuple[str, ...]) -> None:
     assert needed_columns(chosen) == needed
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.limits import MIB, SMALL_SEND_MESSAGES_MAX
-from restante.model import intake
-from restante.model.answers import PartitionReceipt, Receipt
-from restante.model.message import Message, MessageColumns
-from restante.model.producer import ProducerNumbers
-from restante.model.uuids import made_uuids, uuid_texts
+from restante.model.columns.uuids import made_uuids, uuid_texts
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing import intake
+from restante.model.publishing.message import Message, MessageColumns
 from restante.wire.frames import (
     FrameHeader,
     decode_frame,
@@ -180,7 +180,7 @@ def test_faults_of_a_frame_come_after_its_number() -> None:
     read = decode_frame('{"number": 5, "messages": [{"recipient": 1}]}')
     assert read.header.number == 5
     with pytest.raises(InvalidMessage) as caught:
-        read.messages()
+        judged(read.messages())
     assert caught.value.faults[0].field == "recipient"
 
 

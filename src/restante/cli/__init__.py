@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
+from functools import cache
 from importlib import import_module
-from typing import Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from restante.cli.exits import EPILOG, WRONG
-from restante.cli.help import Command, Group
-from restante.cli.wording import reword
+from restante.cli.shared.exits import EPILOG, WRONG
+from restante.cli.shared.help import Command, Group
+from restante.cli.shared.no_pandas import say_command
+from restante.cli.shared.option_problems import reword
+from restante.cli.shared.plain import say
 from restante.errors import RestanteError, Unavailable
+from restante.model.columns.plain_text import plain
+
+if TYPE_CHECKING:
+    app: typer.Typer
+    """All of it. It is made when it is asked for: a command that runs needs only itself."""
 
 
 class _Group(Group):
@@ -33,20 +43,19 @@ class _Group(Group):
             raise typer.Exit(WRONG) from error
 
 
-app = typer.Typer(
-    name="restante",
-    cls=_Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EPILOG,
-)
-
-
 def main() -> None:
-    """The console script."""
-    app()
+    """The console script. Of the commands it makes the one that is named first; else, for help and mistakes, all."""
+    name = "".join(sys.argv[1:2])
+    if name not in (*_COMMANDS, *_GROUPS):
+        _whole_app()()
+    say_command(name)
+    _app((name,))()
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name == "app":
+        return _whole_app()
+    raise AttributeError(f"module 'restante.cli' has no attribute {name!r}")
 
 
 def print_error(error: RestanteError) -> None:
@@ -54,22 +63,24 @@ def print_error(error: RestanteError) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    heading, *rest = error.message.split("\n")
     problems = error.details.get("problems")
-    several = isinstance(problems, list) and len(problems) > 1
-    message = error.message if several else error.message.replace("\n", " ")
+    if rest and isinstance(problems, list) and len(problems) > 1:
+        message = "\n".join(plain(str(line)) for line in (heading, *problems))
+    else:
+        message = plain(" ".join((heading, *rest)))
     line = Text.assemble(("error", "bold red"), f" {error.code}: ", message)
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from restante import __version__
+        from restante.version import __version__
 
-        print(f"restante {__version__}")
+        say(f"restante {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def _restante(
     _version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
@@ -93,29 +104,57 @@ def _restante(
     """
 
 
-_COMMANDS = (
-    "serve",
-    "tour",
-    "send",
-    "collect",
-    "explain",
-    "history",
-    "feed",
-    "bench",
-    "doctor",
-    "backup",
-    "restore",
-    "migrate",
-)
-_GROUPS = ("batches", "consignments", "jobs", "recipients", "partitions", "tokens", "settings")
+_COMMANDS = {
+    "serve": "serving",
+    "tour": "serving",
+    "send": "publishing",
+    "collect": "mailboxes",
+    "explain": "mailboxes",
+    "history": "mailboxes",
+    "feed": "feed",
+    "bench": "partitions",
+    "doctor": "upkeep",
+    "backup": "upkeep",
+    "restore": "upkeep",
+    "migrate": "upkeep",
+}
+"""Each command with the folder of its subject."""
+_GROUPS = {
+    "batches": "batches",
+    "consignments": "consignments",
+    "jobs": "jobs",
+    "recipients": "mailboxes",
+    "partitions": "partitions",
+    "origins": "serving",
+    "tokens": "serving",
+    "settings": "serving",
+}
 
 
-def _add_commands() -> None:
-    for name in _COMMANDS:
-        command: Callable[..., Any] = getattr(import_module(f"restante.cli.{name}"), name)
-        app.command(name, epilog=EPILOG, cls=Command)(command)
-    for name in _GROUPS:
-        app.add_typer(import_module(f"restante.cli.{name}").app, name=name)
+@cache
+def _whole_app() -> typer.Typer:
+    return _app((*_COMMANDS, *_GROUPS))
 
 
-_add_commands()
+def _app(names: Collection[str]) -> typer.Typer:
+    """The command line with these commands."""
+    made = typer.Typer(
+        name="restante",
+        cls=_Group,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EPILOG,
+    )
+    made.callback()(_restante)
+    for name in (name for name in _COMMANDS if name in names):
+        command: Callable[..., Any] = getattr(_home(_COMMANDS[name], name), name)
+        made.command(name, epilog=EPILOG, cls=Command)(command)
+    for name in (name for name in _GROUPS if name in names):
+        made.add_typer(_home(_GROUPS[name], name).app, name=name)
+    return made
+
+
+def _home(subject: str, name: str) -> ModuleType:
+    return import_module(f"restante.cli.{subject}.{name}")

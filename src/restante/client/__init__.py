@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from restante.client.buffered_sync import BufferedProducer
-    from restante.client.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
-    from restante.client.parcel import Parcel
-    from restante.client.producer_sync import ProducerClient
+    from restante.client.producers.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
+    from restante.client.producers.producer_sync import ProducerClient
+    from restante.client.publishing.buffered_sync import BufferedProducer
+    from restante.client.publishing.parcel import Parcel
 
 __all__ = [
     "BufferedProducer",
@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BufferedProducer": "buffered_sync",
-    "Parcel": "parcel",
-    "PartitionPublishingConfiguration": "configuration",
-    "PartitionPublishingProperties": "configuration",
-    "ProducerClient": "producer_sync",
+    "BufferedProducer": "publishing.buffered_sync",
+    "Parcel": "publishing.parcel",
+    "PartitionPublishingConfiguration": "producers.configuration",
+    "PartitionPublishingProperties": "producers.configuration",
+    "ProducerClient": "producers.producer_sync",
 }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from restante.model.changes import BlobKey, Buffer, Changes, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
 
 
 class StoreSize(NamedTuple):
@@ -66,6 +66,17 @@ class Store(Protocol):
 
     def checkpoint(self) -> None:
         """Tidy up what commits left behind (journals, deleted files); may be called from any thread."""
+        ...
+
+    def scrub(self) -> bool:
+        """Leave nothing in the files of what was dropped and deleted before; False if that must be tried again later.
+
+        It may take long, and holds up no commit for long.
+        """
+        ...
+
+    def failure(self) -> str | None:
+        """Why nothing is committed any more until the store is opened again; None while it works."""
         ...
 
     def size(self) -> StoreSize: ...

@@ -6,11 +6,12 @@ import logging
 import time
 
 from restante.errors import Internal, RestanteError
-from restante.server import pipeline
+from restante.server.access.web_access import WebAccess
+from restante.server.connections import pipeline
+from restante.server.connections.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.desk import Desk
-from restante.server.exchange import ClientGone, Exchange, Receive, Scope, Send
-from restante.server.gate import check_role
 from restante.server.live import events, web_socket
+from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
     batches,
@@ -25,7 +26,6 @@ from restante.server.routes import (
     producers,
     publishing,
 )
-from restante.server.routing import Route, Router
 
 _log = logging.getLogger("restante.server")
 
@@ -56,6 +56,7 @@ class Application:
         self._desk = desk
         self._router = Router(ROUTES)
         self._sockets = Router(SOCKETS)
+        self._web = WebAccess(desk.settings.server, desk.gate, desk.url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -67,6 +68,7 @@ class Application:
     async def _web_socket(self, exchange: Exchange) -> None:
         """After the first event of a web socket, which says nothing: accept and serve it, or refuse it."""
         try:
+            self._web.check(exchange)
             route = self._sockets.find(exchange)
             self._admit(exchange, route)
             await route.handler(self._desk, exchange)
@@ -76,9 +78,13 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         started, route = time.perf_counter(), None
         try:
-            route = self._router.find(exchange)
-            self._admit(exchange, route)
-            await route.handler(self._desk, exchange)
+            self._web.check(exchange)
+            if exchange.method == "OPTIONS" and (allowed := self._web.preflight(exchange)) is not None:
+                await exchange.answer(204, headers=allowed)
+            else:
+                route = self._router.find(exchange)
+                self._admit(exchange, route)
+                await route.handler(self._desk, exchange)
         except RestanteError as error:
             await _answer_problem(exchange, error)
         except ClientGone:
@@ -91,8 +97,9 @@ class Application:
 
     def _admit(self, exchange: Exchange, route: Route) -> None:
         if route.roles is not None:
-            exchange.grant = self._desk.gate.grant(exchange.header(b"authorization"))
-            check_role(exchange.grant, route.roles, exchange.place.get("recipient"))
+            authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
+            exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient)
+            exchange.roles = route.roles
         exchange.allow(route.query)
 
     def _count(self, exchange: Exchange, route: Route | None, seconds: float) -> None:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from restante.hub.hub import Hub
-from restante.hub.in_process import InProcess
-from restante.server.gate import Gate
+from restante.calls.call import Answer, Call
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process import InProcess
+from restante.model.access.access import EVERYTHING, Grant
+from restante.server.access.gate import Gate
+from restante.server.access.passes import Passes
+from restante.server.connections.room import Room
 from restante.server.live.post import Post
 from restante.server.metrics import Metrics
-from restante.server.room import Room
 from restante.settings import Settings
 
 P = ParamSpec("P")
@@ -35,15 +38,27 @@ class Desk:
     room: Room = field(init=False)
     post: Post = field(init=False)
     """Who is connected, and gets messages pushed."""
+    passes: Passes = field(init=False)
+    """What those were let in with whose connections last."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
-        self.post = Post(self.hub, self.settings.live, self.gate, drain_seconds=self.settings.server.drain_seconds)
+        self.post = Post(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
+        self.passes = Passes(self.gate)
 
     @property
     def hub(self) -> Hub:
         return self.link.hub
+
+    def link_of(self, caller: Grant) -> InProcess:
+        """The link of somebody who asks, and may not do everything."""
+        return self.link.on_behalf_of(caller)
+
+    async def call(self, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
+        """Have a call answered on behalf of somebody, if there is room for one who reads, or commits something small."""
+        with self.room.read():
+            return await self.link_of(caller).call(call)
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do what reads or commits in a thread, if there is room."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from restante.model.columns.plain_text import plain
 from restante.settings import ServerSettings
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -33,7 +34,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         told = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
-        line = f"{at} {record.levelname.lower()} {record.name}: {record.getMessage()}{told}"
+        line = plain(f"{at} {record.levelname.lower()} {record.name}: {record.getMessage()}{told}")
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -19,12 +19,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from restante.server.room import Wait
+from restante.calls.mailboxes import ListPartitions
+from restante.server.connections.room import Wait
 
 if TYPE_CHECKING:
-    from restante.hub.consignment_calls import ConsignmentTotals
-    from restante.hub.core import Tally as HubTally
-    from restante.model.feed_answers import ReaderStatus
+    from restante.hub.batches.memory import BatchMemory
+    from restante.hub.consignments.calls import ConsignmentTotals
+    from restante.model.feed.feed_answers import ReaderStatus
     from restante.server.desk import Desk
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -118,8 +119,8 @@ class _HubState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _requests(self._desk.metrics)
-        metrics, hub = self._desk.metrics, self._desk.hub.core.tally
-        consigned = {metrics.accepted: hub.consigned_accepted, metrics.duplicates: hub.consigned_duplicates}
+        metrics, hub = self._desk.metrics, self._desk.hub.consignment_totals()
+        consigned = {metrics.accepted: hub.accepted, metrics.duplicates: hub.duplicates}
         for tally in metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
@@ -141,8 +142,8 @@ def _requests(metrics: Metrics) -> Iterator[Metric]:
 
 
 def _state(desk: Desk) -> Iterator[Metric]:
-    partitions = desk.hub.partitions()
-    size = desk.hub.core.store.size()
+    partitions = desk.hub.call(ListPartitions())
+    size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
         "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
@@ -157,18 +158,21 @@ def _state(desk: Desk) -> Iterator[Metric]:
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
-    tally = desk.hub.core.tally
+    producers = desk.hub.producer_totals
     counters = {
         "restante_store_written_bytes": ("Bytes written to the store.", size.written_bytes),
         "restante_overloaded_requests": ("Requests refused as overloaded.", desk.room.refused),
-        "restante_producer_replays": ("Numbered parcels sent again and answered as before.", tally.replays),
-        "restante_producer_fenced": ("Producers refused because a higher owner level has taken over.", tally.fenced),
-        "restante_producer_refused": ("Numbered parcels refused because of their numbers.", tally.refused_numbers),
+        "restante_producer_replays": ("Numbered parcels sent again and answered as before.", producers.replays),
+        "restante_producer_fenced": (
+            "Producers refused because a higher owner level has taken over.",
+            producers.fenced,
+        ),
+        "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():
         yield CounterMetricFamily(name, text, value=value)
-    yield from _batches(tally)
-    yield from _consignments(desk.hub.consignment_totals(), tally)
+    yield from _batches(desk.hub.batch_totals)
+    yield from _consignments(desk.hub.consignment_totals())
     yield from _readers(desk.hub.feed_readers())
     yield from _live(desk)
 
@@ -203,25 +207,25 @@ def _live(desk: Desk) -> Iterator[Metric]:
     yield latency
 
 
-def _batches(tally: HubTally) -> Iterator[Metric]:
+def _batches(totals: BatchMemory) -> Iterator[Metric]:
     counters = {
-        "restante_batches_opened": ("Batches opened.", tally.batches_opened),
-        "restante_batches_completed": ("Batches that became complete.", tally.batches_completed),
-        "restante_batches_reaped": ("Batches removed because nobody used them.", tally.batches_reaped),
-        "restante_batch_items_acknowledged": ("Items acknowledged by hand.", tally.items_acknowledged),
+        "restante_batches_opened": ("Batches opened.", totals.opened),
+        "restante_batches_completed": ("Batches that became complete.", totals.completed),
+        "restante_batches_reaped": ("Batches removed because nobody used them.", totals.reaped),
+        "restante_batch_items_acknowledged": ("Items acknowledged by hand.", totals.items_acknowledged),
     }
     for name, (text, value) in counters.items():
         yield CounterMetricFamily(name, text, value=value)
     notices = CounterMetricFamily(
         "restante_batch_notices", "Attempts to tell somebody that a batch is complete.", labels=("to", "result")
     )
-    for result, counted in (("delivered", tally.notices_delivered), ("failed", tally.notices_failed)):
+    for result, counted in (("delivered", totals.notices_delivered), ("failed", totals.notices_failed)):
         for to, count in tuple(counted.items()):
             notices.add_metric((to, result), count)
     yield notices
 
 
-def _consignments(totals: ConsignmentTotals, tally: HubTally) -> Iterator[Metric]:
+def _consignments(totals: ConsignmentTotals) -> Iterator[Metric]:
     gauges = {
         "restante_consignments_open": ("Consignments that are open.", totals.open),
         "restante_staged_messages": ("Messages that open consignments have staged.", totals.staged_messages),
@@ -229,9 +233,7 @@ def _consignments(totals: ConsignmentTotals, tally: HubTally) -> Iterator[Metric
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
-    yield CounterMetricFamily(
-        "restante_consignments_committed", "Consignments committed.", value=tally.consignments_committed
-    )
+    yield CounterMetricFamily("restante_consignments_committed", "Consignments committed.", value=totals.committed)
 
 
 def _readers(readers: Iterable[ReaderStatus]) -> Iterator[Metric]:

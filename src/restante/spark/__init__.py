@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from restante.errors import ExtraMissing
 
 if TYPE_CHECKING:
-    from restante.spark.frames import bootstrap, compose, ordered
-    from restante.spark.registering import register
-    from restante.spark.starting import session
+    from restante.spark.running.frames import bootstrap, compose, ordered
+    from restante.spark.sessions.start import session
+    from restante.spark.source.registration import register
 
 __all__ = ["bootstrap", "compose", "ordered", "register", "session"]
 
@@ -29,11 +29,11 @@ if find_spec("pyspark") is None:
     raise ExtraMissing("The data pipeline needs Spark: pip install 'restante[spark]'.")
 
 _HOMES = {
-    "bootstrap": "frames",
-    "compose": "frames",
-    "ordered": "frames",
-    "register": "registering",
-    "session": "starting",
+    "bootstrap": "running.frames",
+    "compose": "running.frames",
+    "ordered": "running.frames",
+    "register": "source.registration",
+    "session": "sessions.start",
 }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from restante.errors import InvalidOperation, RestanteError
 from restante.limits import ARCHIVE_SECONDS_MAX
-from restante.spark import archive, cache, jars, java
+from restante.spark.sessions import archive, cache, jars, java
 
 _ARCHIVE = "--archive"
 
@@ -59,7 +59,7 @@ def _child(arguments: list[str]) -> str:
 
 def _work(folder: str, options: list[str]) -> None:
     """What a job does first: a table written, merged into and read, rows through Python and back."""
-    from restante.spark.starting import session  # noqa: PLC0415  # the parent does without Spark
+    from restante.spark.sessions.start import session  # noqa: PLC0415  # the parent does without Spark
 
     settings = {"spark.driver.extraJavaOptions": " ".join(options), "spark.driver.memory": "1g"}
     spark = session(master="local[2]", name="prepare", settings=settings)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, StoreConflict, Unavailable
-from restante.model.changes import BlobKey, Buffer, Changes, EntryKey, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 
 _Step = Callable[[], None]
@@ -120,6 +120,13 @@ class MemoryStore:
             self._require_writable()
             self._require_fences(changes.fences)
             self._carry_out(self._steps(changes), blobs=[blob for blob, _ in changes.blobs])
+
+    def scrub(self) -> bool:
+        """There are no files."""
+        return True
+
+    def failure(self) -> str | None:
+        return self._stopped
 
     def checkpoint(self) -> None:
         """There is nothing to tidy up."""

@@ -19,7 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from restante.errors import DataDamaged, StoreConflict, Unavailable
 from restante.limits import KIB, MIB
-from restante.model.changes import BlobKey, Buffer, Changes, EntryKey, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import Store
 from restante.testing.store_machine import StoreMachine
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from restante.errors import DataDamaged, StoreConflict
 from restante.limits import KIB
-from restante.model.changes import BlobKey, Changes, EntryKey, Space
+from restante.model.storage.changes import BlobKey, Changes, EntryKey, Space
 from restante.ports.store import Store
 
 PARTITIONS = 3

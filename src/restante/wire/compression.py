@@ -12,7 +12,7 @@ from restante.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from restante.limits import MIB
 from restante.wire.json_values import Body
 from restante.wire.media import weighted_names
-from restante.wire.sink import Sink
+from restante.wire.outgoing.sink import Sink
 
 Encoding = Literal["zstd", "gzip"]
 ENCODINGS: tuple[Encoding, ...] = ("zstd", "gzip")

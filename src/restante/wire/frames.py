@@ -15,11 +15,12 @@ from msgspec import UNSET, Raw, UnsetType
 
 from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
-from restante.model.answers import Receipt
-from restante.model.message import Message
-from restante.model.producer import ProducerNumbers
-from restante.wire.incoming_arrow import decode_arrow
-from restante.wire.incoming_json import messages_of_json
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
+from restante.wire.incoming.incoming_arrow import decode_arrow
+from restante.wire.incoming.incoming_json import messages_of_json
 from restante.wire.json_values import Body, read_json, utf8_body
 from restante.wire.media import ARROW, JSON
 
@@ -42,7 +43,7 @@ class SendFrame(msgspec.Struct, frozen=True):
     content: Raw | memoryview
     """The messages: a JSON array, or an Arrow stream."""
 
-    def messages(self) -> Sequence[Message] | pa.Table:
+    def messages(self) -> Sequence[Message] | Flawed | pa.Table:
         if isinstance(self.content, Raw):
             return messages_of_json(self.content)
         return decode_arrow(self.content)

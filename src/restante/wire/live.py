@@ -14,9 +14,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from restante.errors import InvalidRequest
-from restante.model import media_types
-from restante.model.message import Message, State
-from restante.wire.incoming_json import messages_of_json
+from restante.model.columns import media_types
+from restante.model.publishing.message import Message, State, text_of
+from restante.wire.incoming.incoming_json import messages_of_json
+from restante.wire.incoming.shapes import sound
 from restante.wire.json_values import read_json
 
 Disconnected = Literal["draining", "moved", "token_expired", "protocol_error", "idle", "failed"]
@@ -43,6 +44,7 @@ class _Given(msgspec.Struct, frozen=True, gc=False):
     bundleable: bool
     media_type: str
     data: Any = UNSET
+    text: str | None = None
     data_base64: bytes | UnsetType = UNSET
     properties: dict[str, str] = {}
     expires_at: datetime | None = None
@@ -52,9 +54,11 @@ class _Given(msgspec.Struct, frozen=True, gc=False):
     state: State | None = None
 
     def message(self) -> Message:
+        data = self.data if self.text is None else self.text
         return Message(
             recipient=self.recipient,
-            data=self.data if self.data_base64 is UNSET else self.data_base64,
+            data=data if self.data_base64 is UNSET else self.data_base64,
+            text=self.text,
             id=self.id,
             origin=self.origin,
             kind=self.kind,
@@ -186,7 +190,7 @@ class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid_unk
     message: Raw
 
     def decoded(self) -> Message:
-        return messages_of_json(Raw(b"[%b]" % bytes(self.message)))[0]
+        return sound(messages_of_json(Raw(b"[%b]" % bytes(self.message))))[0]
 
 
 class Collect(msgspec.Struct, frozen=True, tag_field="type", tag="collected", forbid_unknown_fields=True):
@@ -224,8 +228,10 @@ def _fields(message: Message) -> dict[str, Any]:
         if getattr(message, name) is not None
     }
     fields |= {"bundleable": message.bundleable, "properties": message.properties}
-    data = message.data
-    if isinstance(data, bytes) and message.media_type is not None and media_types.is_json(message.media_type):
+    data, text = message.data, text_of(message)
+    if text is not None:
+        fields["text"] = text
+    elif isinstance(data, bytes) and message.media_type is not None and media_types.is_json(message.media_type):
         fields["data"] = Raw(data)
     elif isinstance(data, bytes):
         fields["data_base64"] = data

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from restante.model.message import Message
+from restante.model.publishing.message import Message
 from restante.wire.live import Collected, Connected, Disconnect, Echo, Fate, Sent
 
 Word = Connected | Echo | Sent | Fate | Collected | Disconnect | Mapping[str, Any]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from restante.errors import NotAcceptable, UnsupportedMediaType
-from restante.model import media_types
+from restante.limits import MEDIA_TYPE_CHARACTERS_MAX
+from restante.model.columns import media_types
 
 JSON = media_types.JSON
 CLOUDEVENT = "application/cloudevents+json"
@@ -26,18 +27,24 @@ def essence(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def body_type(content_type: str | None) -> str:
-    """Which of `BODIES` a Content-Type names. Texts are UTF-8, so another charset is refused."""
-    allowed = f"send one of {', '.join(BODIES)}"
+def body_type(content_type: str | None, taken: Sequence[str] = BODIES) -> str:
+    """Which of the types that a route takes a Content-Type names. Texts are UTF-8, so another charset is refused."""
+    allowed = f"send {'one of ' if len(taken) > 1 else ''}{', '.join(taken)}"
     if content_type is None or not content_type.strip():
         raise UnsupportedMediaType(f"the Content-Type is missing: {allowed}")
     found = essence(content_type)
-    if found not in BODIES:
-        raise UnsupportedMediaType(f"a body of type {found!r} is not understood: {allowed}")
+    if found not in taken:
+        raise UnsupportedMediaType(f"a body of type {found[:MEDIA_TYPE_CHARACTERS_MAX]!r} is not understood: {allowed}")
     charset = _charset.search(content_type)
     if charset is not None and charset[1].lower() not in {"utf-8", "utf8", "us-ascii"}:
         raise UnsupportedMediaType(f"the charset {charset[1]!r} is not understood: send UTF-8")
     return found
+
+
+def check_json(content_type: str | None) -> None:
+    """Refuse a body that is said to be anything but JSON. Without a Content-Type it is taken for JSON."""
+    if content_type is not None and content_type.strip():
+        body_type(content_type, (JSON,))
 
 
 def negotiate(accept: str | None, offered: Sequence[str]) -> str:
@@ -50,6 +57,11 @@ def negotiate(accept: str | None, offered: Sequence[str]) -> str:
     if best <= 0:
         raise NotAcceptable(f"no answer of type {accept.strip()!r} can be given: accept one of {', '.join(offered)}")
     return offered[qualities.index(best)]
+
+
+def names(accept: str | None, kind: str) -> bool:
+    """Whether the caller asks for this very type: a range that covers it is not enough."""
+    return dict(_weighted(accept or "")).get(kind, 0.0) > 0
 
 
 def _quality_of(kind: str, ranges: dict[str, float]) -> float:

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from restante.model.access import Role
+from restante.model.access.access import Role
 from restante.server.asyncapi import live, publish
 from restante.server.asyncapi.parts import Channel, Frame, Saying
 from restante.server.openapi import problems, schemas
 from restante.server.openapi.parts import Parameter
-from restante.server.routing import Route
+from restante.server.route_table import Route
 
 CHANNELS = (live.CHANNEL, publish.CHANNEL)
 _TEXT = """

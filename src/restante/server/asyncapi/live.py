@@ -15,7 +15,7 @@ from restante.server.openapi import problems
 from restante.server.openapi.collecting import FIRST_SHOWN
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.openapi.places import MESSAGE_ID
-from restante.server.openapi.schemas import UUID
+from restante.server.openapi.schemas import ID
 from restante.wire import live
 
 _STRUCTS = (
@@ -35,8 +35,8 @@ _BETTER: dict[type[msgspec.Struct], dict[str, Schema]] = {
     live.Connected: {"sequence_number": _NUMBER},
     live.Pushed: {"counter": {"type": "integer", "minimum": 1}, "message": _SHOWN},
     live.Echo: {"message": _SHOWN},
-    live.Sent: {"id": UUID},
-    live.Fate: {"id": UUID},
+    live.Sent: {"id": ID},
+    live.Fate: {"id": ID},
     live.Collected: {"sequence_number": _NUMBER, "messages": {"type": "integer", "minimum": 0}},
     live.Disconnect: {"reason": {"enum": list(get_args(live.Disconnected))}},
     live.Send: {"message": _SENT},
@@ -100,14 +100,15 @@ FRAMES = (
     _frame(
         live.Fate,
         "status",
-        "What became of a message that was sent: `processed` when it is safe on disk, or `lost` with the reason.",
+        "What became of a message that this or another client of the recipient sent: `processed` when it is safe on disk, "
+        "or `lost` with the reason.",
         {"id": MESSAGE_ID, "status": "processed"},
         {"id": MESSAGE_ID, "status": "lost", "reason": "storage_full: The disk is full."},
     ),
     _frame(
         live.Collected,
         "collected",
-        "So many messages up to this number are collected.",
+        "So many messages up to this number were collected, by this or another client of the recipient.",
         {"sequence_number": 2, "messages": 2},
     ),
     Frame(

@@ -44,4 +44,4 @@ class Channel:
     heard: tuple[Saying, ...]
     """What a client may say."""
     parameters: tuple[Parameter, ...] = ()
-    close_codes: Mapping[Disconnected, int] = field(default_factory=dict)
+    close_codes: Mapping[Disconnected, int] | Mapping[str, int] = field(default_factory=dict)

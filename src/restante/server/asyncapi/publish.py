@@ -80,5 +80,5 @@ CHANNEL = Channel(
             answers=("receipt", "refusal"),
         ),
     ),
-    close_codes={"draining": 1001},
+    close_codes={"draining": 1001, "token_expired": 1008, "overloaded": 1013},
 )

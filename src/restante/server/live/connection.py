@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from restante.limits import LIVE_SENDS_MAX, LIVE_WRITE_BYTES
-from restante.model.access import Grant
-from restante.model.live_queue import Counted, LiveQueue
-from restante.server.exchange import ClientGone
+from restante.model.live.live_queue import Counted, LiveQueue
+from restante.server.access.passes import Pass
+from restante.server.connections.exchange import ClientGone
 from restante.server.live.rows import Rows
 from restante.wire.live import Disconnect, Disconnected, encode_hub_frame
 
@@ -52,10 +52,9 @@ class Connection:
         "_frames",
         "_line",
         "again",
-        "authorization",
         "closed",
         "ending",
-        "grant",
+        "held",
         "keeps_up",
         "queue",
         "recipient",
@@ -63,11 +62,10 @@ class Connection:
         "start_replay",
     )
 
-    def __init__(self, recipient: str, line: Line, queue: LiveQueue, grant: Grant, *, keeps_up: bool = False) -> None:
+    def __init__(self, recipient: str, line: Line, queue: LiveQueue, held: Pass, *, keeps_up: bool = False) -> None:
         self.recipient = recipient
         self.queue = queue
-        self.grant = grant
-        self.authorization: str | None = None
+        self.held = held
         self.keeps_up = keeps_up
         """Rather than to drop messages, it reads them from history: its client cannot tell a gap."""
         self.replay: asyncio.Task[None] | None = None

@@ -15,15 +15,16 @@ from typing import Any
 
 from restante.errors import InvalidRequest, NotAcceptable
 from restante.limits import LIVE_PING_SECONDS
-from restante.model.live_queue import Counted
-from restante.server.corked import bare
+from restante.model.live.live_queue import Counted
+from restante.server.connections.corked import bare
+from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import ClientGone, Exchange
-from restante.server.live.framing import event_bytes, event_frames
 from restante.server.live.rows import Rows
+from restante.server.live.socket_frames import event_bytes, event_frames
 from restante.server.live.socket_line import bound_buffer
 from restante.server.live.web_socket import QUERY, RECIPIENT, check_client, connect
-from restante.server.routing import Route
+from restante.server.route_table import Route
+from restante.wire import media
 from restante.wire.live import Disconnected
 
 EVENTS = "text/event-stream"
@@ -87,8 +88,7 @@ class EventLine:
 
 
 async def live_events(desk: Desk, exchange: Exchange) -> None:
-    accept = exchange.header(b"accept") or ""
-    if EVENTS not in accept:
+    if not media.names(exchange.header(b"accept"), EVENTS):
         raise NotAcceptable(
             f"Messages are pushed over a web socket, or as server-sent events: send Accept: {EVENTS}.", offered=[EVENTS]
         )
@@ -101,13 +101,14 @@ async def live_events(desk: Desk, exchange: Exchange) -> None:
     pause = round(1_000 * random.uniform(1, 3))
     await exchange.begin(200, media_type=EVENTS, headers=_HEADERS)
     await exchange.go_on(b"retry: %d\n\n" % pause)
-    connection = connect(desk, exchange, line, after=after, keeps_up=True)
-    line.opened = connection.flush
-    try:
-        await _while_there(exchange, _flow(exchange, line))
-    finally:
-        line.end()
-        desk.post.leave(connection)
+    with desk.passes.held(exchange) as held:
+        connection = connect(desk, exchange, line, held, after=after, keeps_up=True)
+        line.opened = connection.flush
+        try:
+            await _while_there(exchange, _flow(exchange, line))
+        finally:
+            line.end()
+            desk.post.leave(connection)
 
 
 def _last_event(exchange: Exchange) -> int | None:
@@ -139,6 +140,7 @@ async def _while_there(exchange: Exchange, flow: Coroutine[Any, Any, None]) -> N
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(flowing, gone, return_exceptions=True)
+        del flowing, gone, task  # An error holds this frame, and would keep what holds the error.
 
 
 ROUTES = (Route("GET", "/v1/recipients/{recipient}/live", live_events, RECIPIENT, QUERY),)

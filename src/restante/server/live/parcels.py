@@ -15,16 +15,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.hub.live_mail import Shipped
-from restante.model.arrow import Column, bytes_of, column_of, offsets_of, string_array, strings_of
-from restante.model.message import NEVER, MessageColumns, State
-from restante.model.outtake import to_table
-from restante.model.properties import joined
-from restante.model.texts import Texts
-from restante.server.live.framing import socket_frames
+from restante.hub.engine.live_mail import Shipped
+from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array, strings_of
+from restante.model.columns.properties import joined
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.outtake import to_table
+from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.server.live.rows import Rows
+from restante.server.live.socket_frames import socket_frames
 from restante.wire.live import MESSAGE_HEAD
-from restante.wire.outgoing import message_lines
+from restante.wire.outgoing.outgoing import message_lines
 
 _HEAD, _MIDDLE = MESSAGE_HEAD.split(b"%d")
 _END = b"}"

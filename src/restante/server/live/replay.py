@@ -11,16 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from restante.calls.mailboxes import ReadHistory
 from restante.errors import RestanteError
-from restante.hub.hub import Hub
+from restante.hub.door.hub import Hub
 from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
-from restante.model.arrow import numbers_of
-from restante.model.message import SHOWN_STATES
-from restante.server.exchange import ClientGone
+from restante.model.columns.arrow import numbers_of
+from restante.model.publishing.message import SHOWN_STATES
+from restante.server.connections.exchange import ClientGone
 from restante.server.live.connection import Connection
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
-from restante.wire.outgoing import message_texts
+from restante.wire.outgoing.outgoing import message_texts
 
 _log = logging.getLogger("restante.server")
 _SHOWN = pa.array([state.value for state in SHOWN_STATES])
@@ -91,7 +92,7 @@ def read_page(hub: Hub, recipient: str, after: int, limit: int, bytes_max: int) 
 
     Only so many bytes are kept. That not much more is read for it, the next page has as many messages as fitted here.
     """
-    table, following = hub.history_table(recipient, after=after, limit=limit)
+    table, following = hub.history_table(ReadHistory(recipient, after=after, limit=limit))
     if not table.num_rows:
         return Page((), after, more=False)
     sizes = pc.fill_null(pc.binary_length(table["data"]), 0).to_numpy()

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Final
 
 from restante.limits import LIVE_FRAME_BYTES_MAX, LIVE_SOCKET_BYTES
-from restante.model.live_queue import Counted
-from restante.server.corked import bare
-from restante.server.exchange import ClientGone, Exchange
-from restante.server.live.framing import socket_bytes, socket_frames
+from restante.model.live.live_queue import Counted
+from restante.server.connections.corked import bare
+from restante.server.connections.exchange import ClientGone, Exchange
+from restante.server.connections.protocol import Socket
 from restante.server.live.rows import Rows
-from restante.server.protocol import Socket
+from restante.server.live.socket_frames import socket_bytes, socket_frames
 from restante.wire.live import Disconnected
 
 CLOSE_CODES: Final[dict[Disconnected, int]] = {

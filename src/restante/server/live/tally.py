@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.model.live_queue import LiveQueue
+from restante.model.live.live_queue import LiveQueue
 from restante.server.metrics import Durations
 
 

@@ -7,17 +7,19 @@ from typing import Any
 
 import msgspec
 
+from restante.calls.mailboxes import PartitionOf
 from restante.errors import Internal, InvalidRequest, RestanteError, Unavailable
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_BYTES_MAX
-from restante.model.access import Role
-from restante.model.live_queue import LiveQueue
+from restante.model.access.access import Role
+from restante.model.live.live_queue import LiveQueue
+from restante.server.access.passes import Pass
+from restante.server.connections.exchange import ClientGone, Exchange
+from restante.server.connections.protocol import Socket
 from restante.server.desk import Desk
-from restante.server.exchange import ClientGone, Exchange
 from restante.server.live.connection import Connection, Line
-from restante.server.live.sending import Sending
+from restante.server.live.sends import Sending
 from restante.server.live.socket_line import SocketLine
-from restante.server.protocol import Socket
-from restante.server.routing import Route
+from restante.server.route_table import Route
 from restante.wire.live import Collect, Collected, Connected, Send, decode_client_frame, encode_hub_frame, problem_frame
 from restante.wire.problems import problem_of
 
@@ -32,15 +34,16 @@ async def serve_live(desk: Desk, exchange: Exchange) -> None:
     check_client(desk, exchange)
     await exchange.accept_socket()
     own: Socket = exchange.scope["restante.socket"]
-    connection = connect(desk, exchange, SocketLine(own, exchange))
-    own.live = connection
-    try:
-        await _Talk(desk, exchange, connection).run()
-    except ClientGone:
-        pass
-    finally:
-        own.live = None
-        desk.post.leave(connection)
+    with desk.passes.held(exchange) as held:
+        connection = connect(desk, exchange, SocketLine(own, exchange), held)
+        own.live = connection
+        try:
+            await _Talk(desk, exchange, connection).run()
+        except ClientGone:
+            pass
+        finally:
+            own.live = None
+            desk.post.leave(connection)
 
 
 def check_client(desk: Desk, exchange: Exchange) -> None:
@@ -52,21 +55,21 @@ def check_client(desk: Desk, exchange: Exchange) -> None:
     if client is not None and not 0 < len(client) <= LIVE_CLIENT_CHARACTERS_MAX:
         raise InvalidRequest(f"client is a text of 1 to {LIVE_CLIENT_CHARACTERS_MAX} characters.", parameter="client")
     recipient = exchange.place["recipient"]
-    desk.hub.partition_of(recipient)
+    desk.hub.call(PartitionOf(recipient))
     desk.post.check_room(recipient)
 
 
 def connect(
-    desk: Desk, exchange: Exchange, line: Line, *, after: int | None = None, keeps_up: bool = False
+    desk: Desk, exchange: Exchange, line: Line, held: Pass, *, after: int | None = None, keeps_up: bool = False
 ) -> Connection:
     """Listen first; then look where that is, and replay what came before, if it is asked for."""
     recipient, settings = exchange.place["recipient"], desk.post.settings
     queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
     client = exchange.text("client") or ""
-    connection = Connection(recipient, line, queue, exchange.grant, keeps_up=keeps_up)
-    connection.authorization = exchange.header(b"authorization")
+    connection = Connection(recipient, line, queue, held, keeps_up=keeps_up)
     desk.post.join(connection)
-    visible = desk.hub.core.partitions[desk.hub.partition_of(recipient)].counters.visible
+    held.lost.add_done_callback(lambda _: desk.post.dismiss_unless_valid(connection))
+    visible = desk.hub.visible_sequence(recipient)
     after = exchange.integer("after") if after is None else after
     queue.last = visible if after is None else min(after, visible)
     connection.tell(encode_hub_frame(Connected(queue.last, client)))
@@ -140,7 +143,9 @@ class _Talk:
             self._refuse(None, failure, collected=frame.sequence_number)
             return
         self._desk.metrics.collected.add(count)
-        self._connection.tell(encode_hub_frame(Collected(frame.sequence_number, count)))
+        collected = encode_hub_frame(Collected(frame.sequence_number, count))
+        self._connection.tell(collected)
+        self._desk.post.tell_others(self._connection, collected)
 
     def _refuse(self, request: int | None, error: RestanteError, *, collected: int | None = None) -> None:
         """Say why not; what was to be collected is named by its number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import WAIT_SECONDS_MAX
-from restante.model.batch_answers import BatchState
+from restante.model.batches.batch_answers import BatchState
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, of_schema
 from restante.server.openapi.places import BATCH, BATCH_ID, LIMIT, OTHER_ID, READING
 from restante.server.openapi.schemas import TEXT, UUID

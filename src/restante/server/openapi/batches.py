@@ -34,7 +34,8 @@ batch has the same key. `counting` is `exact`, or `estimated` for the cheapest c
 When the batch is complete, `webhook` is called with the headers of Standard Webhooks, and `notify` gets a message in its
 mailbox; both carry `{"id", "key", "completed_at", "items", "duplicates", "duplicates_waiting"}`. A webhook's `secret` is
 `whsec_` and the base64 of 24 to 64 bytes. Without one the hub makes it, and tells it only in this answer, as
-`webhook_secret`.
+`webhook_secret`. Webhooks are called at public addresses only, unless the hub's setting `webhooks.allowed_networks` says
+more: another IP address, or `localhost`, is refused here; a name that leads to one is not called.
 
 With an `id` of its own choice a caller may repeat the call: the same again gets the same answer.
 """,

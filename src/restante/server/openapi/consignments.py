@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import WRITER_CHARACTERS_MAX
-from restante.model.consignment_answers import ConsignmentState
+from restante.model.consignments.consignment_answers import ConsignmentState
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import CONSIGNMENT, CONSIGNMENT_ID, LIMIT, NUMBER_MAX, OTHER_ID, READING, WRITING
 from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT, INVOICE, SECOND
@@ -243,7 +243,8 @@ the writers as they are listed, and of their parcels. What other attempts have s
 
 `messages` is how many messages the attempt has staged: if that is not so, the answer is `consignment_incomplete`, and
 the consignment stays open. So does it at a `message_conflict`. Messages that were stored in the meantime are left out
-as duplicates. Committing again, for 30 days, gives the same answer and changes nothing.
+as duplicates. Committing again, for 30 days, gives the same answer and changes nothing. If it names other writers,
+attempts or counts, it is `consignment_closed`, and `recorded` is what the commit answered.
 """,
     parameters=(CONSIGNMENT,),
     bodies=(Content(media_type=media.JSON, schema=of_schema("CommitBody")),),
@@ -286,6 +287,16 @@ as duplicates. Committing again, for 30 days, gives the same answer and changes 
             status=409,
             code="consignment_incomplete",
             after=_STAGED,
+        ),
+        Example(
+            name="consignment-commit-otherwise",
+            text="Again, and nobody is named: that is another commit.",
+            target=f"{_ONE}/commit",
+            headers=_JSON,
+            body={"writers": []},
+            status=409,
+            code="consignment_closed",
+            after=_COMMITTED,
         ),
         Example(
             name="consignment-commit-discarded",

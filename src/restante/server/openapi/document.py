@@ -9,7 +9,7 @@ from importlib.metadata import version
 import msgspec
 
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEND_BYTES_MAX
-from restante.model.access import Role
+from restante.model.access.access import Role
 from restante.server.openapi import (
     batches,
     collecting,
@@ -29,7 +29,7 @@ from restante.server.openapi import (
     schemas,
 )
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject
-from restante.server.routing import Route
+from restante.server.route_table import Route
 from restante.wire import media
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -56,7 +56,8 @@ is percent-encoded. An unknown query parameter, body field or Arrow column is an
 
 Lists are read page by page: `next` of one page is the `after` of the next, and null on the last.
 
-Bodies may be packed with gzip or zstd, and are at most {SEND_BYTES_MAX:,} bytes unpacked; answers are packed if
+A body whose `Content-Type` the route does not take is `415`; without one, a body that is not of messages is taken for
+JSON. Bodies may be packed with gzip or zstd, and are at most {SEND_BYTES_MAX:,} bytes unpacked; answers are packed if
 `Accept-Encoding` asks for it. Headers are at most {HEADER_BYTES_MAX:,} bytes (`431`). A request that does not come
 in time is answered `408`, or cut off.
 
@@ -65,7 +66,11 @@ Every answer has the header `Restante-Correlation-Id`: the caller's own if it se
 `404 not_found`, another method `405 method_not_allowed` with the header `Allow`.
 
 A hub on a loopback address is open unless it has tokens; any other asks for one: send it as
-`Authorization: Bearer <token>`. An operator may use every route.
+`Authorization: Bearer <token>`, once. An operator may use every route.
+
+A hub that asks for no token answers `403 forbidden` to a `Host` that is not its own (a loopback name or address, or one
+of the setting `server.hosts`) and to an `Origin` that is neither its own nor one of `server.origins`, except for its
+health. Pages of those origins get CORS answers, from every hub.
 """
 
 

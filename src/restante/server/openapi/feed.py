@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from restante.limits import FEED_BYTES_MAX, FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, MIB, READER_CHARACTERS_MAX
-from restante.model.feed import FEED_SCHEMA
-from restante.model.outtake import MESSAGE_SCHEMA
+from restante.model.feed.feed import FEED_SCHEMA
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.server.openapi.collecting import FIRST_SHOWN, PRECISE_TIME, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
@@ -29,7 +29,7 @@ _RECIPIENT = texts("recipient", "Only these recipients. May be given several tim
 _LIMIT = number(
     "limit",
     f"How many, {FEED_CHANGES_DEFAULT:,} if left out; more than {FEED_CHANGES_MAX:,} is clipped. An answer also ends at "
-    f"{FEED_BYTES_MAX // MIB} MiB.",
+    f"{FEED_BYTES_MAX // MIB} MiB as it is sent.",
     least=1,
     example=1_000,
 )
@@ -97,9 +97,10 @@ A `published` change has the fields of the message. `collected`, `expired`, `wit
 one entry for each message, all with the `sequence_number` of the change; `message_sequence_number` says which message.
 A message that is `released` to the end comes with all its fields, and lives on under the number of the change.
 `batch_completed` has `batch` and `key`; it is left out if origins, kinds or recipients are asked for. `erased` has
-the recipient, of whom nothing is left up to `message_sequence_number`.
+the recipient, of whom nothing is left up to `message_sequence_number`, and `messages`, how many they were.
 
-A number that retention has removed is `position_gone`: begin again with a snapshot.
+A number that retention has removed is `position_gone`: begin again with a snapshot. One beyond the end is
+`position_ahead`: an older backup was restored, and to go on from there would skip what comes.
 """,
     parameters=(
         PARTITION,
@@ -118,7 +119,7 @@ A number that retention has removed is `position_gone`: begin again with a snaps
         ),
     ),
     answers=(_answer("Changes, or none.", "ChangePage", "Restante-Next.feed", "Restante-Start", "Restante-End"),),
-    problems=("partition_unknown", "position_gone", "not_acceptable", *READING),
+    problems=("partition_unknown", "position_gone", "position_ahead", "not_acceptable", *READING),
     examples=(
         Example(
             name="feed",
@@ -164,6 +165,14 @@ A number that retention has removed is `position_gone`: begin again with a snaps
             status=200,
             answer={"changes": []},
             answer_headers={"Restante-Next": "2", "Restante-End": "2"},
+            after=("publish",),
+        ),
+        Example(
+            name="feed-ahead",
+            text="Beyond the end: an older backup was restored.",
+            target=f"{_FEED}?after=9",
+            status=409,
+            code="position_ahead",
             after=("publish",),
         ),
         Example(

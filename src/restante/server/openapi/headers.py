@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX
-from restante.model.answers import Reason
+from restante.model.mailboxes.answers import Reason
 from restante.server.openapi.parts import Schema
 from restante.server.openapi.schemas import TEXT, UUID
 
@@ -16,7 +16,11 @@ _HEADERS: dict[str, tuple[str, Schema, object]] = {
     "Restante-Bundle-Id": ("The bundle's id: dequeue it by this.", UUID, "0198c5a2-0000-7000-8000-00000000b001"),
     "Restante-Origin": ("The origin of the bundle, percent-encoded.", TEXT, "billing"),
     "Restante-Kind": ("The kind of the bundle, percent-encoded.", TEXT, "invoice"),
-    "Restante-Document-Types": ("The distinct document types, percent-encoded, with commas between.", TEXT, "invoice"),
+    "Restante-Document-Types": (
+        "The distinct document types, percent-encoded, with commas between. Beyond 1 KiB they are cut, and end by `,...`.",
+        TEXT,
+        "invoice",
+    ),
     "Restante-Message-Count": ("How many messages the bundle has.", {"type": "integer", "minimum": 1}, 2),
     "Restante-Content": (
         "Only on a claim-check bundle: the body is what the origin delivered, in its own media type.",
@@ -82,8 +86,8 @@ def components() -> dict[str, object]:
 
 
 def references(names: tuple[str, ...]) -> dict[str, object]:
-    """These headers of an answer, and the one that every answer has."""
-    every = ("Restante-Correlation-Id", *names)
+    """These headers of an answer, and those that every answer has."""
+    every = ("Restante-Correlation-Id", "X-Content-Type-Options", *names)
     return {
         name.removesuffix("?").partition(".")[0]: {"$ref": f"#/components/headers/{name.replace('?', '.optional')}"}
         for name in every

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.model.message import State
+from restante.model.publishing.message import State
 from restante.server.openapi.collecting import FIRST_SHOWN, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
@@ -14,6 +14,7 @@ from restante.server.openapi.places import (
     OTHER_ID,
     READING,
     RECIPIENT,
+    SOURCE,
     WRITING,
     number,
 )
@@ -50,7 +51,7 @@ HISTORY = Operation(
     summary="Look through a recipient's messages",
     text="""
 All of them, collected ones too until their retention is over, by ascending sequence number. `next` is the `after` of
-the next page; with `before` alone it is the next `before`, and pages lie just below it. An answer ends at 64 MiB.
+the next page; with `before` alone it is the next `before`, and pages lie just below it. An answer ends at 64 MiB as it is sent.
 Looking has no effect.
 """,
     parameters=(
@@ -142,7 +143,7 @@ FIND = Operation(
     name="findMessage",
     summary="Show one message",
     text="In whatever state it is.",
-    parameters=(RECIPIENT, MESSAGE),
+    parameters=(RECIPIENT, MESSAGE, SOURCE),
     answers=(
         Answer(
             status=200,
@@ -189,7 +190,7 @@ WITHDRAW = Operation(
     name="withdraw",
     summary="Withdraw a message",
     text="It is no longer delivered. Withdrawing what is withdrawn or expired does nothing.",
-    parameters=(RECIPIENT, MESSAGE),
+    parameters=(RECIPIENT, MESSAGE, SOURCE),
     answers=_NOTHING,
     problems=("message_unknown", "message_erased", "message_collected", "bundle_open", *WRITING),
     examples=(
@@ -225,9 +226,9 @@ SET_ASIDE = Operation(
     name="setAside",
     summary="Set a message aside",
     text="It is no longer delivered, but kept: `GET …/messages?state=set_aside` lists it.",
-    parameters=(RECIPIENT, MESSAGE),
+    parameters=(RECIPIENT, MESSAGE, SOURCE),
     answers=_NOTHING,
-    problems=("message_unknown", "message_erased", "message_collected", "bundle_open", *WRITING),
+    problems=("message_unknown", "message_erased", "message_collected", "message_settled", "bundle_open", *WRITING),
     examples=(
         Example(
             name="set-aside",
@@ -235,6 +236,14 @@ SET_ASIDE = Operation(
             target=f"{_MINE}/{MESSAGE_ID}/set-aside",
             status=204,
             after=("publish",),
+        ),
+        Example(
+            name="set-aside-late",
+            text="It was withdrawn.",
+            target=f"{_MINE}/{MESSAGE_ID}/set-aside",
+            status=409,
+            code="message_settled",
+            after=("publish", "withdraw"),
         ),
         _unknown("set-aside", f"{_MINE}/{MESSAGE_ID}/set-aside"),
     ),
@@ -245,9 +254,9 @@ RELEASE = Operation(
     name="release",
     summary="Release a message that was set aside",
     text="Back into its place if delivery has not gone past it, else at the end with a new sequence number.",
-    parameters=(RECIPIENT, MESSAGE),
+    parameters=(RECIPIENT, MESSAGE, SOURCE),
     answers=_NOTHING,
-    problems=("message_unknown", "message_erased", "message_collected", "bundle_open", *WRITING),
+    problems=("message_unknown", "message_erased", "message_collected", "message_settled", "bundle_open", *WRITING),
     examples=(
         Example(
             name="release",
@@ -264,10 +273,13 @@ PURGE = Operation(
     path="/v1/recipients/{recipient}/purge",
     name="purge",
     summary="Purge waiting messages",
-    text="Withdraws everything that waits, or what the body says. What is in an open bundle stays.",
+    text="""
+Withdraws what waits and fits the filters, or with `"all": true` everything; what is in an open bundle stays. A purge
+without a filter is an error, and so is a filter that is null: a lost variable empties no mailbox. `"dry_run": true` only
+counts, without filters too.
+""",
     parameters=(RECIPIENT,),
     bodies=(Content(media_type=media.JSON, schema=of_schema("PurgeBody")),),
-    body_required=False,
     answers=_REMOVED,
     problems=("body_too_large", "unsupported_media_type", *WRITING),
     examples=(
@@ -285,9 +297,20 @@ PURGE = Operation(
             name="purge",
             text="Everything that waits.",
             target="/v1/recipients/alice/purge",
+            headers={"Content-Type": media.JSON},
+            body={"all": True},
             status=200,
             answer={"messages": 2},
             after=("publish",),
+        ),
+        Example(
+            name="purge-of-nothing",
+            text="Without a filter.",
+            target="/v1/recipients/alice/purge",
+            headers={"Content-Type": media.JSON},
+            body={},
+            status=400,
+            code="invalid_request",
         ),
         Example(
             name="purge-misspelt",

@@ -6,7 +6,7 @@ from restante.server.openapi.parts import Answer, Content, Example, Operation, S
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
-_SAFE = ("Content-Security-Policy", "X-Content-Type-Options")
+_SAFE = ("Content-Security-Policy",)
 
 
 def _page(path: str, name: str, summary: str, text: str) -> Operation:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from restante.server.openapi.html_pages.route_page import EXAMPLE_ADDRESS
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, RECIPIENT, number
 from restante.wire import media
 
-_HERE = "http://127.0.0.1:8470"
-
 
 def _status(partition: int, messages: int) -> dict[str, object]:
     state = {"visible_sequence": messages, "waiting": messages, "unfiled": int(messages > 0)}
-    return {"partition": partition, **state, "owner": _HERE}
+    return {"partition": partition, **state, "owner": EXAMPLE_ADDRESS}
 
 
 PARTITIONS = Operation(
@@ -93,7 +92,7 @@ PLACE = Operation(
             text="Of one recipient.",
             target="/v1/recipients/alice/partition",
             status=200,
-            answer={"partition": 7, "owner": _HERE},
+            answer={"partition": 7, "owner": EXAMPLE_ADDRESS},
         ),
     ),
 )

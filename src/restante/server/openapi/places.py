@@ -11,7 +11,7 @@ from restante.limits import (
     WAIT_SECONDS_MAX,
 )
 from restante.server.openapi.parts import Parameter
-from restante.server.openapi.schemas import TEXT, UUID, text
+from restante.server.openapi.schemas import ID, TEXT, UUID, url_text
 
 MESSAGE_ID = "0198c5a2-0000-7000-8000-000000000001"
 SECOND_ID = "0198c5a2-0000-7000-8000-000000000002"
@@ -26,10 +26,24 @@ RECIPIENT = Parameter(
     name="recipient",
     where="path",
     text="The recipient, percent-encoded. There is none that is unknown: one without messages is empty.",
-    schema=text(RECIPIENT_CHARACTERS_MAX, "1 to 256 characters, not blank."),
+    schema=url_text(
+        RECIPIENT_CHARACTERS_MAX, "1 to 256 characters, not blank, not `.` or `..`, no control characters."
+    ),
     example="alice",
 )
-MESSAGE = Parameter(name="id", where="path", text="The id of a message.", schema=UUID, example=MESSAGE_ID)
+MESSAGE = Parameter(
+    name="id",
+    where="path",
+    text="The id of a message, percent-encoded: as its sender gave it, or the UUID that it is stored under.",
+    schema=ID,
+    example=MESSAGE_ID,
+)
+SOURCE = Parameter(
+    name="origin",
+    text="The `source` of a CloudEvent: then the id is that of the event.",
+    schema=TEXT,
+    example="billing",
+)
 BUNDLE = Parameter(name="bundle_id", where="path", text="The id of a bundle.", schema=UUID, example=BUNDLE_ID)
 BATCH = Parameter(name="batch", where="path", text="The id of a batch.", schema=UUID, example=BATCH_ID)
 CONSIGNMENT = Parameter(

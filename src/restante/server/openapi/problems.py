@@ -91,6 +91,11 @@ ADVICE: dict[str, Advice] = {
         "The message with this id was erased for good.", "It cannot come back; leave it out.", ("errors",)
     ),
     "message_collected": Advice("Too late: the recipient has the message.", "Nothing can be taken back."),
+    "message_settled": Advice(
+        "Too late: the message was withdrawn or has expired; `state` says which.",
+        "It cannot be set aside or released any more. Publish it again under a new id, if it is still wanted.",
+        ("state",),
+    ),
     "bundle_open": Advice(
         "Another bundle is open, with another id or format; or the message is in an open bundle.",
         "Dequeue that bundle first, or peek without `bundle_id` and `format`.",
@@ -139,9 +144,10 @@ ADVICE: dict[str, Advice] = {
         ("consignment",),
     ),
     "consignment_closed": Advice(
-        "The consignment was committed or discarded; `state` says which.",
+        "The consignment was committed or discarded; `state` says which. To a commit that names something else than the "
+        "recorded one, `recorded` says what that one answered.",
         "Committed: nothing, all of it is delivered. Discarded: open a new one with the same key, and stage again.",
-        ("consignment", "state"),
+        ("consignment", "state", "recorded"),
     ),
     "consignment_incomplete": Advice(
         "What was announced is not what is staged; `writers` lists where. Nothing is visible, and it is still open.",
@@ -153,11 +159,16 @@ ADVICE: dict[str, Advice] = {
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",
         ("first",),
     ),
+    "position_ahead": Advice(
+        "The feed ends before this number, at `end`: an older backup was restored, or this is another hub.",
+        "Begin again with a snapshot, or from the start. To go on from there would skip what comes.",
+        ("end",),
+    ),
     "body_too_large": Advice(
         "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
     ),
     "unsupported_media_type": Advice(
-        "The `Content-Type` or `Content-Encoding` of the body is not understood.",
+        "The `Content-Type` or `Content-Encoding` of the body is not one that the route takes.",
         "Send one of the types that the route lists, plain or packed with gzip or zstd.",
     ),
     "overloaded": Advice(
@@ -217,9 +228,13 @@ _MEMBERS: dict[str, object] = {
     "setting": {**TEXT, "description": "The setting that bounds it."},
     "staged": {"type": "integer", "description": "How many bytes would be staged."},
     "consignment": {**UUID, "description": "The consignment that it is about."},
-    "state": {"enum": ["open", "committed", "discarded"], "description": "What the consignment is."},
+    "state": {
+        "enum": ["open", "committed", "discarded", "withdrawn", "expired"],
+        "description": "What the consignment, or the message, is.",
+    },
     "writers": {"type": "array", "items": of_schema("Discrepancy")},
     "first": {"type": "integer", "description": "The first number that there is."},
+    "end": {"type": "integer", "description": "The last number that there is."},
     "retry_after": {"type": "integer", "description": "In seconds."},
     "partition": {"type": "integer"},
 }
@@ -229,7 +244,7 @@ _FAULT = record(
         "code": TEXT,
         "detail": TEXT,
         "field": TEXT,
-        "id": UUID,
+        "id": {**TEXT, "description": "The id of that message, as it was sent."},
     },
     optional=("field", "id"),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.server.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
+from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
 
 _JSON = {"Content-Type": media.JSON}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
-from restante.server.batch_names import HEADER as BATCH_HEADER
 from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import BATCH_ID, MESSAGE_ID, OTHER_ID, PARTITION, SECOND_ID, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING, numbered
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
+from restante.server.requests.batch_names import HEADER as BATCH_HEADER
 from restante.wire import media
 
 _JSON = {"Content-Type": media.JSON}
@@ -121,9 +121,10 @@ index. A message whose recipient and id were stored before, with equal origin, k
 duplicate and skipped; with other content it is a `message_conflict`. So a publish that gives its messages ids may be
 repeated safely.
 
-Bodies: JSON, one CloudEvent (structured, or binary with `ce-…` headers), a batch of CloudEvents, or an Arrow stream
-with the fields of a message as columns by name (`id` as text or 16 bytes, `data` as bytes, `properties` as a map of
-text to text, `expires_at` as a timestamp in UTC); a missing column or a null takes the default.
+Bodies: JSON (`{"messages": [...]}`, a bare list, or one message as an object), one CloudEvent (structured, or binary with `ce-…` headers), a batch of CloudEvents, or an Arrow stream
+with the fields of a message as columns by name (`id` as text or 16 bytes, `properties` as a map of text to text,
+`expires_at` as a timestamp in UTC; `data` as bytes, as text, which is `text/plain`, or as a struct, list, map, number or
+boolean, which is JSON); a missing column or a null takes the default. `text_id` may be sent as it was read.
 """
 _NUMBERED_TEXT = """
 
@@ -387,6 +388,6 @@ Its producer need not wait for the answer before it sends the next number; if on
 it. With `"batch": b` the messages of a frame become items of a batch.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
-taken, and closes with the code 1001.
+taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.
 """
 SUBJECT = Subject(name="Publishing", text="Messages in." + LINK, operations=(PUBLISH, PARCEL))

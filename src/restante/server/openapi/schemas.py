@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import msgspec
 
 from restante import limits
-from restante.model.answers import (
-    Dequeued,
-    Explanation,
-    PartitionReceipt,
-    PartitionStatus,
-    ProducerState,
-    Receipt,
-    RecipientSummary,
-)
-from restante.model.batch_answers import (
+from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
     BatchPage,
@@ -26,9 +18,23 @@ from restante.model.batch_answers import (
     Reaped,
     Sealed,
 )
-from restante.model.consignment_answers import ConsignmentDetails, ConsignmentOpened, ConsignmentPage, Staged
-from restante.model.feed import CHANGES
-from restante.model.message import State
+from restante.model.consignments.consignment_answers import (
+    ConsignmentDetails,
+    ConsignmentOpened,
+    ConsignmentPage,
+    Staged,
+)
+from restante.model.feed.feed import CHANGES
+from restante.model.mailboxes.answers import (
+    Dequeued,
+    Explanation,
+    PartitionReceipt,
+    PartitionStatus,
+    ProducerState,
+    Receipt,
+    RecipientSummary,
+)
+from restante.model.publishing.message import State
 from restante.server.openapi import batch_schemas, consignment_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
@@ -57,6 +63,13 @@ def text(characters_max: int, description: str, **more: object) -> dict[str, obj
     return {"type": "string", **bounds, "description": description, **more}
 
 
+def url_text(characters_max: int, description: str) -> dict[str, object]:
+    """A text that stands in URLs."""
+    plain = r"[^\x00-\x1f\x7f-\x9f]*"
+    pattern = rf"^{plain}[^\s\x00-\x1f\x7f-\x9f]{plain}$"
+    return {**text(characters_max, description), "pattern": pattern, "not": {"enum": [".", ".."]}}
+
+
 def time(description: str) -> dict[str, object]:
     return {"type": "string", "format": "date-time", "description": description}
 
@@ -68,11 +81,15 @@ def record(properties: Schema, *, optional: tuple[str, ...] = (), **more: object
     return {**shape, **more}
 
 
-def page(name: str, entries: Schema, following: Schema) -> dict[str, object]:
+def page(plural: str, entries: Schema, following: Schema) -> dict[str, object]:
     """A list that is read page by page."""
-    return record({name: {"type": "array", "items": entries}, "next": following})
+    return record({plural: {"type": "array", "items": entries}, "next": following})
 
 
+ID = url_text(
+    limits.ID_CHARACTERS_MAX,
+    "A UUID, or any other text that can stand in a URL. The hub makes one (UUIDv7) if it is left out.",
+)
 _PROPERTIES = {
     "type": "object",
     "additionalProperties": {"type": "string"},
@@ -81,6 +98,10 @@ _PROPERTIES = {
 }
 _DATA: Schema = {
     "description": f"Any JSON value, null too; at most {limits.DATA_BYTES_MAX:,} bytes, stored without white space."
+}
+_TEXT = {
+    "type": "string",
+    "description": f"Text instead of `data`; at most {limits.DATA_BYTES_MAX:,} bytes in UTF-8.",
 }
 _DATA_BASE64 = {
     "type": "string",
@@ -95,21 +116,25 @@ _WEIGHT = {
     "description": "In units of 1 KiB. If left out, and at least: the data rounded up, 1 or more.",
 }
 _FIELDS: dict[str, Schema] = {
-    "id": {**UUID, "description": "The hub makes one (UUIDv7) if it is left out."},
-    "recipient": text(limits.RECIPIENT_CHARACTERS_MAX, "Who gets it."),
+    "id": ID,
+    "recipient": url_text(limits.RECIPIENT_CHARACTERS_MAX, "Who gets it."),
     "origin": text(limits.ORIGIN_CHARACTERS_MAX, "Which system it comes from.", default="default"),
     "kind": text(limits.KIND_CHARACTERS_MAX, "What sort of message it is.", default="default"),
     "document_type": text(limits.DOCUMENT_TYPE_CHARACTERS_MAX, "What the recipient is told; `kind` if left out."),
     "weight": _WEIGHT,
     "bundleable": {"type": "boolean", "default": True, "description": "Whether it may share a bundle with others."},
     "data": _DATA,
+    "text": _TEXT,
     "data_base64": _DATA_BASE64,
     "media_type": {
         "type": "string",
         "minLength": 1,
         "maxLength": limits.MEDIA_TYPE_CHARACTERS_MAX,
         "pattern": _MEDIA_TYPE,
-        "description": "Of the data. `application/json` for `data`, else `application/octet-stream`, if left out.",
+        "description": (
+            "Of the data. If left out: `application/json` for `data`, `text/plain` for `text`, else "
+            "`application/octet-stream`."
+        ),
     },
     "properties": _PROPERTIES,
     "expires_at": time("After it the message is no longer delivered, unless it is in an open bundle."),
@@ -118,11 +143,12 @@ MESSAGE = record(
     _FIELDS,
     optional=tuple(name for name in _FIELDS if name != "recipient"),
     description=(
-        "A message as it is sent. Without `data` and `data_base64` it is a claim check: its origin, which must have a "
-        "`content_url`, delivers the content when it is peeked."
+        "A message as it is sent. Without `data`, `text` and `data_base64` it is a claim check: its origin, which must "
+        "have a `content_url`, delivers the content when it is peeked."
     ),
-    **{"not": {"required": ["data", "data_base64"]}},
+    **{"not": {"anyOf": [{"required": list(two)} for two in combinations(("data", "text", "data_base64"), 2)]}},
 )
+_MESSAGES: Schema = {"type": "array", "items": of_schema("Message"), "maxItems": limits.SEND_MESSAGES_MAX}
 _NUMBER = {"type": "integer", "minimum": 1, "description": "Ascends within a partition, from 1."}
 _SHOWN: dict[str, Schema] = {
     "sequence_number": _NUMBER,
@@ -133,8 +159,11 @@ _SHOWN: dict[str, Schema] = {
 }
 SHOWN = record(
     _SHOWN,
-    optional=("data", "data_base64", "expires_at", "collected_at"),
-    description="A message as the hub shows it: `data` if its media type is JSON, else `data_base64`.",
+    optional=("data", "text", "data_base64", "expires_at", "collected_at"),
+    description=(
+        "A message as the hub shows it: `data` if its media type is JSON, `text` if it is `text/*` and UTF-8, else "
+        "`data_base64`."
+    ),
 )
 _CHANGED: dict[str, Schema] = {
     "sequence_number": {"type": "integer", "minimum": 1, "description": "The number of the change."},
@@ -145,6 +174,7 @@ _CHANGED: dict[str, Schema] = {
     "bundle_id": {**UUID, "description": "The bundle that it was collected with."},
     "batch": {**UUID, "description": "The batch that is complete."},
     "key": {**TEXT, "description": "The key of that batch."},
+    "messages": {"type": "integer", "minimum": 0, "description": "How many messages were erased."},
 }
 CHANGE = record(
     _CHANGED,
@@ -254,9 +284,10 @@ def components() -> dict[str, Any]:
     return {
         **made,
         "Message": MESSAGE,
-        "Messages": record(
-            {"messages": {"type": "array", "items": of_schema("Message"), "maxItems": limits.SEND_MESSAGES_MAX}}
-        ),
+        "Messages": {
+            "anyOf": [record({"messages": _MESSAGES}), _MESSAGES, of_schema("Message")],
+            "description": "Messages in the field `messages`, a bare list of them, or one message.",
+        },
         "ShownMessage": SHOWN,
         "CloudEvent": EVENT,
         "CloudEvents": {"type": "array", "items": of_schema("CloudEvent"), "maxItems": limits.SEND_MESSAGES_MAX},

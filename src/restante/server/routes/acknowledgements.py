@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
+from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
 from restante.errors import InvalidRequest
+from restante.hub.door.hub import Hub
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
-from restante.model.access import Role
-from restante.model.batch_answers import Acknowledged, ItemIndices, ItemRange
-from restante.model.changes import Buffer
-from restante.model.items import Call, IndexColumn, Indices, read_numbers
-from restante.server.bodies import decoded, read_body
+from restante.model.access.access import Role
+from restante.model.batches.batch_answers import Acknowledged, ItemIndices, ItemRange
+from restante.model.batches.items import IndexColumn, Indices, read_numbers
+from restante.model.storage.changes import Buffer
+from restante.server.connections.bodies import decoded, read_json
+from restante.server.connections.exchange import PIECE_BYTES, Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import PIECE_BYTES, Exchange
-from restante.server.routing import Route
+from restante.server.route_table import Route
 from restante.wire import media
 
 _SMALL_BYTES = 64 * ACKNOWLEDGED_SMALL_MAX
@@ -68,29 +68,30 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def acknowledge(desk: Desk, exchange: Exchange) -> None:
+    link = desk.link_of(exchange.grant)
     with desk.room.publish() as parcel:
-        body = await read_body(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel)
         if len(body) <= _SMALL_BYTES:
             asked = decoded(body or b"{}", _decoder, _Body)
-            answer = _answer(asked, await desk.link.acknowledge_each(_calls(asked)))
+            answer = _answer(asked, await link.call(_calls(asked)))
         else:
-            answer = await desk.link.thread(_acknowledge_large, desk, body)
+            answer = await link.thread(_acknowledge_large, link.hub, body)
     if len(answer) <= PIECE_BYTES:
         await exchange.answer(200, answer, media_type=b"application/json")
     else:
         await exchange.send_whole(200, memoryview(answer), media_type=media.JSON)
 
 
-def _calls(asked: _Body) -> Sequence[Call]:
+def _calls(asked: _Body) -> AcknowledgeEach:
     if not asked.calls:
-        return (_call(asked),)
+        return AcknowledgeEach((_call(asked),))
     if asked.items or asked.indices or asked.ranges:
         raise InvalidRequest("calls stands alone: put what is beside it into a call of its own.", field="calls")
-    return [_call(one) for one in asked.calls]
+    return AcknowledgeEach([_call(one) for one in asked.calls])
 
 
-def _call(sent: _Call) -> Call:
-    return Call(sent.items, sent.ranges, [_column(one) for one in sent.indices])
+def _call(sent: _Call) -> AcknowledgeItems:
+    return AcknowledgeItems(sent.items, sent.ranges, [_column(one) for one in sent.indices])
 
 
 def _column(sent: _Indices) -> Indices:
@@ -106,7 +107,7 @@ def _answer(asked: _Body, answers: tuple[Acknowledged, ...]) -> bytes:
     return _encode(Answers(answers=answers) if asked.calls else answers[0])
 
 
-def _acknowledge_large(desk: Desk, body: Buffer) -> bytes:
+def _acknowledge_large(hub: Hub, body: Buffer) -> bytes:
     """The answer may be as large: all of it may be unknown."""
     # An item id has no comma. What is made of nothing else would take many times its size in memory.
     commas = bytes(body).count(b",")
@@ -117,7 +118,7 @@ def _acknowledge_large(desk: Desk, body: Buffer) -> bytes:
             field="items",
         )
     asked = decoded(body, _decoder, _Body)
-    return _answer(asked, desk.hub.acknowledge_each(_calls(asked)))
+    return _answer(asked, hub.call(_calls(asked)))
 
 
 ROUTES = (Route("POST", "/v1/acknowledgements", acknowledge, frozenset({Role.PUBLISHER})),)

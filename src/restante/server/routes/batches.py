@@ -7,17 +7,30 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from restante.errors import InvalidRequest
-from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX, WAIT_SECONDS_MAX
-from restante.model.access import Role
-from restante.model.batch_answers import BatchState, BatchStatus, Counting, Webhook
-from restante.server.batch_names import check_id
-from restante.server.bodies import read_request
+from restante.calls.batches import (
+    AddItems,
+    DeleteBatch,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    ReadBatch,
+    ReadProgress,
+    ReapBatches,
+    SealBatch,
+    WaitForBatch,
+)
+from restante.calls.call import query_names
+from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
+from restante.model.access.access import Role
+from restante.model.batches.batch_answers import BatchStatus, Counting, Webhook
+from restante.server.connections.bodies import read_nothing, read_request
+from restante.server.connections.exchange import Exchange
+from restante.server.connections.room import Wait
+from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.room import Wait
-from restante.server.routing import Route
-from restante.server.waiting import unless_gone
+from restante.server.requests.batch_names import check_id
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 
@@ -52,38 +65,27 @@ class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 async def open_batch(desk: Desk, exchange: Exchange) -> None:
-    asked = await read_request(desk, exchange, OpenBatchBody)
-    with desk.room.read():
-        opened = await desk.link.open_batch(
-            key=asked.key,
-            unique=asked.unique,
-            counting=asked.counting,
-            webhook=asked.webhook,
-            notify=asked.notify,
-            batch_id=None if asked.id is None else check_id(asked.id, field="id"),
-        )
+    said = msgspec.structs.asdict(await read_request(desk, exchange, OpenBatchBody))
+    own = said.pop("id")
+    call = OpenBatch(**said, batch_id=None if own is None else check_id(own, field="id"))
     # It may tell a secret.
-    await exchange.json(201, opened, headers=_NO_STORE)
+    await exchange.json(201, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
 async def add_items(desk: Desk, exchange: Exchange) -> None:
-    asked = await read_request(desk, exchange, AddItemsBody)
-    request_id = None if asked.request_id is None else check_id(asked.request_id, field="request_id")
-    with desk.room.read():
-        groups = await desk.link.add_items(exchange.place["batch"], asked.count, request_id=request_id)
-    await exchange.json(201, groups)
+    sent = await read_request(desk, exchange, AddItemsBody)
+    request_id = None if sent.request_id is None else check_id(sent.request_id, field="request_id")
+    call = AddItems(exchange.place["batch"], sent.count, request_id)
+    await exchange.json(201, await desk.call(call, exchange.grant))
 
 
 async def seal(desk: Desk, exchange: Exchange) -> None:
-    with desk.room.read():
-        sealed = await desk.link.seal_batch(exchange.place["batch"])
-    await exchange.json(200, sealed)
+    await read_nothing(desk, exchange)
+    await exchange.json(200, await desk.call(SealBatch(exchange.place["batch"]), exchange.grant))
 
 
 async def status(desk: Desk, exchange: Exchange) -> None:
-    with desk.room.read():
-        found = await desk.link.batch_status(exchange.place["batch"])
-    await _show(exchange, found)
+    await _show(exchange, await desk.call(ReadBatch(exchange.place["batch"]), exchange.grant))
 
 
 async def _show(exchange: Exchange, found: BatchStatus) -> None:
@@ -91,42 +93,26 @@ async def _show(exchange: Exchange, found: BatchStatus) -> None:
 
 
 async def batches(desk: Desk, exchange: Exchange) -> None:
-    state, key = _state(exchange.text("state")), exchange.text("key")
-    limit, after = exchange.integer("limit"), exchange.text("after")
-    with desk.room.read():
-        page = await desk.link.batches(state=state, key=key, limit=limit, after=after)
-    await exchange.json(200, page)
-
-
-def _state(text: str | None) -> BatchState | None:
-    try:
-        return None if text is None else BatchState(text)
-    except ValueError as error:
-        known = ", ".join(state.value for state in BatchState)
-        raise InvalidRequest(f"state must be one of {known}, not {text!r}.", parameter="state") from error
+    call = asked(exchange, ListBatches)
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 async def pending(desk: Desk, exchange: Exchange) -> None:
-    limit, after = exchange.integer("limit"), exchange.text("after")
-    with desk.room.read():
-        page = await desk.link.pending_items(exchange.place["batch"], limit=limit, after=after)
-    await exchange.json(200, page)
+    call = asked(exchange, ListPendingItems, batch_id=exchange.place["batch"])
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 async def progress(desk: Desk, exchange: Exchange) -> None:
-    waiting, limit, after = exchange.flag("waiting"), exchange.integer("limit"), exchange.text("after")
-    with desk.room.read():
-        page = await desk.link.batch_progress(exchange.place["batch"], waiting=waiting, limit=limit, after=after)
-    await exchange.json(200, page)
+    call = asked(exchange, ReadProgress, batch_id=exchange.place["batch"])
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 async def wait(desk: Desk, exchange: Exchange) -> None:
-    batch, seconds = exchange.place["batch"], min(exchange.seconds("seconds"), WAIT_SECONDS_MAX)
-    with desk.room.read():
-        found = await desk.link.wait_batch(batch, 0)
-    if found is None and seconds > 0:
+    call = asked(exchange, WaitForBatch, batch_id=exchange.place["batch"])
+    found = await desk.call(WaitForBatch(call.batch_id), exchange.grant)
+    if found is None and call.seconds > 0:
         with desk.room.wait(Wait.BATCH):
-            found = await unless_gone(desk, exchange, desk.link.wait_batch(batch, seconds))
+            found = await unless_gone(desk, exchange, desk.link_of(exchange.grant).call(call))
     if found is None:
         await exchange.answer(204, headers=_NO_STORE)
     else:
@@ -134,33 +120,30 @@ async def wait(desk: Desk, exchange: Exchange) -> None:
 
 
 async def delete(desk: Desk, exchange: Exchange) -> None:
-    with desk.room.read():
-        await desk.link.delete_batch(exchange.place["batch"])
+    await read_nothing(desk, exchange)
+    await desk.call(DeleteBatch(exchange.place["batch"]), exchange.grant)
     await exchange.answer(204)
 
 
 async def reap(desk: Desk, exchange: Exchange) -> None:
-    asked = await read_request(desk, exchange, ReapBody)
-    with desk.room.read():
-        reaped = await desk.link.reap_batches(dry_run=asked.dry_run)
-    await exchange.json(200, reaped)
+    sent = await read_request(desk, exchange, ReapBody)
+    await exchange.json(200, await desk.call(ReapBatches(dry_run=sent.dry_run), exchange.grant))
 
 
 _USING = frozenset({Role.PUBLISHER})
 _LOOKING = frozenset({Role.PUBLISHER, Role.READER})
-_PAGES = frozenset({"limit", "after"})
 _BATCHES = "/v1/batches"
 _BATCH = "/v1/batches/{batch}"
 
 ROUTES = (
     Route("POST", _BATCHES, open_batch, _USING),
-    Route("GET", _BATCHES, batches, _LOOKING, _PAGES | {"state", "key"}),
+    Route("GET", _BATCHES, batches, _LOOKING, query_names(ListBatches)),
     Route("POST", _BATCHES + "/reap", reap, frozenset({Role.OPERATOR})),
     Route("GET", _BATCH, status, _LOOKING),
     Route("DELETE", _BATCH, delete, _USING),
     Route("POST", _BATCH + "/items", add_items, _USING),
     Route("POST", _BATCH + "/seal", seal, _USING),
-    Route("GET", _BATCH + "/pending", pending, _LOOKING, _PAGES),
-    Route("GET", _BATCH + "/progress", progress, _LOOKING, _PAGES | {"waiting"}),
-    Route("GET", _BATCH + "/wait", wait, _LOOKING, frozenset({"seconds"})),
+    Route("GET", _BATCH + "/pending", pending, _LOOKING, query_names(ListPendingItems)),
+    Route("GET", _BATCH + "/progress", progress, _LOOKING, query_names(ReadProgress)),
+    Route("GET", _BATCH + "/wait", wait, _LOOKING, query_names(WaitForBatch)),
 )

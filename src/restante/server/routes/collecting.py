@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
+from restante.calls.call import query_names
+from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, Peek
 from restante.errors import OriginDidNotDeliver
-from restante.limits import WAIT_SECONDS_MAX
-from restante.model.access import Role
-from restante.model.answers import BundleAnswer, Reason
-from restante.server.bodies import SMALL_TABLE_BYTES, send_arrow, send_pieces
+from restante.model.access.access import Role
+from restante.model.mailboxes.answers import BundleAnswer, Reason
+from restante.server.connections.bodies import SMALL_TABLE_BYTES, read_nothing, send_arrow, send_pieces
+from restante.server.connections.exchange import Exchange
+from restante.server.connections.room import Wait
+from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.room import Wait
-from restante.server.routing import Route
-from restante.server.waiting import unless_gone
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
 from restante.wire import media
-from restante.wire.outgoing import bundle_cloudevents, bundle_json
+from restante.wire.header_texts import joined_texts
+from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json
 
 SMALL_BUNDLE_MESSAGES = 64
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
 
 
 async def peek(desk: Desk, exchange: Exchange) -> None:
-    recipient = exchange.place["recipient"]
-    wish: dict[str, Any] = {
-        "origins": exchange.texts("origin"),
-        "origin_groups": exchange.texts("origin_group"),
-        "bundle_id": exchange.text("bundle_id"),
-        "format": exchange.text("format"),
-        "max_messages": exchange.integer("max_messages"),
-        "max_weight": exchange.integer("max_weight"),
-    }
-    wait = min(exchange.seconds("wait"), WAIT_SECONDS_MAX)
+    call = asked(exchange, Peek, recipient=exchange.place["recipient"])
     try:
         with desk.room.read():
-            answer = await desk.link.peek(recipient, **wish)
-        if answer is None and wait > 0:
+            answer = await desk.link.call(msgspec.structs.replace(call, wait=0))
+        if answer is None and call.wait > 0:
             with desk.room.wait(Wait.PEEK):
-                answer = await unless_gone(desk, exchange, desk.link.peek(recipient, **wish, wait=wait))
+                answer = await unless_gone(desk, exchange, desk.link.call(call))
     except OriginDidNotDeliver:
         await _answer_empty(exchange, Reason.ORIGIN_DID_NOT_DELIVER)
         return
     if answer is None:
-        found = await desk.read(
-            desk.hub.explain, recipient, origins=wish["origins"], origin_groups=wish["origin_groups"]
-        )
+        found = await desk.call(Explain(call.recipient, origins=call.origins, origin_groups=call.origin_groups))
         await _answer_empty(exchange, found.reason)
         return
     await _answer_bundle(desk, exchange, answer)
@@ -62,7 +55,7 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         (b"restante-bundle-id", answer.bundle_id.encode()),
         (b"restante-origin", quote(answer.origin, safe="").encode()),
         (b"restante-kind", quote(answer.kind, safe="").encode()),
-        (b"restante-document-types", ",".join(quote(name, safe="") for name in answer.document_types).encode()),
+        (b"restante-document-types", joined_texts(answer.document_types).encode()),
         (b"restante-message-count", b"%d" % answer.message_count),
         (b"cache-control", b"no-store"),
     ]
@@ -81,45 +74,29 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
 
 
 async def dequeue(desk: Desk, exchange: Exchange) -> None:
-    done = await desk.link.dequeue(exchange.place["recipient"], exchange.place["bundle_id"])
+    await read_nothing(desk, exchange)
+    done = await desk.link.call(Dequeue(exchange.place["recipient"], exchange.place["bundle_id"]))
     desk.metrics.collected.add(done.messages)
     await exchange.json(200, done)
 
 
 async def explain(desk: Desk, exchange: Exchange) -> None:
-    found = await desk.read(
-        desk.hub.explain,
-        exchange.place["recipient"],
-        origins=exchange.texts("origin"),
-        origin_groups=exchange.texts("origin_group"),
-    )
-    await exchange.json(200, found)
+    call = asked(exchange, Explain, recipient=exchange.place["recipient"])
+    await exchange.json(200, await desk.call(call))
 
 
 async def recipients(desk: Desk, exchange: Exchange) -> None:
-    page = await desk.read(
-        desk.hub.recipients,
-        order="waiting" if (order := exchange.text("order")) is None else order,  # type: ignore[arg-type]  # judged by the hub
-        limit=exchange.integer("limit"),
-        after=exchange.text("after"),
-    )
+    page = await desk.call(asked(exchange, ListRecipients))
     as_of = page.as_of.isoformat().replace("+00:00", "Z").encode()
     answer = {"recipients": page.recipients, "next": page.next}
     await exchange.json(200, answer, headers=[(b"restante-as-of", as_of)])
 
 
 _RECIPIENT = frozenset({Role.RECIPIENT})
-_GROUPS = frozenset({"origin", "origin_group"})
 
 ROUTES = (
-    Route(
-        "GET",
-        "/v1/recipients/{recipient}/peek",
-        peek,
-        _RECIPIENT,
-        _GROUPS | {"bundle_id", "format", "max_messages", "max_weight", "wait"},
-    ),
+    Route("GET", "/v1/recipients/{recipient}/peek", peek, _RECIPIENT, query_names(Peek)),
     Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT),
-    Route("GET", "/v1/recipients/{recipient}/explain", explain, _RECIPIENT, _GROUPS),
-    Route("GET", "/v1/recipients", recipients, frozenset(), frozenset({"order", "limit", "after"})),
+    Route("GET", "/v1/recipients/{recipient}/explain", explain, _RECIPIENT, query_names(Explain)),
+    Route("GET", "/v1/recipients", recipients, frozenset(), query_names(ListRecipients)),
 )

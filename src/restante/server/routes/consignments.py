@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
 
+from restante.calls.call import query_names
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_ATTEMPTS_MAX, CONSIGNMENT_KEY_CHARACTERS_MAX, WRITER_NUMBER_MAX
-from restante.model.access import Role
-from restante.model.consignment_answers import BatchWish, ConsignmentState, Winner
-from restante.server import batch_names
-from restante.server.bodies import decoded, read_body, read_request
+from restante.model.access.access import Role
+from restante.model.columns.text_ids import is_uuid
+from restante.model.consignments.consignment_answers import BatchWish, Winner
+from restante.server.connections.bodies import decoded, read_json, read_nothing, read_request
+from restante.server.connections.exchange import Exchange
+from restante.server.connections.incoming_messages import SMALL_BODY_BYTES, take
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.numbering import whole_number
-from restante.server.routing import Route
-from restante.server.taking import SMALL_BODY_BYTES, take
-from restante.wire.shapes import is_uuid
+from restante.server.requests import batch_names
+from restante.server.requests.numbering import whole_number
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
+from restante.wire.incoming.incoming import Sent
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _BATCH = batch_names.HEADER.lower().encode()
@@ -47,9 +57,8 @@ _commit_decoder = msgspec.json.Decoder(CommitBody)
 
 
 async def open_consignment(desk: Desk, exchange: Exchange) -> None:
-    asked = await read_request(desk, exchange, OpenConsignmentBody)
-    with desk.room.read():
-        opened = await desk.link.open_consignment(asked.key, batch=asked.batch)
+    sent = await read_request(desk, exchange, OpenConsignmentBody)
+    opened = await desk.call(BeginConsignment(sent.key, sent.batch), exchange.grant)
     # The status says whether it is new; what is as usual is not written. The answer may tell a secret.
     shown = msgspec.structs.replace(opened, created=True)
     await exchange.json(201 if opened.created else 200, shown, headers=_NO_STORE)
@@ -109,12 +118,17 @@ def _consignment_of(exchange: Exchange) -> str:
 
 async def stage(desk: Desk, exchange: Exchange) -> None:
     _refuse_batch(exchange)
-    consignment, place = _consignment_of(exchange), _place_of(exchange)._asdict()
+    consignment, place = _consignment_of(exchange), _place_of(exchange)
+    link = desk.link_of(exchange.grant)
+
+    def parcel(sent: Sent) -> StageParcel:
+        return StageParcel(consignment, sent, *place)
+
     staged = await take(
         desk,
         exchange,
-        few=partial(desk.link.stage, consignment, **place),
-        many=partial(desk.hub.stage, consignment, **place),
+        few=lambda sent: link.call(parcel(sent)),
+        many=lambda sent: link.hub.call(parcel(sent)),
     )
     desk.metrics.staged.add(staged.staged)
     await exchange.json(201, staged)
@@ -123,45 +137,33 @@ async def stage(desk: Desk, exchange: Exchange) -> None:
 async def commit(desk: Desk, exchange: Exchange) -> None:
     consignment = _consignment_of(exchange)
     with desk.room.publish() as parcel:
-        body = await read_body(desk, exchange, parcel)
+        body = await read_json(desk, exchange, parcel)
         if len(body) <= SMALL_BODY_BYTES:
-            asked = _commit_asked(body)
+            sent = _commit_sent(body)
         else:
-            asked = await desk.link.thread(_commit_asked, body)
-        receipt = await desk.link.commit_consignment(consignment, asked.writers)
+            sent = await desk.link.thread(_commit_sent, body)
+        receipt = await desk.link_of(exchange.grant).call(CommitConsignment(consignment, sent.writers))
     await exchange.json(200, receipt)
 
 
-def _commit_asked(body: bytes | bytearray | memoryview) -> CommitBody:
+def _commit_sent(body: bytes | bytearray | memoryview) -> CommitBody:
     return decoded(body or b"{}", _commit_decoder, CommitBody)
 
 
 async def discard(desk: Desk, exchange: Exchange) -> None:
-    with desk.room.read():
-        await desk.link.discard_consignment(_consignment_of(exchange))
+    await read_nothing(desk, exchange)
+    await desk.call(DiscardConsignment(_consignment_of(exchange)), exchange.grant)
     await exchange.answer(204)
 
 
 async def show(desk: Desk, exchange: Exchange) -> None:
-    with desk.room.read():
-        found = await desk.link.consignment(_consignment_of(exchange))
+    found = await desk.call(ReadConsignment(_consignment_of(exchange)), exchange.grant)
     await exchange.json(200, found, headers=_NO_STORE)
 
 
 async def consignments(desk: Desk, exchange: Exchange) -> None:
-    state, key = _state(exchange.text("state")), exchange.text("key")
-    limit, after = exchange.integer("limit"), exchange.text("after")
-    with desk.room.read():
-        page = await desk.link.consignments(state=state, key=key, limit=limit, after=after)
-    await exchange.json(200, page)
-
-
-def _state(text: str | None) -> ConsignmentState | None:
-    try:
-        return None if text is None else ConsignmentState(text)
-    except ValueError as error:
-        known = ", ".join(state.value for state in ConsignmentState)
-        raise InvalidRequest(f"state must be one of {known}, not {text!r}.", parameter="state") from error
+    call = asked(exchange, ListConsignments)
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 _USING = frozenset({Role.PUBLISHER})
@@ -169,7 +171,7 @@ _LOOKING = frozenset({Role.PUBLISHER, Role.READER})
 
 ROUTES = (
     Route("POST", _CONSIGNMENTS, open_consignment, _USING),
-    Route("GET", _CONSIGNMENTS, consignments, _LOOKING, frozenset({"state", "key", "limit", "after"})),
+    Route("GET", _CONSIGNMENTS, consignments, _LOOKING, query_names(ListConsignments)),
     Route("GET", _CONSIGNMENT, show, _LOOKING),
     Route("DELETE", _CONSIGNMENT, discard, _USING),
     Route("POST", _CONSIGNMENT + "/parcels", stage, _USING, frozenset(_Place._fields)),

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
 import pyarrow as pa
 
-from restante.limits import WAIT_SECONDS_MAX
-from restante.model.access import Role
-from restante.model.feed_answers import FeedAnswer, FeedWish
-from restante.server.bodies import SMALL_TABLE_BYTES, send_arrow, send_pieces
+from restante.calls.call import query_names
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.model.access.access import Role
+from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.server.connections.bodies import SMALL_TABLE_BYTES, bounded, send_arrow, send_pieces
+from restante.server.connections.exchange import Exchange, Headers
+from restante.server.connections.room import Wait
+from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange, Headers
-from restante.server.room import Wait
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
-from restante.server.routing import Route
-from restante.server.waiting import unless_gone
 from restante.wire import media
-from restante.wire.outgoing_feed import changes_json, needed_columns, snapshot_json
+from restante.wire.outgoing.outgoing_feed import (
+    change_bytes,
+    changes_json,
+    needed_columns,
+    snapshot_bytes,
+    snapshot_json,
+)
 
 SMALL_FEED_ROWS = 64
 _OFFERED = (media.JSON, media.ARROW)
@@ -28,7 +37,12 @@ _NO_STORE = (b"cache-control", b"no-store")
 async def feed(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
     wish = _wish(exchange)
-    answer = await _changes(desk, exchange, _asked(wish, kind))
+    answer = await _changes(desk, exchange, _needed(wish, kind))
+    as_json = None if kind == media.ARROW else partial(change_bytes, columns=wish.columns)
+    table = await bounded(desk, answer.table, as_json, whole_changes=True)
+    if table.num_rows < answer.table.num_rows:
+        last = int(table["sequence_number"][-1].as_py())
+        answer = msgspec.structs.replace(answer, table=table, next=last)
     headers = (
         (b"restante-next", b"%d" % answer.next),
         (b"restante-start", b"%d" % answer.start),
@@ -40,29 +54,25 @@ async def feed(desk: Desk, exchange: Exchange) -> None:
 
 async def _changes(desk: Desk, exchange: Exchange, wish: FeedWish) -> FeedAnswer:
     """What there is, or else what comes while the caller waits."""
-    partition, after = partition_number(exchange.place["partition"]), exchange.integer("after")
-    limit, reader = exchange.integer("limit"), exchange.text("reader")
-    wait = min(exchange.seconds("wait"), WAIT_SECONDS_MAX)
-    ask = partial(desk.link.feed, partition, wish=wish, limit=limit, reader=reader)
-    if wait > 0:
+    call = asked(exchange, ReadFeed, partition=partition_number(exchange.place["partition"]), wish=wish)
+    if call.wait > 0:
         # Who waits is one who follows: the hub says when he reads, so that publishers keep their pace.
         with desk.room.wait(Wait.FEED):
-            answer = await unless_gone(desk, exchange, ask(after=after, wait=wait))
+            answer = await unless_gone(desk, exchange, desk.link.call(call))
         if answer is not None:
             return answer
-    with desk.room.read():
-        return await ask(after=after)
+    return await desk.call(msgspec.structs.replace(call, wait=0))
 
 
 async def snapshot(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
     wish = _wish(exchange)
-    partition, after = partition_number(exchange.place["partition"]), exchange.text("after")
-    position, limit = exchange.integer("position"), exchange.integer("limit")
-    with desk.room.read():
-        answer = await desk.link.snapshot(
-            partition, after=after, position=position, wish=_asked(wish, kind), limit=limit
-        )
+    partition = partition_number(exchange.place["partition"])
+    answer = await desk.call(asked(exchange, ReadSnapshot, partition=partition, wish=_needed(wish, kind)))
+    as_json = None if kind == media.ARROW else partial(snapshot_bytes, columns=wish.columns)
+    table = await bounded(desk, answer.table, as_json)
+    if table.num_rows < answer.table.num_rows and answer.after is not None:
+        answer = msgspec.structs.replace(answer, table=table, next=answer.after(table.num_rows))
     headers = [(b"restante-position", b"%d" % answer.position), _NO_STORE]
     if answer.next is not None:
         headers.append((b"restante-next", answer.next.encode()))
@@ -80,7 +90,7 @@ def _wish(exchange: Exchange) -> FeedWish:
     )
 
 
-def _asked(wish: FeedWish, kind: str) -> FeedWish:
+def _needed(wish: FeedWish, kind: str) -> FeedWish:
     """The wish, with the columns that it takes to write it."""
     if kind == media.ARROW:
         return wish
@@ -100,9 +110,14 @@ async def _send(
 
 
 _READER = frozenset({Role.READER})
-_WISH = frozenset({"origin", "kind", "recipient", "columns", "after", "limit"})
+_WISH = frozenset({"origin", "kind", "recipient", "columns"})
+
+
+def _query(kind: type[ReadFeed | ReadSnapshot]) -> frozenset[str]:
+    return _WISH | query_names(kind) - {"wish"}
+
 
 ROUTES = (
-    Route("GET", "/v1/partitions/{partition}/feed", feed, _READER, _WISH | {"wait", "reader"}),
-    Route("GET", "/v1/partitions/{partition}/snapshot", snapshot, _READER, _WISH | {"position"}),
+    Route("GET", "/v1/partitions/{partition}/feed", feed, _READER, _query(ReadFeed)),
+    Route("GET", "/v1/partitions/{partition}/snapshot", snapshot, _READER, _query(ReadSnapshot)),
 )

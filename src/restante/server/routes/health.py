@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from restante.limits import DISK_FREE_BYTES_MIN, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
-from restante.model.access import Role
+from restante.calls.mailboxes import ListPartitions
+from restante.limits import DISK_FREE_BYTES_MIN, NO_ROOM_SECONDS, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
+from restante.model.access.access import Role
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.routing import ANYBODY, Handler, Route
+from restante.server.route_table import ANYBODY, Handler, Route
 
 Probe = Callable[[Desk], str | None]
 """Gives the reason why something is not well, or None."""
@@ -26,8 +27,19 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _commits(desk: Desk) -> str | None:
-    if not desk.hub.core.committer.alive:
+    if not desk.hub.committing:
         return "The hub no longer commits. Its log says why; start it again."
+    failure = desk.hub.store_failure()
+    if failure is not None:
+        return f"The store has stopped: {failure}. Start the hub again: it then finds out what is stored."
+    return None
+
+
+def _commits_in_time(desk: Desk) -> str | None:
+    """To start a hub again makes no disk faster, so this is no reason to."""
+    stopped = _commits(desk)
+    if stopped is not None:
+        return stopped
     typical = desk.metrics.typical_publish_seconds()
     if typical > PUBLISH_SECONDS_HEALTHY:
         return f"Half of the publishes of the last minute took more than {typical:.1f} s. Is the disk slow?"
@@ -35,6 +47,9 @@ def _commits(desk: Desk) -> str | None:
 
 
 def _disk(desk: Desk) -> str | None:
+    if desk.hub.seconds_without_room() < NO_ROOM_SECONDS:
+        # A quota, or a limit on the size of files, may be reached where the disk itself has room.
+        return "The last commit found no room. Make room for the data folder, or raise the limit on it."
     if desk.folder is None:
         return None
     free = shutil.disk_usage(desk.folder).free
@@ -44,7 +59,7 @@ def _disk(desk: Desk) -> str | None:
 
 
 def _filing(desk: Desk) -> str | None:
-    most = max((status.unfiled, status.partition) for status in desk.hub.partitions())
+    most = max((status.unfiled, status.partition) for status in desk.hub.call(ListPartitions()))
     if most[0] <= UNFILED_RUNS_MAX:
         return None
     return f"Partition {most[1]} has {most[0]} unfiled runs: publishers have to wait for the filing."
@@ -55,11 +70,11 @@ def _accepting(desk: Desk) -> str | None:
 
 
 def _started(desk: Desk) -> str | None:
-    return None if desk.hub.partitions() else "The hub has no partitions yet."
+    return None if desk.hub.call(ListPartitions()) else "The hub has no partitions yet."
 
 
 _LIVE: dict[str, Probe] = {"commits": _commits}
-_READY: dict[str, Probe] = {"accepting": _accepting, "commits": _commits, "disk": _disk, "filing": _filing}
+_READY: dict[str, Probe] = {"accepting": _accepting, "commits": _commits_in_time, "disk": _disk, "filing": _filing}
 _STARTED: dict[str, Probe] = {"started": _started}
 
 
@@ -94,3 +109,5 @@ ROUTES = (
     Route("GET", "/healthz", _health(_STARTED | _LIVE | _READY), ANYBODY),
     Route("GET", "/metrics", metrics, frozenset({Role.READER})),
 )
+HEALTH_PATHS = frozenset(route.path.encode() for route in ROUTES if route.roles is ANYBODY)
+"""Where anybody may ask, and under any name: probes know the hub by an address of their own."""

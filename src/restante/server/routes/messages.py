@@ -7,44 +7,56 @@ from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from restante.calls.call import Call, query_names
+from restante.calls.mailboxes import FindMessage, ReadHistory
+from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.errors import InvalidRequest
-from restante.hub.hub import Hub
-from restante.model.access import Role
-from restante.model.message import State
-from restante.server.bodies import SMALL_TABLE_BYTES, read_request, send_arrow, send_pieces
+from restante.model.access.access import Role
+from restante.model.columns.text_ids import is_uuid
+from restante.model.mailboxes.filters import check_filter
+from restante.server.connections.bodies import (
+    SMALL_TABLE_BYTES,
+    bounded,
+    read_nothing,
+    read_request,
+    send_arrow,
+    send_pieces,
+)
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.routing import Handler, Route
+from restante.server.requests.options import asked
+from restante.server.route_table import Handler, Route
 from restante.wire import media
+from restante.wire.cloudevents import id_of_event
 from restante.wire.live import LIVE_GAP
-from restante.wire.outgoing import message_json, page_json
+from restante.wire.outgoing.outgoing import message_bytes, message_json, page_json
 
 _OFFERED = (media.JSON, media.ARROW)
 _COUNT = re.compile("[1-9][0-9]{0,17}")
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to purge; everything that waits, if nothing is said."""
+    """What to purge: what fits these filters, or `all`. With `dry_run` it is only counted, without filters too."""
 
-    origin: str | None = None
-    kind: str | None = None
-    before: datetime | None = None
+    origin: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    before: datetime | UnsetType = UNSET
+    all: bool = False
     dry_run: bool = False
 
 
 async def history(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
     fills_gap = _fills_gap(exchange.header(LIVE_GAP.lower().encode()))
-    table, following = await desk.read(
-        desk.hub.history_table,
-        exchange.place["recipient"],
-        after=exchange.integer("after"),
-        before=exchange.integer("before"),
-        state=_state(exchange.text("state")),
-        limit=exchange.integer("limit"),
-    )
+    call = asked(exchange, ReadHistory, recipient=exchange.place["recipient"], live_gap=None)
+    whole, following = await desk.read(desk.hub.history_table, call)
     desk.post.tally.gaps_recovered += fills_gap
+    backwards = call.before is not None and call.after is None
+    table = await bounded(desk, whole, None if kind == media.ARROW else message_bytes, backwards=backwards)
+    if table.num_rows < whole.num_rows:
+        following = int(table["sequence_number"][0 if backwards else -1].as_py())
     headers = [] if following is None else [(b"restante-next", b"%d" % following)]
     if kind == media.ARROW:
         await send_arrow(desk, exchange, table, headers=headers)
@@ -63,59 +75,55 @@ def _fills_gap(text: str | None) -> bool:
     return True
 
 
-def _state(text: str | None) -> State | None:
-    try:
-        return None if text is None else State(text)
-    except ValueError as error:
-        known = ", ".join(state.value for state in State)
-        raise InvalidRequest(f"state must be one of {known}, not {text!r}.", parameter="state") from error
+def _named(exchange: Exchange) -> str:
+    """The id of a message: its own, or with the origin that of a CloudEvent."""
+    own, source = exchange.place["id"], exchange.text("origin")
+    if source is not None:
+        check_filter("origin", source)
+    return own if source is None or is_uuid(own) else id_of_event(source, own)
 
 
 async def find(desk: Desk, exchange: Exchange) -> None:
     kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
-    table = await desk.read(desk.hub.find_table, exchange.place["recipient"], exchange.place["id"])
+    table = await desk.read(desk.hub.find_table, FindMessage(exchange.place["recipient"], _named(exchange)))
     if kind == media.ARROW:
         await send_arrow(desk, exchange, table)
         return
     await send_pieces(desk, exchange, iter([message_json(table)]), media_type=kind, small=True)
 
 
-def _on_message(act: Callable[[Hub, str, str], None]) -> Handler:
+def _on_message(kind: Callable[[str, str], Call[None]]) -> Handler:
     async def handle(desk: Desk, exchange: Exchange) -> None:
-        await desk.read(act, desk.hub, exchange.place["recipient"], exchange.place["id"])
+        await read_nothing(desk, exchange)
+        await desk.call(kind(exchange.place["recipient"], _named(exchange)))
         await exchange.answer(204)
 
     return handle
 
 
 async def purge(desk: Desk, exchange: Exchange) -> None:
-    asked = await read_request(desk, exchange, PurgeBody)
-    count = await desk.read(
-        desk.hub.purge,
-        exchange.place["recipient"],
-        origin=asked.origin,
-        kind=asked.kind,
-        before=asked.before,
-        dry_run=asked.dry_run,
-    )
-    await exchange.json(200, {"messages": count})
+    sent = await read_request(desk, exchange, PurgeBody)
+    said = {name: value for name, value in msgspec.structs.asdict(sent).items() if value is not UNSET}
+    await exchange.json(200, {"messages": await desk.call(Purge(exchange.place["recipient"], **said))})
 
 
 async def erase(desk: Desk, exchange: Exchange) -> None:
-    count = await desk.read(desk.hub.erase, exchange.place["recipient"], dry_run=exchange.flag("dry_run"))
+    await read_nothing(desk, exchange)
+    count = await desk.call(asked(exchange, Erase, recipient=exchange.place["recipient"]))
     await exchange.json(200, {"messages": count})
 
 
 _RECIPIENT = frozenset({Role.RECIPIENT})
 _OPERATOR = frozenset({Role.OPERATOR})
+_ORIGIN = frozenset({"origin"})
 _MESSAGES = "/v1/recipients/{recipient}/messages"
 
 ROUTES = (
-    Route("GET", _MESSAGES, history, _RECIPIENT, frozenset({"after", "before", "state", "limit"})),
-    Route("GET", _MESSAGES + "/{id}", find, _RECIPIENT),
-    Route("DELETE", _MESSAGES + "/{id}", _on_message(Hub.withdraw), _OPERATOR),
-    Route("POST", _MESSAGES + "/{id}/set-aside", _on_message(Hub.set_aside), _OPERATOR),
-    Route("POST", _MESSAGES + "/{id}/release", _on_message(Hub.release), _OPERATOR),
+    Route("GET", _MESSAGES, history, _RECIPIENT, query_names(ReadHistory) - {"live_gap"}),
+    Route("GET", _MESSAGES + "/{id}", find, _RECIPIENT, _ORIGIN),
+    Route("DELETE", _MESSAGES + "/{id}", _on_message(Withdraw), _OPERATOR, _ORIGIN),
+    Route("POST", _MESSAGES + "/{id}/set-aside", _on_message(SetAside), _OPERATOR, _ORIGIN),
+    Route("POST", _MESSAGES + "/{id}/release", _on_message(Release), _OPERATOR, _ORIGIN),
     Route("POST", "/v1/recipients/{recipient}/purge", purge, _OPERATOR),
-    Route("DELETE", "/v1/recipients/{recipient}", erase, _OPERATOR, frozenset({"dry_run"})),
+    Route("DELETE", "/v1/recipients/{recipient}", erase, _OPERATOR, query_names(Erase)),
 )

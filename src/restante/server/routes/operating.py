@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from restante.hub.hub import Hub
-from restante.model.access import Role
-from restante.server.bodies import stream
+from restante.calls.call import Call
+from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.model.access.access import Role
+from restante.server.connections.bodies import read_nothing, stream
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.routing import Handler, Route
+from restante.server.route_table import Handler, Route
 
 
-def _now(work: Callable[[Hub], int]) -> Handler:
+def _now(kind: Callable[[], Call[int]]) -> Handler:
     async def handle(desk: Desk, exchange: Exchange) -> None:
-        await exchange.json(200, {"count": await desk.read(work, desk.hub)})
+        await read_nothing(desk, exchange)
+        await exchange.json(200, {"count": await desk.call(kind())})
 
     return handle
 
@@ -36,8 +38,8 @@ async def backup(desk: Desk, exchange: Exchange) -> None:
 _OPERATOR = frozenset({Role.OPERATOR})
 
 ROUTES = (
-    Route("POST", "/v1/maintenance/file", _now(Hub.file), _OPERATOR),
-    Route("POST", "/v1/maintenance/expire", _now(Hub.expire), _OPERATOR),
-    Route("POST", "/v1/maintenance/retain", _now(Hub.retain), _OPERATOR),
+    Route("POST", "/v1/maintenance/file", _now(FileNow), _OPERATOR),
+    Route("POST", "/v1/maintenance/expire", _now(ExpireNow), _OPERATOR),
+    Route("POST", "/v1/maintenance/retain", _now(RetainNow), _OPERATOR),
     Route("GET", "/v1/backup", backup, _OPERATOR),
 )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 
 from restante.server.asyncapi import document as asyncapi_document
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.openapi import document, problem_page, route_page
-from restante.server.routing import ANYBODY, Handler, Route
+from restante.server.openapi import document
+from restante.server.openapi.html_pages import problem_page, route_page
+from restante.server.route_table import ANYBODY, Handler, Route
 from restante.wire import media
 
 _HTML = "text/html; charset=utf-8"
+_HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
+"""A name or an address, and perhaps a port: nothing that a page could take for something else."""
 # A page loads nothing and runs nothing: it is text and its own style.
-_SAFE = (
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-)
+_SAFE = ((b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),)
 
 
 @cache
@@ -56,6 +57,22 @@ def _serving(made: Callable[[], bytes], media_type: str) -> Handler:
     return handle
 
 
+async def _routes(desk: Desk, exchange: Exchange) -> None:
+    """The examples name the hub as its reader does, so that they can be copied."""
+    page = await desk.link.thread(_docs)
+    here = _address_of(exchange) or desk.url
+    page = page.replace(route_page.EXAMPLE_ADDRESS.encode(), here.encode())
+    await exchange.answer(200, page, media_type=_HTML, headers=_SAFE)
+
+
+def _address_of(exchange: Exchange) -> str | None:
+    """What the reader's browser calls this hub; None if that is no plain address."""
+    host = exchange.header(b"host")
+    if host is None or not _HOST.fullmatch(host):
+        return None
+    return f"{'https' if exchange.header(b'x-forwarded-proto') == 'https' else 'http'}://{host}"
+
+
 async def _home(_desk: Desk, exchange: Exchange) -> None:
     await exchange.answer(307, headers=[(b"location", b"/docs")])
 
@@ -64,6 +81,6 @@ ROUTES = (
     Route("GET", "/", _home, ANYBODY),
     Route("GET", "/openapi.json", _serving(_openapi, media.JSON), ANYBODY),
     Route("GET", "/asyncapi.json", _serving(_asyncapi, media.JSON), ANYBODY),
-    Route("GET", "/docs", _serving(_docs, _HTML), ANYBODY),
+    Route("GET", "/docs", _routes, ANYBODY),
     Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
 )

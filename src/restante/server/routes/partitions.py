@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from restante.calls.mailboxes import ListPartitions, PartitionOf
 from restante.errors import PartitionUnknown
-from restante.model.access import Role
-from restante.model.answers import PartitionStatus
-from restante.model.paging import page_size
+from restante.model.access.access import Role
+from restante.model.mailboxes.answers import PartitionStatus
+from restante.model.mailboxes.paging import page_size
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
+from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
-from restante.server.routing import Route
 
 
 async def partitions(desk: Desk, exchange: Exchange) -> None:
     limit, after = exchange.integer("limit"), exchange.integer("after")
     size = page_size(limit)
     start = 0 if after is None else after + 1
-    found = desk.hub.partitions()
+    found = desk.hub.call(ListPartitions())
     page = found[start : start + size]
     following = str(page[-1].partition) if page and start + size < len(found) else None
     await exchange.json(200, {"partitions": [_shown(desk, status) for status in page], "next": following})
@@ -26,14 +27,14 @@ async def partitions(desk: Desk, exchange: Exchange) -> None:
 
 async def partition(desk: Desk, exchange: Exchange) -> None:
     number = partition_number(exchange.place["partition"])
-    found = desk.hub.partitions()
+    found = desk.hub.call(ListPartitions())
     if number >= len(found):
         raise PartitionUnknown(f"There is no partition {number}: they go from 0 to {len(found) - 1}.")
     await exchange.json(200, _shown(desk, found[number]))
 
 
 async def partition_of(desk: Desk, exchange: Exchange) -> None:
-    number = desk.hub.partition_of(exchange.place["recipient"])
+    number = desk.hub.call(PartitionOf(exchange.place["recipient"]))
     await exchange.json(200, {"partition": number, "owner": desk.url})
 
 

@@ -7,15 +7,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from restante.calls.call import query_names
+from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.errors import InvalidRequest
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.model.access import Role
-from restante.server.bodies import read_request
+from restante.model.access.access import Role
+from restante.server.connections.bodies import read_request
+from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.exchange import Exchange
-from restante.server.numbering import whole_number
+from restante.server.requests.numbering import whole_number
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
-from restante.server.routing import Route
 
 
 class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,26 +33,19 @@ class LinkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 async def open_link(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
-    asked = await read_request(desk, exchange, LinkBody)
-    with desk.room.read():
-        state = await desk.link.open_link(partition, **msgspec.structs.asdict(asked))
-    await exchange.json(201, state)
+    sent = await read_request(desk, exchange, LinkBody)
+    call = OpenLink(partition, **msgspec.structs.asdict(sent))
+    await exchange.json(201, await desk.call(call, exchange.grant))
 
 
 async def producer(desk: Desk, exchange: Exchange) -> None:
-    partition = partition_number(exchange.place["partition"])
-    group = _group(exchange.place["group"])
-    await exchange.json(200, await desk.read(desk.hub.producer_state, partition, group))
+    call = ReadProducer(partition_number(exchange.place["partition"]), _group(exchange.place["group"]))
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 async def producers(desk: Desk, exchange: Exchange) -> None:
-    page = await desk.read(
-        desk.hub.producer_states,
-        partition_number(exchange.place["partition"]),
-        limit=exchange.integer("limit"),
-        after=exchange.text("after"),
-    )
-    await exchange.json(200, page)
+    call = asked(exchange, ListProducers, partition=partition_number(exchange.place["partition"]))
+    await exchange.json(200, await desk.call(call, exchange.grant))
 
 
 def _group(text: str) -> int:
@@ -65,5 +61,5 @@ _PRODUCERS = "/v1/partitions/{partition}/producers"
 ROUTES = (
     Route("POST", "/v1/partitions/{partition}/links", open_link, frozenset({Role.PUBLISHER})),
     Route("GET", _PRODUCERS + "/{group}", producer, _LOOKING),
-    Route("GET", _PRODUCERS, producers, _LOOKING, frozenset({"limit", "after"})),
+    Route("GET", _PRODUCERS, producers, _LOOKING, query_names(ListProducers)),
 )

@@ -15,11 +15,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from restante.spark.documents.column_types import layout_of, schema_of
+from restante.spark.documents.document_reader import with_struct
 from restante.spark.documents.fidelity import Fidelity
-from restante.spark.documents.keeping_aside import CARRIED, MISMATCHES, kept_aside, nothing_aside
 from restante.spark.documents.layouts import grown
-from restante.spark.documents.reading import with_struct
-from restante.spark.documents.surveying import Survey, survey
+from restante.spark.documents.set_aside_values import CARRIED, MISMATCHES, kept_aside, nothing_aside
+from restante.spark.documents.survey import Survey, survey
 from restante.spark.documents.texts import is_document, parsed
 
 __all__ = ["CARRIED", "MISMATCHES", "Fidelity", "Survey", "infer", "mismatches", "survey", "with_document"]

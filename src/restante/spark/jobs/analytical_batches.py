@@ -36,9 +36,9 @@ from restante.spark.jobs.analytical_documents import append_messages
 from restante.spark.jobs.analytical_facts import Facts, counted_by_spark, earliest, last
 from restante.spark.jobs.analytical_filing import Filed, Numbers, TaskFolders, Wish, file_changes
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables
-from restante.spark.narrowing import Narrow, narrowed
-from restante.spark.table_files import remove
-from restante.spark.tables import WRITING, Table
+from restante.spark.source.narrowed_reads import Narrow, narrowed
+from restante.spark.tables.table_files import remove
+from restante.spark.tables.tables import WRITING, Table
 
 _SAME = " AND ".join(["NOT t.settled", *(f"t.{name} = s.{name}" for name in rules.KEY)])
 _NEWER = "s.change_sequence_number > t.change_sequence_number"

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from restante.spark.schemas import CHANGES
+from restante.spark.source.schemas import CHANGES
 
 MESSAGE_COLUMNS = (
     *("partition", "sequence_number", "id", "recipient", "origin", "kind", "document_type", "weight"),

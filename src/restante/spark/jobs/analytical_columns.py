@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from restante.model.arrow import Column
+from restante.model.columns.arrow import Column
 from restante.spark.jobs.analytical_changes import DELIVERIES, MESSAGE_COLUMNS, SETTLING
 from restante.spark.jobs.analytical_facts import Facts
 

@@ -16,8 +16,8 @@ from pyspark.sql import functions as f
 
 from restante.spark.jobs.analytical_columns import split
 from restante.spark.jobs.analytical_facts import Facts, together
-from restante.spark.narrowing import Narrow, narrowed
-from restante.spark.table_files import FileShape, FileWriter, NewFile
+from restante.spark.source.narrowed_reads import Narrow, narrowed
+from restante.spark.tables.table_files import FileShape, FileWriter, NewFile
 
 MESSAGE_STATISTICS = ("partition", "sequence_number", "recipient", "published_at")
 DELIVERY_STATISTICS = ("partition", "message_sequence_number", "recipient", "at")

@@ -10,10 +10,11 @@ from datetime import datetime
 import msgspec
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 
-from restante.client.http_sync import HttpLink
-from restante.client.options import Retrying
-from restante.client.terms import terms_of
-from restante.spark.options import Place
+from restante.calls.mailboxes import ListPartitions
+from restante.client.transport.http_sync import HttpLink
+from restante.client.transport.machine_terms import terms_of
+from restante.client.transport.options import Retrying
+from restante.spark.source.options import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Lag:
 def ends_of(place: Place) -> dict[int, int]:
     """The last number of each partition. Asked once: who only wants to know need not wait for a hub that is away."""
     with closing(HttpLink(terms_of(place.url, token=place.token, retries=Retrying(times=0)))) as link:
-        return {own.partition: own.visible_sequence for own in link.partitions()}
+        return {own.partition: own.visible_sequence for own in link.call(ListPartitions())}
 
 
 def lag_of(

@@ -24,14 +24,14 @@ from restante.limits import (
     TRIGGER_NUMBERS_DEFAULT,
 )
 from restante.spark.documents import Fidelity
-from restante.spark.failures import cause_of
-from restante.spark.folders import Folders
 from restante.spark.jobs.analytical_lag import Lag, ends_of, lag_of
 from restante.spark.jobs.analytical_progress import Progress
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_tables, tables_at
 from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.options import Place, reading_of
+from restante.spark.sessions.failures import cause_of
+from restante.spark.source.options import Place, reading_of
+from restante.spark.tables.folders import Folders
 
 NAME = "analytical-store"
 SUMMARY = "Keep tables of all messages and of what became of them, seconds behind the hub."

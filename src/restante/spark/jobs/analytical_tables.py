@@ -11,7 +11,6 @@ from pyspark.sql.types import StructField, StructType, VariantType
 
 from restante.spark.documents import CARRIED, Fidelity
 from restante.spark.documents import MISMATCHES as VALUES
-from restante.spark.folders import Folders
 from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
 from restante.spark.jobs.analytical_filing import (
     DELIVERIES_BY,
@@ -20,8 +19,9 @@ from restante.spark.jobs.analytical_filing import (
     MESSAGES_BY,
     TaskFolders,
 )
-from restante.spark.table_files import has_log
-from restante.spark.tables import Definition, Table
+from restante.spark.tables.folders import Folders
+from restante.spark.tables.table_files import has_log
+from restante.spark.tables.tables import Definition, Table
 
 DOCUMENT = "document"
 APPLICATION = "restante analytical-store"

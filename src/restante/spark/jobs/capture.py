@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import CAPTURE_ROWS_PER_FILE_DEFAULT, CAPTURE_ROWS_PER_FILE_MAX
-from restante.spark.capturing import Capture
-from restante.spark.failures import cause_of
-from restante.spark.folders import Folders, absolute
 from restante.spark.jobs.work import Outcome, Work
+from restante.spark.sessions.failures import cause_of
+from restante.spark.tables.captured_files import Capture
+from restante.spark.tables.folders import Folders, absolute
 
 NAME = "capture"
 SUMMARY = "Keep the raw feed as plain Parquet files by partition and hour."

@@ -7,10 +7,10 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from restante.model.message import State
-from restante.spark.fates import collect_seconds, fates, percentiles
+from restante.model.publishing.message import State
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.reporting import ReportOptions, conclude, moment_of, opened
+from restante.spark.reports.outcomes import collect_seconds, fates, percentiles
+from restante.spark.reports.report_run import ReportOptions, conclude, moment_of, opened
 
 NAME = "collection-report"
 SUMMARY = "Per recipient and origin: published, collected, waiting, time to collect, oldest waiting."

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from restante.limits import LEADERBOARD_TOP_MAX
-from restante.model.message import State
-from restante.spark.fates import collect_seconds, fates, percentiles
+from restante.model.publishing.message import State
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.reporting import ReportOptions, conclude, moment_of, opened
+from restante.spark.reports.outcomes import collect_seconds, fates, percentiles
+from restante.spark.reports.report_run import ReportOptions, conclude, moment_of, opened
 
 NAME = "leaderboard"
 SUMMARY = "The recipients and kinds that got most, and who collects fastest and slowest."

@@ -30,7 +30,7 @@ from restante.spark.jobs.nightly_settlement import (
     SUMMARY as SUMMARY_PRODUCT,
 )
 from restante.spark.jobs.work import Figure, Outcome, Work
-from restante.spark.sending import send
+from restante.spark.running.consign_frame import send
 
 NAME = "nightly-run"
 SUMMARY = "A sample: settle a night of generated meter readings and deliver it to every actor."

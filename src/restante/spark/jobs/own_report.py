@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 
 from restante.errors import InvalidRequest
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.report_files import ReportFile
-from restante.spark.reporting import Moment, ReportOptions, check_name, conclude, moment_of, opened
+from restante.spark.reports.report_files import ReportFile
+from restante.spark.reports.report_run import Moment, ReportOptions, check_name, conclude, moment_of, opened
 
 NAME = "own-report"
 SUMMARY = "A report of your own: a Python file with a transform."

@@ -2,7 +2,7 @@
 
 Any property will do: a column, an entry of a map, something deep within a document. There may be as many stores of a table
 as there are such questions, each with its own schedule. A run reads what has changed since the last one, and makes one
-commit: the rows that came, the rows that went, and the slices that were merged with them (`restante.spark.slices`). The
+commit: the rows that came, the rows that went, and the slices that were merged with them (`restante.spark.tables.slices`). The
 commit says up to which version of the table it goes, so a run that is killed has done all or nothing. A store whose
 definition has changed is built anew in the same place; until that commit, readers see the old one.
 """
@@ -28,14 +28,14 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_DEFAULT,
     TABLE_VERSIONS_HOURS_MAX,
 )
-from restante.spark import table_changes
-from restante.spark.cleaning import history_of
-from restante.spark.folders import absolute
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.property_paths import value_at
-from restante.spark.slices import files_for, to_merge
-from restante.spark.table_changes import Source, identity_of
-from restante.spark.tables import Table
+from restante.spark.tables import table_changes
+from restante.spark.tables.cleanup import history_of
+from restante.spark.tables.folders import absolute
+from restante.spark.tables.property_paths import value_at
+from restante.spark.tables.slices import files_for, to_merge
+from restante.spark.tables.table_changes import Source, identity_of
+from restante.spark.tables.tables import Table
 
 NAME = "partitioned-store"
 SUMMARY = "Keep a copy of a table that is laid out by any property, so that a query for one value reads little."

@@ -1,7 +1,8 @@
 """Captured files brought back into a hub, with the ids that the messages had: again and again, and each message is there once.
 
 What was waiting waits again. What was set aside had not been collected either, so it waits too. What was collected, expired
-or withdrawn comes back only if all is asked for, and without a time to expire that has passed; what was erased never does.
+or withdrawn comes back only if all is asked for, and without a time to expire that has passed; what was erased never does,
+nor do the hub's own messages, of the origin `restante`.
 All of it is one consignment, whose key follows from what was captured and what was asked for.
 """
 
@@ -15,10 +16,18 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from restante.spark.capturing import ERASED, HOUR, captured_rows, carries_message, number_of_message, transform_without
-from restante.spark.folders import absolute
+from restante.model.publishing.message import HUB_ORIGIN
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.sending import send
+from restante.spark.running.consign_frame import send
+from restante.spark.tables.captured_files import (
+    ERASED,
+    HOUR,
+    captured_rows,
+    carries_message,
+    number_of_message,
+    transform_without,
+)
+from restante.spark.tables.folders import absolute
 
 NAME = "replay"
 SUMMARY = "Bring captured messages back into a hub, each once."
@@ -131,7 +140,10 @@ def _state() -> Column:
 
 
 def _is_wanted(options: Options) -> Column:
-    wanted = f.lit(True) if options.all else ~f.col("state").isin(*_SETTLED)
+    # The hub's own messages are its own to send.
+    wanted = ~f.col("origin").eqNullSafe(HUB_ORIGIN)
+    if not options.all:
+        wanted &= ~f.col("state").isin(*_SETTLED)
     if options.recipients:
         wanted &= f.col("recipient").isin(*options.recipients)
     if options.published_after is not None:

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from restante.client.address import DEFAULT_URL
-from restante.spark.folders import absolute
+from restante.client.transport.address import DEFAULT_URL
+from restante.spark.tables.folders import absolute
 
 Figure = int | float | str | None
 

@@ -1,8 +1,9 @@
 """Snapshots of a data folder in use: a copy of the database as of one moment, and the blob files that it names.
 
 The copy is made inside one read transaction, so it is of one moment and holds up no commit; the journal is not
-transferred past that moment until the copy is done. It lies in the data folder, for there the room is looked after.
-Blob files are never changed, so they are read where they lie; from before the copy until the snapshot is closed none
+transferred past that moment until the copy is done. It lies in the data folder, for there the room is looked after. It
+is made of rows, and of blob files only what rows name is taken: what was dropped or deleted before is not in a snapshot.
+What rows name of blob files is never changed, so they are read where they lie; from before the copy until the snapshot is closed none
 is removed, however many of their blobs are dropped meanwhile.
 """
 
@@ -21,13 +22,14 @@ from restante.errors import DataDamaged, Unavailable
 from restante.limits import BACKUP_CHUNK_BYTES
 from restante.ports.backup import SnapshotPart
 from restante.stores.sqlite.failures import translated
-from restante.stores.sqlite.files import BlobFiles
-from restante.stores.sqlite.schema import PAGE_BYTES, connect_reader
+from restante.stores.sqlite.files import BlobFiles, Range, gaps
+from restante.stores.sqlite.lookups import FILE_RANGES
+from restante.stores.sqlite.schema import connect_copier
 
 DATABASE_NAME = "restante.db"
 _COPY_PREFIX, _COPY_SUFFIX = "backup-", ".db"
-_PAGES_A_STEP = BACKUP_CHUNK_BYTES // PAGE_BYTES
-_FILES = "SELECT DISTINCT file FROM blobs WHERE file IS NOT NULL ORDER BY file"
+_STEPS_A_LOOK = 10_000
+"""So many steps of SQLite's machine are taken before it is looked whether the store is closing."""
 
 
 class Snapshots:
@@ -54,7 +56,7 @@ class Snapshots:
                 parts = self._parts(copy)
                 return FolderSnapshot(parts, undo.pop_all())
         except (sqlite3.Error, OSError) as error:
-            raise translated(error, self._folder) from error
+            raise translated(error) from error
 
     def close(self) -> None:
         """Give up a copy that is being made: its connection must be gone before the store closes its own."""
@@ -67,45 +69,53 @@ class Snapshots:
             self._require_open()
             self._copy_database(copy)
         with closing(sqlite3.connect(copy)) as database:
-            numbers = [number for (number,) in database.execute(_FILES)]
-        blobs = [self._files.path(number) for number in numbers]
-        return (self._part(DATABASE_NAME, copy), *(self._part(f"blobs/{path.name}", path) for path in blobs))
+            ranges: dict[int, list[Range]] = {}
+            for file, start, length in database.execute(FILE_RANGES):
+                ranges.setdefault(file, []).append(Range(start, length))
+        blobs = [(self._files.path(number), live) for number, live in ranges.items()]
+        return (
+            self._part(DATABASE_NAME, copy, None),
+            *(self._part(f"blobs/{path.name}", path, live) for path, live in blobs),
+        )
 
     def _copy_database(self, copy: Path) -> None:
-        with (
-            closing(connect_reader(self._folder / DATABASE_NAME)) as source,
-            closing(sqlite3.connect(copy, isolation_level=None)) as target,
-        ):
-            # It is thrown away at the end: what a crash leaves of it need not make sense.
-            for pragma in (f"page_size = {PAGE_BYTES}", "journal_mode = OFF", "synchronous = OFF"):
-                target.execute(f"PRAGMA {pragma}").fetchall()
-            # The first read fixes the moment for all steps of the copy.
-            source.execute("BEGIN")
-            source.execute("SELECT count(*) FROM fences").fetchone()
-            source.backup(target, pages=_PAGES_A_STEP, progress=lambda *_: self._require_open())
+        """By rows, not by pages: free pages may hold what was erased."""
+        with closing(connect_copier(self._folder / DATABASE_NAME)) as source:
+            source.set_progress_handler(self._closing.is_set, _STEPS_A_LOOK)
+            try:
+                # It is thrown away at the end: what a crash leaves of it need not make sense.
+                source.execute("PRAGMA synchronous = OFF")
+                source.execute("VACUUM INTO ?", (str(copy),))
+            except sqlite3.OperationalError:
+                self._require_open()
+                raise
 
-    def _part(self, name: str, path: Path) -> SnapshotPart:
+    def _part(self, name: str, path: Path, live: Sequence[Range] | None) -> SnapshotPart:
+        """Of a file of blobs only what is live; the rest is zeros."""
         try:
             size = path.stat().st_size
         except FileNotFoundError as error:
             raise DataDamaged(
-                f"The file {path} is missing, so there is no sound backup. Run the doctor; restore an older backup."
+                f"The file {name} is missing, so there is no sound backup. Run the doctor; restore an older backup."
             ) from error
-        return SnapshotPart(name, size, partial(self._chunks, path))
+        blank = [] if live is None else gaps(live, size)
+        return SnapshotPart(name, size, partial(self._chunks, path, blank))
 
-    def _chunks(self, path: Path) -> Iterator[bytes]:
+    def _chunks(self, path: Path, blank: Sequence[Range]) -> Iterator[bytes]:
         try:
             with path.open("rb", buffering=0) as file:
+                at = 0
                 while chunk := file.read(BACKUP_CHUNK_BYTES):
                     # After the read: once the store is closed, the files may be another's.
                     self._require_open()
-                    yield chunk
+                    yield _blanked(chunk, at, blank)
+                    at += len(chunk)
         except OSError as error:
-            raise translated(error, path) from error
+            raise translated(error) from error
 
     def _require_open(self) -> None:
         if self._closing.is_set():
-            raise Unavailable(f"The store in {self._folder} is closed.")
+            raise Unavailable("The store is closed.")
 
 
 class FolderSnapshot:
@@ -115,6 +125,17 @@ class FolderSnapshot:
 
     def close(self) -> None:
         self._kept.close()
+
+
+def _blanked(chunk: bytes, at: int, blank: Sequence[Range]) -> bytes:
+    """The chunk, which lies at `at`, with zeros where it is to be blank."""
+    content: bytearray | None = None
+    for start, length in blank:
+        first, end = max(start - at, 0), min(start + length - at, len(chunk))
+        if first < end:
+            content = bytearray(chunk) if content is None else content
+            content[first:end] = bytes(end - first)
+    return chunk if content is None else bytes(content)
 
 
 def _new_file(folder: Path) -> Path:

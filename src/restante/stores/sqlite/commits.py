@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
 from restante.errors import RestanteError, Unavailable
 from restante.limits import MIB
-from restante.model.changes import Changes
-from restante.stores.sqlite.failures import outcome_unknown, translated
+from restante.model.storage.changes import Changes
+from restante.stores.sqlite.failures import outcome_unknown, reason_of, translated
 from restante.stores.sqlite.files import BlobFiles
 from restante.stores.sqlite.journal import JOURNAL_BYTES_MAX, Journal
 from restante.stores.sqlite.log import STEP_BYTES, Log
 from restante.stores.sqlite.lookups import Lookups, row_id_of
 from restante.stores.sqlite.overlay import Overlay
-from restante.stores.sqlite.record import BlobRow, Deeds
+from restante.stores.sqlite.record import BlobRow, Deeds, pack_lives
 from restante.stores.sqlite.writer import Writer
 
 
@@ -43,7 +42,6 @@ LOG_BOUNDS = LogBounds()
 class Commits:
     def __init__(
         self,
-        folder: Path,
         *,
         writer: Writer,
         journal: Journal,
@@ -53,7 +51,6 @@ class Commits:
         lookups: Lookups,
         bounds: LogBounds,
     ) -> None:
-        self._folder = folder
         self._writer = writer
         self._journal = journal
         self._files = files
@@ -70,12 +67,12 @@ class Commits:
 
     def require_running(self) -> None:
         if self._closed:
-            raise Unavailable(f"The store in {self._folder} is closed.")
+            raise Unavailable("The store is closed.")
         self._writer.require_running()
 
     def commit(self, changes: Changes, rows: list[BlobRow], file: int | None) -> None:
         """Durable when it returns. The rows of blobs name `file`, if they do not hold the bytes themselves."""
-        if self._overlay.weight_bytes() >= self._bounds.most_bytes:
+        if self._overlay.weight_bytes() >= self._bounds.most_bytes or not self._log.may_append():
             self.transfer()
         deeds = Deeds(list(changes.entries.items()), rows, list(map(row_id_of, changes.dropped)))
         with self._appending:
@@ -108,6 +105,20 @@ class Commits:
                     self._overlay.freeze(files)
             self._transfer_frozen()
 
+    def renew_log(self) -> None:
+        """Bring all commits so far into the database, and leave nothing of them in the log."""
+        self.transfer()
+        with self._transferring:
+            # Commits wait for this one: a file that is begun meanwhile would hide what its earlier life left.
+            with self._appending:
+                files = self._log.leave()
+                if files:
+                    self._overlay.freeze(files)
+                self._transfer_frozen()
+                forgotten = self._log.forget()
+            for file in forgotten:
+                file.remove()
+
     def close(self) -> None:
         """Wait for the commit under way, and take no more."""
         with self._appending:
@@ -119,9 +130,9 @@ class Commits:
             return self._overlay.apply(deeds, sequence=self._log.last, record_bytes=record_bytes)
         except BaseException as error:
             if outcome_unknown(error):
-                self._writer.stop(f"The store in {self._folder} failed while it wrote ({error}); reopen it to go on.")
+                self._writer.stop(f"a commit failed while it was written ({reason_of(error)})")
             if isinstance(error, OSError):
-                raise translated(error, self._folder) from error
+                raise translated(error) from error
             raise
 
     def _require_new(self, changes: Changes, rows: list[BlobRow]) -> None:
@@ -138,16 +149,17 @@ class Commits:
         frozen = self._overlay.frozen
         if frozen is None:
             return
-        if frozen.last:
+        lives = self._log.lives_without(frozen.files)
+        if frozen.last or any(file.life is not None for file in frozen.files):
             self._in_vain = True
             self._journal_bounded()
             with self._writer.lock:
-                freed = self._writer.write(frozen.transaction())
+                freed = self._writer.write(frozen.transaction()._replace(lives=pack_lives(lives)))
                 self._journal.committed()
             self._files.dropped(freed)
             self._in_vain = False
         self._overlay.thaw()
-        self._log.release(frozen.files)
+        self._log.release(frozen.files, lives)
 
     def _journal_bounded(self) -> None:
         if self._journal.length_bytes() <= JOURNAL_BYTES_MAX:
@@ -159,5 +171,5 @@ class Commits:
 
     def failed(self, error: sqlite3.Error | OSError) -> RestanteError:
         if outcome_unknown(error):
-            self._writer.stop(f"A flush failed in {self._folder} ({error}); reopen the store to go on.")
-        return translated(error, self._folder)
+            self._writer.stop(f"a flush failed ({reason_of(error)})")
+        return translated(error)

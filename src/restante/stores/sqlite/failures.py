@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import resource
 import sqlite3
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 
 # A file size limit (EFBIG) is to a store what a full disk is: it goes on as soon as the limit is raised.
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# SQLite knows a disk that is full, and reports a file size limit from the same places as an I/O error.
+_LIMITED_CODES = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
 _DAMAGED_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY_CODE_MASK = 0xFF
 
@@ -21,13 +24,23 @@ class RecordInDoubt(FlushFailed):
     """A record of the log was written whole, and its flush failed: whatever the reason, it may be found later."""
 
 
-def translated(error: sqlite3.Error | OSError, where: object) -> RestanteError:
-    """The hub's error for a driver's; raise it `from` the original. `where` is the folder or file concerned."""
+def translated(error: sqlite3.Error | OSError, where: object = "the data folder") -> RestanteError:
+    """The hub's error for a driver's; raise it `from` the original.
+
+    Who opens a folder may be told `where` it is. What a hub says while it runs may reach other machines, and names none.
+    """
     if _full(error):
-        return StorageFull(f"No space is left for {where} ({error}); nothing was changed. Make room and try again.")
+        return StorageFull(
+            f"No space is left for {where} ({reason_of(error)}); nothing was changed. Make room and try again."
+        )
     if _primary_code(error) in _DAMAGED_CODES:
-        return DataDamaged(f"The database in {where} is damaged: {error}. Restore it from a backup.")
-    return Unavailable(f"The store in {where} failed: {error}.")
+        return DataDamaged(f"The database in {where} is damaged: {reason_of(error)}. Restore it from a backup.")
+    return Unavailable(f"The store in {where} failed: {reason_of(error)}.")
+
+
+def reason_of(error: BaseException) -> str:
+    """What the system said, without the file of which it said it."""
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error) or repr(error)
 
 
 def outcome_unknown(error: BaseException) -> bool:
@@ -39,7 +52,9 @@ def outcome_unknown(error: BaseException) -> bool:
     """
     if isinstance(error, FlushFailed):
         return not _full(error)
-    return not isinstance(error, Exception) or _primary_code(error) == sqlite3.SQLITE_IOERR
+    if isinstance(error, sqlite3.Error):
+        return _primary_code(error) == sqlite3.SQLITE_IOERR and not _full(error)
+    return not isinstance(error, Exception)
 
 
 def _full(error: sqlite3.Error | OSError) -> bool:
@@ -47,10 +62,20 @@ def _full(error: sqlite3.Error | OSError) -> bool:
         return False
     if isinstance(error, OSError):
         return error.errno in _FULL_ERRNOS
-    return _primary_code(error) == sqlite3.SQLITE_FULL
+    return _primary_code(error) == sqlite3.SQLITE_FULL or (_code(error) in _LIMITED_CODES and _sizes_are_limited())
+
+
+def _sizes_are_limited() -> bool:
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return limit != resource.RLIM_INFINITY
 
 
 def _primary_code(error: BaseException) -> int | None:
-    # Errors that the Python module raises by itself carry no code.
-    code: int | None = getattr(error, "sqlite_errorcode", None)
+    code = _code(error)
     return None if code is None else code & _PRIMARY_CODE_MASK
+
+
+def _code(error: BaseException) -> int | None:
+    # Errors that the Python module raises by itself carry none.
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return code

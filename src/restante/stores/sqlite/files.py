@@ -1,4 +1,4 @@
-"""Blobs in files: each file is written once, with all large blobs of one commit, and never changed.
+"""Blobs in files: each file is written once, with all large blobs of one commit, and what is live is never changed.
 
 A file exists before the transaction that names it, and it goes after the transaction that drops the last of its
 blobs. So a crash can leave files that no row names, never a row without its file; such files are removed at start.
@@ -11,23 +11,32 @@ import os
 import sys
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from restante.model.changes import Buffer
+from restante.limits import MIB
+from restante.model.storage.changes import Buffer
 from restante.stores.sqlite.failures import FlushFailed
+from restante.stores.sqlite.privacy import FILE_MODE, make_folder
 
 FILES_OPEN_MAX = 128
+_BLANK_BYTES = MIB
 _PARTS_PER_WRITE = 1000
 """Below the system's bound on one `writev` (1,024)."""
+
+
+class Range(NamedTuple):
+    start: int
+    length: int
 
 
 class BlobFiles:
     """The files of a folder. `live` counts the blobs of each that are still named by a row."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         flush_names(folder.parent)
         self._folder = folder
         self._live: Counter[int] = Counter()
@@ -128,6 +137,20 @@ class BlobFiles:
         for number in numbers:
             self.path(number).unlink(missing_ok=True)
 
+    def blank(self, live: Mapping[int, Sequence[Range]]) -> bool:
+        """Remove what no row names: whole files, and of others, parts, which become zeros. `live` is what rows name.
+
+        False if somebody reads what rows named at an earlier moment.
+        """
+        self.remove_unnamed()
+        with self._lock:
+            if self._keepers:
+                return False
+        for number, ranges in live.items():
+            with suppress(FileNotFoundError):  # dropped meanwhile
+                _blank(self.path(number), ranges)
+        return True
+
     def close(self) -> None:
         with self._lock:
             self._opened.clear()
@@ -171,6 +194,16 @@ class _OpenFile:
         return data
 
 
+def gaps(ranges: Iterable[Range], size: int) -> list[Range]:
+    """What lies between the ranges, which are in order, and after them up to `size`."""
+    found, at = [], 0
+    for start, length in (*ranges, Range(size, 0)):
+        if start > at:
+            found.append(Range(at, start - at))
+        at = max(at, start + length)
+    return found
+
+
 def flush(descriptor: int) -> None:
     """Everything written so far is on the disk when this returns."""
     try:
@@ -197,8 +230,24 @@ def byte_count(parts: Iterable[Buffer]) -> int:
     return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
 
 
+def _blank(path: Path, live: Sequence[Range]) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        written = False
+        for start, length in gaps(live, os.fstat(descriptor).st_size):
+            for at in range(start, start + length, _BLANK_BYTES):
+                zeros = bytes(min(_BLANK_BYTES, start + length - at))
+                if os.pread(descriptor, len(zeros), at) != zeros:
+                    os.pwrite(descriptor, zeros, at)
+                    written = True
+        if written:
+            flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _write_file(path: Path, parts: list[Buffer]) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         for first in range(0, len(parts), _PARTS_PER_WRITE):
             _write_parts(descriptor, parts[first : first + _PARTS_PER_WRITE])

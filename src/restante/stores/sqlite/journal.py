@@ -64,6 +64,16 @@ class Journal:
             with writing:
                 self._round()
 
+    def empty(self, writing: threading.Lock) -> bool:
+        """Transfer everything, and cut the journal's file to nothing; False if somebody reads from it."""
+        self.transfer(writing)
+        with self._rounds, writing:
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not busy:
+                self._frames, self._salt = self._read_index()
+                self._transferred = 0
+            return not busy
+
     def close_connection(self) -> None:
         with self._rounds:
             self._connection.close()

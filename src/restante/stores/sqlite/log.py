@@ -1,29 +1,30 @@
 """The log before the database: each commit is one record at the end of a file, flushed before it is answered.
 
 A file is written over when all it holds is in the database, so most appends change nothing of it but bytes that were
-there already: such a flush is the cheapest there is. What a file still holds of its earlier life are records with
-numbers that the database has passed; they mean nothing.
+there already: such a flush is the cheapest there is. Each time it is begun anew it has another *life*, a mark and a key
+that no earlier record has; so what it still holds of its earlier lives means nothing.
 
-One record is flushed before the next is begun. So a crash can spoil the last one only, which was never answered. The
-whole records beyond the database must follow it without a gap; a gap is damage.
+The database knows the lives before they are begun: two, that of the file that is written, and that of the next one. The
+transaction that brings a file in forgets its life and adds a new one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from restante.errors import DataDamaged
 from restante.limits import KIB
 from restante.stores.sqlite.failures import FlushFailed, RecordInDoubt
 from restante.stores.sqlite.files import flush, flush_names
-from restante.stores.sqlite.record import MARK_BYTES, Deeds, Record, encode, whole_records
+from restante.stores.sqlite.privacy import FILE_MODE
+from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, FileHead, Life, encode, encode_file_head, first_link
 
 STEP_BYTES = 256 * KIB
 """Files are made longer in such steps, by zeros that are flushed ahead of the records."""
 _SPARE_MAX = 2
+_LIVES = 2
 _PREFIX = "log-"
 
 
@@ -31,46 +32,51 @@ def log_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 
-def missing_records(paths: Sequence[Path], *, mark: bytes, transferred: int) -> list[Record]:
-    """The records that the database does not have yet, in order."""
-    found: dict[int, Record] = {}
-    for path in paths:
-        content = path.read_bytes()
-        if not mark.startswith(content[:MARK_BYTES].rstrip(b"\0")):
-            raise DataDamaged(f"{path} is damaged, or is the log of another database. Restore the folder's own.")
-        found.update((record.sequence, record) for record in whole_records(content, mark))
-    missing = sorted(sequence for sequence in found if sequence > transferred)
-    if missing and missing[-1] != transferred + len(missing):
-        raise DataDamaged(
-            f"The log in {paths[0].parent} lacks commits between {transferred}, the database's last, and {missing[-1]}, "
-            f"its own last: one of the two is damaged or of another time. Restore the folder from a backup.",
-            transferred=transferred,
-            last=missing[-1],
-        )
-    return [found[sequence] for sequence in missing]
-
-
 class Log:
     """Its methods are called by one thread at a time, but for `release` and the counts."""
 
-    def __init__(self, folder: Path, *, mark: bytes, last: int, step_bytes: int = STEP_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        mark: bytes,
+        lives: Sequence[Life],
+        used: Collection[Life | None],
+        last: int,
+        step_bytes: int,
+    ) -> None:
+        """`lives` are those that the database knows; of some of them there may be files already."""
         self._folder = folder
         self._mark = mark
+        self._lives = list(lives)
+        self._unused = [life for life in lives if life not in used]
         self._step_bytes = step_bytes
         self._file: LogFile | None = None
+        self._link = b""
+        """The checksum of the last record of the file."""
         self._spare: list[LogFile] = []
         self.last = last
         """The number of the last commit."""
         self.written_bytes = 0
 
+    def may_append(self) -> bool:
+        """Whether there is a file to go on with, or a life for another one."""
+        return self._file is not None or bool(self._unused)
+
     def append(self, deeds: Deeds) -> int:
         """Durable when it returns; gives the record's length. If there is no room, nothing was changed."""
-        record = encode(deeds, sequence=self.last + 1, mark=self._mark)
-        if self._file is None:
-            self._file = self._spare.pop() if self._spare else self._create()
-        self._file.append(record)
+        file = self._file or self._begin()
+        life = file.life
+        assert life is not None
+        head = b""
+        if file.is_empty():
+            head = encode_file_head(FileHead(self._mark, self.last + 1))
+            self._link = first_link(head, life)
+        record = encode(deeds, sequence=self.last + 1, before=self._link, life=life)
+        file.append(head + record)
+        self._link = record[-CHECKSUM_BYTES:]
         self.last += 1
-        self.written_bytes += len(record)
+        self.written_bytes += len(head) + len(record)
         return len(record)
 
     def leave(self) -> list[LogFile]:
@@ -79,14 +85,26 @@ class Log:
         self._file = None
         return files
 
-    def release(self, files: Sequence[LogFile]) -> None:
-        """All that they hold is in the database: they may be written over."""
+    def lives_without(self, files: Sequence[LogFile]) -> list[Life]:
+        """Those that the database must know before the files are released: others instead of theirs."""
+        left = [life for life in self._lives if all(file.life != life for file in files)]
+        return left + [Life.new() for _ in range(_LIVES - len(left))]
+
+    def release(self, files: Sequence[LogFile], lives: Sequence[Life]) -> None:
+        """All that the files hold is in the database, which knows these lives: the files may be written over."""
         for file in files:
             file.rewind()
             if len(self._spare) < _SPARE_MAX:
                 self._spare.append(file)
             else:
                 file.remove()
+        self._unused += [life for life in lives if life not in self._lives]
+        self._lives = list(lives)
+
+    def forget(self) -> list[LogFile]:
+        """The files that are to be written over; they are no longer the log's."""
+        spare, self._spare = self._spare, []
+        return spare
 
     def close(self, *, remove: bool) -> None:
         """Remove the files if all that they hold is in the database."""
@@ -97,6 +115,13 @@ class Log:
                 file.close()
         self._spare.clear()
 
+    def _begin(self) -> LogFile:
+        assert self._unused, "a transfer comes first"
+        file = self._spare.pop() if self._spare else self._create()
+        file.life = self._unused.pop(0)
+        self._file = file
+        return file
+
     def _create(self) -> LogFile:
         used = {path.name for path in log_files(self._folder)}
         number = next(number for number in range(len(used) + 1) if f"{_PREFIX}{number}" not in used)
@@ -106,10 +131,11 @@ class Log:
 class LogFile:
     """One file, written from its beginning to its end, and then again."""
 
-    def __init__(self, path: Path, step_bytes: int = STEP_BYTES) -> None:
+    def __init__(self, path: Path, step_bytes: int = STEP_BYTES, *, life: Life | None = None) -> None:
+        self.life = life
         self._path = path
         self._step_bytes = step_bytes
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._size = os.fstat(self._descriptor).st_size
         self._end = 0
 
@@ -123,6 +149,9 @@ class LogFile:
             file.remove()
             raise
         return file
+
+    def is_empty(self) -> bool:
+        return self._end == 0
 
     def append(self, record: bytes) -> None:
         end = self._end + len(record)
@@ -143,7 +172,7 @@ class LogFile:
         flush(self._descriptor)
 
     def rewind(self) -> None:
-        self._end = 0
+        self._end, self.life = 0, None
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -7,14 +7,13 @@ nothing was frozen between the two looks; else they are taken again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from restante.errors import DataDamaged
 from restante.limits import PARTITIONS_MAX
-from restante.model.changes import BlobKey, Space
+from restante.model.storage.changes import BlobKey, Space
 from restante.stores.sqlite.failures import translated
-from restante.stores.sqlite.files import BlobFiles
+from restante.stores.sqlite.files import BlobFiles, Range
 from restante.stores.sqlite.overlay import Overlay
 from restante.stores.sqlite.readers import Readers
 
@@ -31,6 +30,8 @@ _HAS_BLOB = "SELECT 1 FROM blobs WHERE id = ?"
 _LIST_BLOBS = "SELECT id FROM blobs WHERE id >= ? AND id < ? ORDER BY id"
 _LAST_BLOB = "SELECT max(id) FROM blobs WHERE id >= ? AND id < ?"
 
+FILE_RANGES = "SELECT file, start, length FROM blobs WHERE file IS NOT NULL ORDER BY file, start"
+
 _T = TypeVar("_T")
 
 
@@ -42,8 +43,7 @@ def row_id_of(blob: BlobKey) -> int:
 class Lookups:
     """May be used from any thread, beside commits and transfers."""
 
-    def __init__(self, folder: Path, readers: Readers, files: BlobFiles, overlay: Overlay) -> None:
-        self._folder = folder
+    def __init__(self, readers: Readers, files: BlobFiles, overlay: Overlay) -> None:
         self._readers = readers
         self._files = files
         self._overlay = overlay
@@ -79,7 +79,7 @@ class Lookups:
             data = inline if file is None else self._read_file(blob, file, start + offset, length)
             if len(data) == length:
                 return data
-        raise DataDamaged(f"{_name(blob)} in {self._folder} ends before byte {offset + length}.")
+        raise DataDamaged(f"{_name(blob)} ends before byte {offset + length}.")
 
     def blobs(self, partition: int) -> list[BlobKey]:
         first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS
@@ -90,6 +90,13 @@ class Lookups:
             return came - gone
 
         return [BlobKey(partition, row_id - first) for row_id in sorted(self._of_one_moment(look))]
+
+    def file_ranges(self) -> dict[int, list[Range]]:
+        """Of each file that the database names, where blobs lie in it, in order."""
+        ranges: dict[int, list[Range]] = {}
+        for file, start, length in self._readers.rows(FILE_RANGES, ()):
+            ranges.setdefault(file, []).append(Range(start, length))
+        return ranges
 
     def has_blob(self, row_id: int) -> bool:
         """Whether there is or lately was a blob of that row."""
@@ -120,7 +127,7 @@ class Lookups:
             return file, start, stored, (data or b"")[offset : offset + length]
         rows = self._readers.rows(_READ_BLOB, (offset + 1, length, row_id)) if known is None else []
         if not rows:
-            raise DataDamaged(f"{_name(blob)} is missing in {self._folder}.")
+            raise DataDamaged(f"{_name(blob)} is missing.")
         file, start, stored, inline = rows[0]
         # A slice of nothing is NULL to SQLite.
         return file, start, stored, inline or b""
@@ -129,9 +136,9 @@ class Lookups:
         try:
             return self._files.read(file, start, length)
         except FileNotFoundError as error:
-            raise DataDamaged(f"The file of {_name(blob)} is missing: {error}.") from error
+            raise DataDamaged(f"The file of {_name(blob)} is missing.") from error
         except OSError as error:
-            raise translated(error, self._folder) from error
+            raise translated(error) from error
 
 
 def _laid_over(

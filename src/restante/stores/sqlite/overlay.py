@@ -92,7 +92,7 @@ class Generation:
             deletes=deletes,
             blobs=sorted(self.blobs.values(), key=lambda row: row[0]),
             dropped=sorted(self.dropped),
-            transferred=self.last,
+            transferred=self.last or None,
         )
 
     def _drop(self, row_id: int) -> int | None:

@@ -32,7 +32,7 @@ class Readers:
         try:
             return connection.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
-            raise translated(error, self._path.parent) from error
+            raise translated(error) from error
         finally:
             self._idle.put(connection)
 
@@ -54,7 +54,7 @@ class Readers:
             connection = self._open_another() or self._idle.get()
         if connection is None:
             self._idle.put(None)
-            raise Unavailable(f"The store in {self._path.parent} is closed.")
+            raise Unavailable("The store is closed.")
         return connection
 
     def _open_another(self) -> sqlite3.Connection | None:
@@ -64,6 +64,6 @@ class Readers:
             try:
                 connection = connect_reader(self._path)
             except sqlite3.Error as error:
-                raise translated(error, self._path.parent) from error
+                raise translated(error) from error
             self._opened += 1
             return connection

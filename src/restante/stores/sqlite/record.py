@@ -1,11 +1,14 @@
-"""One commit as bytes of the log: a mark, its number, its length, what it does, and a checksum over all of that.
+"""One commit as bytes of the log: a head, what the commit does, and a keyed checksum over both.
 
-The mark is eight random bytes of the database's own. So a record of another database is none here, and nobody who
-sends messages can put a record into one of them.
+The head has the mark of the file's life, the commit's number, the length, and the checksum of the record before. The mark
+and the key are random, made for one life of one file, and kept in the database: nobody who sends messages sees them. The
+checksum (xxh3 with a secret seed) is no cryptographic one. It withstands who can choose the bytes of messages, not who
+can read the database.
 """
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,8 +17,11 @@ import msgspec
 from xxhash import xxh3_64_digest
 
 MARK_BYTES = 8
-_HEAD = struct.Struct(f"<{MARK_BYTES}sQI")
-_CHECKSUM_BYTES = 8
+CHECKSUM_BYTES = 8
+_LIFE = struct.Struct(f"<{MARK_BYTES}sQ")
+_HEAD = struct.Struct(f"<{MARK_BYTES}sQI{CHECKSUM_BYTES}s")
+_FILE_HEAD = struct.Struct(f"<{MARK_BYTES}sQ")
+FILE_HEAD_BYTES = _FILE_HEAD.size
 
 EntryRow = tuple[tuple[int, int, bytes], bytes | None]
 """Partition, space and key; the value, or None if it is deleted."""
@@ -36,40 +42,97 @@ class Record(NamedTuple):
     payload: bytes
 
 
+class Life(NamedTuple):
+    """What the records of a file have in common, from the moment it is begun until it is begun anew."""
+
+    mark: bytes
+    seed: int
+
+    @classmethod
+    def new(cls) -> Life:
+        return cls(*_LIFE.unpack(secrets.token_bytes(_LIFE.size)))
+
+
+class FileHead(NamedTuple):
+    """How a log file begins: with the mark of its database, and the number of its first commit."""
+
+    mark: bytes
+    first: int
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[list[EntryRow], list[BlobRow], list[int]])
 
 
-def encode(deeds: Deeds, *, sequence: int, mark: bytes) -> bytes:
+def pack_lives(lives: Sequence[Life]) -> bytes:
+    return b"".join(_LIFE.pack(*life) for life in lives)
+
+
+def unpack_lives(packed: bytes) -> tuple[Life, ...]:
+    return tuple(Life(*fields) for fields in _LIFE.iter_unpack(packed))
+
+
+def encode_file_head(head: FileHead) -> bytes:
+    return _FILE_HEAD.pack(*head)
+
+
+def decode_file_head(content: bytes) -> FileHead:
+    """Of a file that is cut short as if zeros followed."""
+    return FileHead(*_FILE_HEAD.unpack(content[:FILE_HEAD_BYTES].ljust(FILE_HEAD_BYTES, b"\0")))
+
+
+def first_link(file_head: bytes, life: Life) -> bytes:
+    """What stands for the record before in the first of a file."""
+    return xxh3_64_digest(file_head, life.seed)
+
+
+def encode(deeds: Deeds, *, sequence: int, before: bytes, life: Life) -> bytes:
+    """The record; it ends with the checksum that the next one names as `before`."""
     payload = _encoder.encode(deeds)
-    content = _HEAD.pack(mark, sequence, len(payload)) + payload
-    return content + xxh3_64_digest(content)
+    content = _HEAD.pack(life.mark, sequence, len(payload), before) + payload
+    return content + xxh3_64_digest(content, life.seed)
 
 
 def decode(record: Record) -> Deeds:
     return Deeds(*_decoder.decode(record.payload))
 
 
-def whole_records(content: bytes, mark: bytes) -> Iterator[Record]:
-    """All records that are whole, wherever they lie, whatever lies between them."""
-    at = content.find(mark)
+def chain(content: bytes, life: Life) -> tuple[list[Record], int]:
+    """The records of a file, each of which names the one before, and where they end."""
+    file_head = content[:FILE_HEAD_BYTES]
+    before, at = first_link(file_head, life), FILE_HEAD_BYTES
+    records: list[Record] = []
+    expected = decode_file_head(file_head).first
+    while (found := _record_at(content, at, life)) is not None:
+        record, link = found
+        if link != before or record.sequence != expected + len(records):
+            break
+        at += _HEAD.size + len(record.payload) + CHECKSUM_BYTES
+        before = content[at - CHECKSUM_BYTES : at]
+        records.append(record)
+    return records, at
+
+
+def unchained(content: bytes, start: int, life: Life) -> Iterator[int]:
+    """The numbers of whole records that lie anywhere from `start` on. They tell of damage, and are no commits."""
+    at = content.find(life.mark, start)
     while at >= 0:
-        record = _record_at(content, at)
-        if record is not None:
-            yield record
-            at += _HEAD.size + len(record.payload) + _CHECKSUM_BYTES
-        else:
-            at += 1
-        at = content.find(mark, at)
+        found = _record_at(content, at, life)
+        if found is not None:
+            yield found[0].sequence
+        at = content.find(life.mark, at + 1)
 
 
-def _record_at(content: bytes, at: int) -> Record | None:
+def _record_at(content: bytes, at: int, life: Life) -> tuple[Record, bytes] | None:
+    """The record and the link to the one before it."""
     start = at + _HEAD.size
     if start > len(content):
         return None
-    _, sequence, length = _HEAD.unpack_from(content, at)
+    mark, sequence, length, before = _HEAD.unpack_from(content, at)
     end = start + length
     # A checksum that is cut short is unlike any.
-    if content[end : end + _CHECKSUM_BYTES] != xxh3_64_digest(memoryview(content)[at:end]):
+    if mark != life.mark or content[end : end + CHECKSUM_BYTES] != xxh3_64_digest(
+        memoryview(content)[at:end], life.seed
+    ):
         return None
-    return Record(sequence, content[start:end])
+    return Record(sequence, content[start:end]), before

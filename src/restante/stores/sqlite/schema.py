@@ -12,6 +12,7 @@ from pathlib import Path
 
 from restante.errors import FormatUnsupported
 from restante.limits import MIB
+from restante.stores.sqlite.record import Life, pack_lives
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -43,6 +44,11 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     connection = _connect(path, _READER_CACHE_KIB)
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def connect_copier(path: Path) -> sqlite3.Connection:
+    """For `VACUUM INTO`, which changes nothing of the database, and yet is refused to a reader."""
+    return _connect(path, _READER_CACHE_KIB)
 
 
 def connect_checkpointer(path: Path) -> sqlite3.Connection:
@@ -114,4 +120,13 @@ def _add_log(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO log VALUES (randomblob(8), 0)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_create, _add_log)
+def _add_lives(connection: sqlite3.Connection) -> None:
+    """Format 3: `mark` begins the log's files; each time one is begun anew it takes one of `lives`, a mark and a key.
+
+    The log of format 2 is brought in before. From there on it would mean nothing.
+    """
+    connection.execute("ALTER TABLE log ADD COLUMN lives BLOB NOT NULL DEFAULT x''")
+    connection.execute("UPDATE log SET mark = randomblob(8), lives = ?", (pack_lives([Life.new(), Life.new()]),))
+
+
+MIGRATIONS: tuple[Migration, ...] = (_create, _add_log, _add_lives)

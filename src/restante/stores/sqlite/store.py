@@ -22,7 +22,7 @@ from pathlib import Path
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
-from restante.model.changes import BlobKey, Buffer, Changes, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
 from restante.ports.store import StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
@@ -30,11 +30,14 @@ from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, byte_count, flush_names
 from restante.stores.sqlite.journal import JOURNAL_BYTES_TARGET, Journal
 from restante.stores.sqlite.lock import FolderLock
-from restante.stores.sqlite.log import Log, LogFile, log_files, missing_records
+from restante.stores.sqlite.log import Log, LogFile, log_files
+from restante.stores.sqlite.log_reading import read_log
 from restante.stores.sqlite.lookups import Lookups, row_id_of
+from restante.stores.sqlite.older_log import bring_in_older_log
 from restante.stores.sqlite.overlay import Generation, Overlay
+from restante.stores.sqlite.privacy import make_database, make_folder, tighten
 from restante.stores.sqlite.readers import Readers
-from restante.stores.sqlite.record import BlobRow, decode
+from restante.stores.sqlite.record import BlobRow, decode, unpack_lives
 from restante.stores.sqlite.schema import MIGRATIONS, Migration, connect_writer, is_new, migrate
 from restante.stores.sqlite.writer import Writer
 
@@ -72,9 +75,8 @@ class SqliteStore:
         self._overlay = Overlay(left)
         self._journal = Journal(self._path)
         self._readers = Readers(self._path)
-        self._lookups = Lookups(folder, self._readers, files, self._overlay)
+        self._lookups = Lookups(self._readers, files, self._overlay)
         self._commits = Commits(
-            folder,
             writer=writer,
             journal=self._journal,
             files=files,
@@ -100,10 +102,12 @@ class SqliteStore:
             )
         try:
             with ExitStack() as undo:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
                 flush_names(folder.parent)
                 lock = FolderLock(folder)
                 undo.callback(lock.release)
+                make_database(folder / "restante.db")
+                tighten(folder)
                 connection = connect_writer(folder / "restante.db")
                 undo.callback(connection.close)
                 files = BlobFiles(folder / "blobs")
@@ -111,6 +115,7 @@ class SqliteStore:
                 if is_new(connection) and (files.any() or log_files(folder)):
                     # Else all of them would go as a crash's leavings.
                     raise DataDamaged(f"The database in {folder} is missing or empty, yet there are blobs or a log.")
+                bring_in_older_log(connection, folder)
                 migrate(connection, migrations, folder)
                 left, log = _read_log(connection, folder, bounds)
                 files.load(Counter(dict(connection.execute(_LIVE_FILES))) + left.named_files())
@@ -157,7 +162,7 @@ class SqliteStore:
             self._commits.commit(changes, rows, file)
         except Exception:
             # A file that a restart may find named is left for the restart to judge.
-            if file is not None and not self._writer.stopped():
+            if file is not None and self._writer.failure() is None:
                 self._files.discard(file)
             raise
         if self._commits.due() or self._files.any_unnamed():
@@ -172,6 +177,22 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             raise self._commits.failed(error) from error
 
+    def scrub(self) -> bool:
+        """Nothing that was dropped or deleted before is left in the log, in the database, in its journal, or in files.
+
+        The database is written anew, which takes as long as it is large, and room for as much again, twice. Commits go
+        on meanwhile, into the log.
+        """
+        try:
+            self._commits.renew_log()
+            blanked = self._files.blank(self._lookups.file_ranges())
+            with self._writer.lock:
+                self._writer.rebuild()
+                self._journal.committed()
+            return self._journal.empty(self._writer.lock) and blanked
+        except (sqlite3.Error, OSError) as error:
+            raise self._commits.failed(error) from error
+
     def size(self) -> StoreSize:
         """Database, journal, log and blob files as they are; written, blob files, log and journal frames exactly.
 
@@ -182,6 +203,9 @@ class SqliteStore:
             stored_bytes=sum(map(_size_of, paths)) + self._files.stored_bytes(),
             written_bytes=self._files.written_bytes + self._log.written_bytes + self._journal.written_bytes(),
         )
+
+    def failure(self) -> str | None:
+        return self._writer.failure()
 
     def snapshot(self) -> FolderSnapshot:
         """What was committed before it was called is in the database that it copies."""
@@ -275,16 +299,19 @@ class SqliteStore:
 
 def _read_log(connection: sqlite3.Connection, folder: Path, bounds: LogBounds) -> tuple[Generation, Log]:
     """What the database does not have yet, and the log that goes on behind it."""
-    ((mark, transferred),) = connection.execute("SELECT mark, transferred FROM log")
-    paths = log_files(folder)
+    ((mark, packed, transferred),) = connection.execute("SELECT mark, lives, transferred FROM log")
+    paths, lives = log_files(folder), unpack_lives(packed)
+    found = read_log(paths, mark=mark, lives=lives, transferred=transferred)
     left = Generation()
-    for record in missing_records(paths, mark=mark, transferred=transferred):
+    for record in found.missing:
         left.apply(decode(record), sequence=record.sequence, record_bytes=len(record.payload))
-    for path in paths:
-        left.files.append(LogFile(path, bounds.step_bytes))
+    for path, life in zip(paths, found.lives, strict=True):
+        left.files.append(LogFile(path, bounds.step_bytes, life=life))
         # What a killed process wrote may not have been flushed, and the next commits go on behind it.
         left.files[-1].flush()
-    return left, Log(folder, mark=mark, last=left.last or transferred, step_bytes=bounds.step_bytes)
+    last = left.last or transferred
+    log = Log(folder, mark=mark, lives=lives, used=found.lives, last=last, step_bytes=bounds.step_bytes)
+    return left, log
 
 
 def _size_of(path: Path) -> int:

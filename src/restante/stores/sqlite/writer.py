@@ -6,6 +6,7 @@ and has looked.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from restante.errors import StoreConflict, Unavailable
-from restante.stores.sqlite.failures import outcome_unknown, translated
+from restante.stores.sqlite.failures import outcome_unknown, reason_of, translated
 from restante.stores.sqlite.record import BlobRow
 
 _PUT = "INSERT INTO entries VALUES {} ON CONFLICT DO UPDATE SET value = excluded.value"
@@ -24,10 +25,13 @@ _PUT_BLOB = "INSERT INTO blobs VALUES {}"
 _DROP_BLOB = "DELETE FROM blobs WHERE id IN (VALUES {}) RETURNING file"
 _RAISE_FENCE = "INSERT INTO fences VALUES {} ON CONFLICT DO UPDATE SET fence = excluded.fence"
 _TRANSFERRED = "UPDATE log SET transferred = ?"
+_KNOW_LIVES = "UPDATE log SET lives = ?"
 
 _ROWS_AT_ONCE = (64, 32, *range(16, 0, -1))
 """Rows go in statements of a few fixed sizes, so that few are prepared. Each statement lets other threads in, and
 getting the interpreter back from a busy one takes longer than the statement: the fewer, the better."""
+
+_log = logging.getLogger(__name__)
 
 
 class Transaction(NamedTuple):
@@ -40,6 +44,8 @@ class Transaction(NamedTuple):
     fences: Sequence[tuple[int, int]] = ()
     transferred: int | None = None
     """The last commit of the log that this transaction brings into the database."""
+    lives: bytes | None = None
+    """The lives of log files that the database knows from then on."""
 
 
 class Writer:
@@ -50,12 +56,17 @@ class Writer:
         self._connection = connection
         self._folder = folder
         self._stopped: str | None = None
+        self._closed = False
         # Only this process writes (the folder's lock), so what it last stored is what is stored.
         self._fences: dict[int, int] = dict(connection.execute("SELECT partition, fence FROM fences"))
 
     def require_running(self) -> None:
         if self._stopped is not None:
-            raise Unavailable(self._stopped)
+            raise Unavailable(
+                f"The store has stopped: {self._stopped}. Nobody knows what is stored; reopen it to go on."
+            )
+        if self._closed:
+            raise Unavailable("The store is closed.")
 
     def require_fences(self, fences: Mapping[int, int]) -> None:
         for partition, fence in fences.items():
@@ -84,29 +95,41 @@ class Writer:
             if isinstance(error, sqlite3.IntegrityError):
                 raise AssertionError("a blob is written once, under a number never used before") from error
             if isinstance(error, sqlite3.Error):
-                raise translated(error, self._folder) from error
+                raise translated(error) from error
             raise
         return freed
 
-    def stop(self, reason: str) -> None:
-        """Refuse everything from now on."""
-        self._stopped = self._stopped or reason
+    def rebuild(self) -> None:
+        """Write the database anew, with nothing but its rows."""
+        self.require_running()
+        try:
+            self._connection.execute("VACUUM")
+        except sqlite3.Error as error:
+            self._roll_back(error)
+            raise translated(error) from error
 
-    def stopped(self) -> bool:
-        return self._stopped is not None
+    def stop(self, reason: str) -> None:
+        """Refuse everything until the store is opened again, and say so in the log, once."""
+        if self._stopped is None:
+            self._stopped = reason
+            _log.critical("The store in %s has stopped: %s. Restart the hub: opening finds out.", self._folder, reason)
+
+    def failure(self) -> str | None:
+        """Why nothing more is written, unless it is closed."""
+        return self._stopped
 
     def close(self) -> None:
-        self.stop(f"The store in {self._folder} is closed.")
+        self._closed = True
         self._connection.close()
 
     def _roll_back(self, cause: BaseException) -> None:
         if outcome_unknown(cause):
-            self.stop(f"The store in {self._folder} failed while it wrote ({cause}); reopen it to go on.")
+            self.stop(f"a transfer into the database failed ({reason_of(cause)})")
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            self.stop(f"The store in {self._folder} could not undo a failed commit ({error}); reopen it to go on.")
+            self.stop(f"a failed transfer could not be undone ({reason_of(error)})")
 
 
 @cache
@@ -124,6 +147,8 @@ def _carry_out(transaction: Transaction, connection: sqlite3.Connection) -> list
     freed = _execute(connection, _DROP_BLOB, [(row_id,) for row_id in transaction.dropped])
     if transaction.transferred is not None:
         connection.execute(_TRANSFERRED, (transaction.transferred,))
+    if transaction.lives is not None:
+        connection.execute(_KNOW_LIVES, (transaction.lives,))
     return [file for (file,) in freed if file is not None]
 
 

@@ -1,0 +1,117 @@
+"""Batches: opened, added to, sealed, acknowledged, looked at, waited for, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import field
+
+from restante.calls.call import Call
+from restante.model.batches.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchPage,
+    BatchState,
+    BatchStatus,
+    Counting,
+    ItemGroups,
+    ItemRange,
+    PendingPage,
+    ProgressPage,
+    Reaped,
+    Sealed,
+    Webhook,
+)
+from restante.model.batches.items import Indices
+
+
+class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
+    """Open a batch, or answer the same again to who asks again with the same id."""
+
+    key: str | None = None
+    unique: bool = False
+    counting: Counting = Counting.EXACT
+    webhook: Webhook | None = None
+    notify: str | None = None
+    batch_id: str | None = field(default=None, name="id")
+    """The id that it is to have, so that the call may be repeated; the hub makes one if it is left out."""
+
+
+class AddItems(Call[ItemGroups], frozen=True):
+    """Add items to a batch; the same `request_id` again adds nothing."""
+
+    batch_id: str
+    count: int
+    request_id: str | None = None
+
+
+class SealBatch(Call[Sealed], frozen=True):
+    """No items are added to the batch any more."""
+
+    batch_id: str
+
+
+class AcknowledgeItems(Call[Acknowledged], frozen=True):
+    """These items are done: named by their ids, by ranges, by their indices in a group, or all of these."""
+
+    items: Sequence[str] = ()
+    ranges: Sequence[ItemRange] = ()
+    indices: Sequence[Indices] = ()
+
+
+class AcknowledgeEach(Call[tuple[Acknowledged, ...]], frozen=True):
+    """Several calls at once, each judged after those before it. A malformed one refuses them all."""
+
+    calls: Sequence[AcknowledgeItems]
+
+
+class ReadBatch(Call[BatchStatus], frozen=True):
+    """How a batch stands."""
+
+    batch_id: str
+
+
+class ListBatches(Call[BatchPage], frozen=True, kw_only=True):
+    """The batches, the newest first."""
+
+    state: BatchState | None = None
+    key: str | None = None
+    limit: int | None = None
+    after: str | None = None
+
+
+class ListPendingItems(Call[PendingPage], frozen=True):
+    """The items of a batch that are not acknowledged."""
+
+    batch_id: str
+    limit: int | None = None
+    after: str | None = None
+
+
+class ReadProgress(Call[ProgressPage], frozen=True):
+    """How far each recipient has come with the messages of a batch."""
+
+    batch_id: str
+    waiting: bool = False
+    """Only those who have not collected everything."""
+    limit: int | None = None
+    after: str | None = None
+
+
+class WaitForBatch(Call[BatchStatus | None], frozen=True):
+    """The status of a batch as soon as it is complete; None if it is not within so many seconds."""
+
+    batch_id: str
+    seconds: float = 0
+
+
+class DeleteBatch(Call[None], frozen=True):
+    """Delete a batch."""
+
+    batch_id: str
+
+
+class ReapBatches(Call[Reaped], frozen=True):
+    """Delete the batches that are past their time."""
+
+    dry_run: bool = False

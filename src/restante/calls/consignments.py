@@ -1,0 +1,62 @@
+"""Consignments: opened, staged into by many writers, committed at one moment, discarded, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from restante.calls.call import Call
+from restante.model.consignments.consignment_answers import (
+    BatchWish,
+    ConsignmentDetails,
+    ConsignmentOpened,
+    ConsignmentPage,
+    ConsignmentState,
+    Staged,
+    Winner,
+)
+from restante.model.mailboxes.answers import Receipt
+
+
+class BeginConsignment(Call[ConsignmentOpened], frozen=True):
+    """Open a consignment, or the one that has this key."""
+
+    key: str
+    batch: bool | BatchWish = False
+
+
+class StageParcel(Call[Staged], frozen=True):
+    """Stage messages, seen by nobody until the commit. The same parcel again changes nothing."""
+
+    consignment_id: str
+    sent: object
+    writer: str
+    attempt: int
+    parcel: int
+
+
+class CommitConsignment(Call[Receipt], frozen=True):
+    """Deliver what these attempts have staged, at one moment."""
+
+    consignment_id: str
+    writers: Sequence[Winner]
+
+
+class DiscardConsignment(Call[None], frozen=True):
+    """Drop a consignment with all that was staged."""
+
+    consignment_id: str
+
+
+class ReadConsignment(Call[ConsignmentDetails], frozen=True):
+    """How a consignment stands."""
+
+    consignment_id: str
+
+
+class ListConsignments(Call[ConsignmentPage], frozen=True, kw_only=True):
+    """The consignments, the newest first."""
+
+    state: ConsignmentState | None = None
+    key: str | None = None
+    limit: int | None = None
+    after: str | None = None

@@ -1,0 +1,31 @@
+"""Reading along: the changes of a partition, and what is stored in it as of one moment."""
+
+from __future__ import annotations
+
+from restante.calls.call import Call
+from restante.model.feed.feed_answers import EVERYTHING, FeedAnswer, FeedWish, SnapshotAnswer
+
+
+class ReadFeed(Call[FeedAnswer], frozen=True):
+    """The changes of a partition beyond `after`; if there are none, `wait` seconds for one."""
+
+    partition: int
+    after: int | None = None
+    wish: FeedWish = EVERYTHING
+    limit: int | None = None
+    wait: float = 0
+    reader: str | None = None
+    """A name under which the hub says how far this reader has come."""
+
+
+class ReadSnapshot(Call[SnapshotAnswer], frozen=True):
+    """A page of the messages stored in a partition as of one moment; `after` is the `next` of the page before.
+
+    The moment is when the first page is read, or an earlier `position`. What was erased since is not shown.
+    """
+
+    partition: int
+    after: str | None = None
+    position: int | None = None
+    wish: FeedWish = EVERYTHING
+    limit: int | None = None

@@ -1,0 +1,89 @@
+"""Mailboxes: collecting, looking, and where they lie."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import field
+
+from restante.calls.call import Call
+from restante.model.mailboxes.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    RecipientPage,
+)
+from restante.model.publishing.message import Message, State
+
+Order = Literal["waiting", "oldest"]
+
+
+class Peek(Call[BundleAnswer | None], frozen=True):
+    """The open bundle again, or the next one; None when there is nothing."""
+
+    recipient: str
+    origins: tuple[str, ...] = field(default=(), name="origin")
+    origin_groups: tuple[str, ...] = field(default=(), name="origin_group")
+    bundle_id: str | None = None
+    """The id that a new bundle is to have."""
+    format: str | None = None
+    """Handed to the origin of a claim-check bundle."""
+    max_messages: int | None = None
+    max_weight: int | None = None
+    """In KiB."""
+    wait: float = 0
+    """Seconds to wait until there is something."""
+
+
+class Dequeue(Call[Dequeued], frozen=True):
+    """Confirm a bundle: its messages are collected."""
+
+    recipient: str
+    bundle_id: str
+
+
+class Explain(Call[Explanation], frozen=True):
+    """Why a peek answers what it answers."""
+
+    recipient: str
+    origins: tuple[str, ...] = field(default=(), name="origin")
+    origin_groups: tuple[str, ...] = field(default=(), name="origin_group")
+
+
+class ReadHistory(Call[HistoryPage], frozen=True):
+    """A page of a recipient's messages by sequence number, collected ones included."""
+
+    recipient: str
+    after: int | None = None
+    before: int | None = None
+    state: State | None = None
+    limit: int | None = None
+    live_gap: int | None = None
+    """How many messages are missing that were not pushed: a server counts the gaps of those who are connected to it."""
+
+
+class FindMessage(Call[Message], frozen=True):
+    """One message of a recipient."""
+
+    recipient: str
+    message_id: str
+
+
+class ListRecipients(Call[RecipientPage], frozen=True):
+    """The recipients with waiting messages: those with most first, or the oldest."""
+
+    order: Order = "waiting"
+    limit: int | None = None
+    after: str | None = None
+
+
+class ListPartitions(Call[tuple[PartitionStatus, ...]], frozen=True):
+    """How far each partition has come."""
+
+
+class PartitionOf(Call[int], frozen=True):
+    """The partition in which a recipient lives."""
+
+    recipient: str

@@ -1,0 +1,1 @@
+"""`restante batches`."""

@@ -1,0 +1,226 @@
+"""`restante batches`: fan-outs that are tracked item by item, until everyone is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.cli.batches.batches_items import ack, add
+from restante.cli.batches.batches_show import BatchId, list_, pending, progress, status
+from restante.cli.batches.batches_watch import watch
+from restante.cli.shared.exits import EPILOG
+from restante.cli.shared.help import Command, Group
+from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.plain import say
+
+if TYPE_CHECKING:
+    from restante.client.surface.surface import Batch
+    from restante.model.batches.batch_answers import ReapedBatch, Webhook
+
+app = typer.Typer(
+    name="batches",
+    cls=Group,
+    no_args_is_help=True,
+    epilog=EPILOG,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+class CountingName(Enum):
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+
+
+@app.callback()
+def batches() -> None:
+    """Track a fan-out of any size, and know when all of it is done.
+
+    A batch is opened, items are added to it, it is sealed, and the items are acknowledged. It is complete when it is
+    sealed and nothing is pending.
+
+    \b
+    B=$(restante batches open --key nightly)
+    restante batches add $B 1000 --items > items.txt
+    restante batches seal $B
+    restante batches ack items.txt
+    restante batches status $B
+    restante batches watch $B        until it is complete
+    """
+
+
+def open_(
+    *,
+    key: Annotated[str | None, typer.Option(help="Your own name for it.", show_default=False)] = None,
+    unique: Annotated[
+        bool, typer.Option("--unique", help="Refuse it if an open batch has this key already; needs --key.")
+    ] = False,
+    counting: Annotated[
+        CountingName, typer.Option(help="Each item by itself, or only a count, which two acknowledgements lower twice.")
+    ] = CountingName.EXACT,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where to tell that it is complete.", show_default=False)
+    ] = None,
+    webhook_secret: Annotated[
+        str | None,
+        typer.Option(help="whsec_…, which signs what is told there. Default: the hub makes one.", show_default=False),
+    ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(metavar="RECIPIENT", help="Who gets a message when it is complete.", show_default=False),
+    ] = None,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open a batch and print its id.
+
+    The id alone goes to standard output. The secret of a webhook that the hub has made is shown beside it, this once.
+
+    \b
+    B=$(restante batches open)
+    restante batches open --key nightly --unique
+    restante batches open --webhook https://example.org/done
+    restante batches open --notify alice --json
+    """
+    if unique and key is None:
+        raise typer.BadParameter("It is about the key: give --key too.", param_hint="--unique")
+    told = _webhook(webhook, webhook_secret)
+    from restante.model.batches.batch_answers import Counting
+
+    with Door(hub, token, data).open() as opened:
+        batch = opened.batches.open(
+            key=key, unique=unique, counting=Counting(counting.value), webhook=told, notify=notify
+        )
+    _print_new(batch, as_json=as_json)
+
+
+def _webhook(url: str | None, secret: str | None) -> Webhook | None:
+    from restante.model.batches.batch_answers import Webhook
+
+    if url is None and secret is not None:
+        raise typer.BadParameter("It is for a webhook: give --webhook too.", param_hint="--webhook-secret")
+    return None if url is None else Webhook(url=url, secret=secret)
+
+
+def _print_new(batch: Batch, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from restante.cli.shared.output import print_json
+
+    if as_json:
+        print_json({"id": batch.id, "key": batch.key, "state": "open", "webhook_secret": batch.webhook_secret})
+        return
+    say(batch.id, flush=True)
+    if batch.webhook_secret is not None:
+        beside = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        beside.print(f"The webhook is signed with {batch.webhook_secret}")
+        beside.print("Keep it now: it is not shown again.", style="bold yellow")
+
+
+def seal(
+    batch: BatchId,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Seal a batch: nothing can be added from now on. Sealing it again changes nothing.
+
+    \b
+    restante batches seal $B
+    """
+    from restante.cli.shared.output import print_json
+
+    with Door(hub, token, data).open() as opened:
+        complete = opened.batches.get(batch).seal()
+    if as_json:
+        print_json({"id": batch, "complete": complete})
+    else:
+        say(f"{batch} is sealed{' and complete' if complete else '; it is not complete yet'}.")
+
+
+def delete(
+    batch: BatchId,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a batch in whatever state. Messages that are bound to it stay where they are.
+
+    \b
+    restante batches delete $B --dry-run
+    restante batches delete $B --yes     without being asked
+    """
+    from restante.cli.batches.batches_show import described
+    from restante.cli.shared.output import print_json
+
+    with Door(hub, token, data).open() as opened:
+        found = opened.batches.get(batch)
+        what = described(found.status())
+        if not dry_run and (yes or typer.confirm(f"Delete {what}?", abort=True, err=True)):
+            found.delete()
+    if as_json:
+        print_json({"id": batch, "deleted": not dry_run, "dry_run": dry_run})
+    else:
+        say(f"{'Would delete' if dry_run else 'Deleted'} {what}.")
+
+
+def reap(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which ones it would be.")] = False,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the batches that nobody uses any more, as the hub does by itself from time to time.
+
+    Open ones are kept for 2 hours after they were last used, sealed ones for 7 days; two settings say otherwise. A
+    batch whose messages still wait or are set aside is kept.
+
+    \b
+    restante batches reap --dry-run
+    restante batches reap
+    """
+    from restante.cli.shared.output import print_json
+
+    with Door(hub, token, data).open() as opened:
+        gone = tuple(opened.batches.reap(dry_run=dry_run))
+    if as_json:
+        print_json({"batches": gone, "dry_run": dry_run})
+    else:
+        _print_reaped(gone, dry_run=dry_run)
+
+
+def _print_reaped(gone: tuple[ReapedBatch, ...], *, dry_run: bool) -> None:
+    from restante.cli.shared.output import output, table_of
+    from restante.model.figures import clock_time
+
+    if gone:
+        rows = [(one.id, one.key or "–", one.state.value, clock_time(one.idle_since)) for one in gone]
+        output().print(table_of(("batch", "key", "state", "not used since"), rows, whole=["batch", "not used since"]))
+    say(f"{'Would delete' if dry_run else 'Deleted'} {len(gone):,} unused {'batch' if len(gone) == 1 else 'batches'}.")
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "open": open_,
+    "add": add,
+    "seal": seal,
+    "ack": ack,
+    "status": status,
+    "pending": pending,
+    "progress": progress,
+    "watch": watch,
+    "list": list_,
+    "delete": delete,
+    "reap": reap,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, epilog=EPILOG, cls=Command)(_command)

@@ -1,0 +1,327 @@
+"""`restante consignments`: what many writers have staged for one moment of delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.calls.consignments import CommitConsignment, DiscardConsignment, ListConsignments, ReadConsignment
+from restante.cli.shared.exits import EPILOG
+from restante.cli.shared.help import Command, Group
+from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.plain import say
+
+if TYPE_CHECKING:
+    from restante.client.transport.link import Link
+    from restante.model.consignments.consignment_answers import (
+        ConsignmentDetails,
+        ConsignmentState,
+        ConsignmentStatus,
+        StagedAttempt,
+        Winner,
+    )
+    from restante.model.mailboxes.answers import Receipt
+
+app = typer.Typer(
+    name="consignments",
+    cls=Group,
+    no_args_is_help=True,
+    epilog=EPILOG,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+ConsignmentName = Annotated[str, typer.Argument(metavar="CONSIGNMENT", help="Its id, or its key.", show_default=False)]
+
+
+class ConsignmentStateName(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    DISCARDED = "discarded"
+
+
+@app.callback()
+def consignments() -> None:
+    """See what is staged for one moment of delivery; deliver it, or give it up.
+
+    Many writers stage messages that nobody sees. The commit makes all of them visible at once, and only once; a
+    discard drops them. One that nobody touches for 24 hours is discarded by the hub.
+
+    \b
+    restante send part-*.parquet --consignment night-7
+    restante consignments list --state open
+    restante consignments show night-7
+    restante consignments commit night-7     what was staged with --no-commit
+    restante consignments discard night-7
+    """
+
+
+def list_(
+    state: Annotated[
+        ConsignmentStateName | None, typer.Option(help="Only those in this state.", show_default=False)
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Only those with this key.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List consignments, the newest first.
+
+    \b
+    restante consignments list
+    restante consignments list --state open
+    restante consignments list --key night-7 --json
+    """
+    from restante.cli.shared.output import print_json
+    from restante.model.consignments.consignment_answers import ConsignmentState
+
+    wanted = None if state is None else ConsignmentState(state.value)
+    with closing(Door(hub, token, data).link()) as link:
+        found = list(islice(_listed(link, wanted, key), limit))
+    if as_json:
+        print_json({"consignments": found})
+    else:
+        _print_list(found, limit)
+
+
+def show(
+    consignment: ConsignmentName,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a consignment: its state, and what each attempt of each writer has staged.
+
+    A key names the newest consignment that has it.
+
+    \b
+    restante consignments show night-7
+    restante consignments show $C --json | jq .attempts
+    """
+    from restante.cli.shared.output import print_json
+
+    with closing(Door(hub, token, data).link()) as link:
+        found = link.call(ReadConsignment(_id_of(link, consignment)))
+    if as_json:
+        print_json(found)
+    else:
+        _print_details(found)
+
+
+def commit(
+    consignment: ConsignmentName,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deliver all that is staged, at one moment: of each writer its highest attempt.
+
+    For what was staged with --no-commit. It does not know whether writers are still at work: be sure that none is.
+    One that was committed before stays as it is, and the answer is the same.
+
+    \b
+    restante send part-1.parquet --consignment night-7 --no-commit
+    restante send part-2.parquet --consignment night-7 --no-commit
+    restante consignments show night-7       is all of it there?
+    restante consignments commit night-7
+    """
+    from restante.cli.shared.output import print_json
+
+    with closing(Door(hub, token, data).link()) as link:
+        found = link.call(ReadConsignment(_id_of(link, consignment)))
+        winners = winners_of(found.attempts)
+        receipt = found.receipt or link.call(CommitConsignment(found.id, winners))
+    if as_json:
+        print_json({"id": found.id, "key": found.key, "state": "committed", "receipt": receipt})
+    else:
+        say(f"{found.key} ({found.id}) is committed: {_stored(receipt)}.{_left_out(found, winners)}")
+
+
+def discard(
+    consignment: ConsignmentName,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be dropped.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give up a consignment: what is staged is dropped, and nobody has seen it. Its key can be used anew.
+
+    \b
+    restante consignments discard night-7 --dry-run
+    restante consignments discard night-7 --yes     without being asked
+    """
+    from restante.cli.shared.output import print_json
+    from restante.model.consignments.consignment_answers import ConsignmentState
+
+    with closing(Door(hub, token, data).link()) as link:
+        found = link.call(ReadConsignment(_id_of(link, consignment)))
+        what = _described(found)
+        if found.state is ConsignmentState.COMMITTED:
+            raise _too_late(found)
+        is_open = found.state is ConsignmentState.OPEN
+        if is_open and not dry_run and (yes or typer.confirm(f"Discard {what}?", abort=True, err=True)):
+            link.call(DiscardConsignment(found.id))
+    if as_json:
+        print_json({"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run})
+    elif is_open:
+        say(f"{'Would discard' if dry_run else 'Discarded'} {what}.")
+    else:
+        say(f"{found.key} ({found.id}) was discarded before.")
+
+
+def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
+    """Of each writer the highest attempt."""
+    from restante.model.consignments.consignment_answers import Winner
+
+    highest: dict[str, StagedAttempt] = {}
+    for one in attempts:
+        if one.writer not in highest or one.attempt > highest[one.writer].attempt:
+            highest[one.writer] = one
+    return [Winner(writer=one.writer, attempt=one.attempt, messages=one.messages) for one in highest.values()]
+
+
+def _listed(link: Link, state: ConsignmentState | None, key: str | None) -> Iterator[ConsignmentStatus]:
+    from restante.limits import PAGE_MAX
+
+    after: str | None = None
+    while True:
+        page = link.call(ListConsignments(state=state, key=key, limit=PAGE_MAX, after=after))
+        yield from page.consignments
+        after = page.next
+        if after is None:
+            return
+
+
+def _id_of(link: Link, name: str) -> str:
+    """A key may look like an id, so it is looked for as a key first."""
+    from restante.errors import ConsignmentUnknown
+
+    found = next(iter(link.call(ListConsignments(key=name, limit=1)).consignments), None)
+    if found is not None:
+        return found.id
+    if not _is_id(name):
+        raise ConsignmentUnknown(f"No consignment has the key {name!r}. To see them all: restante consignments list")
+    return name
+
+
+def _is_id(name: str) -> bool:
+    from uuid import UUID
+
+    try:
+        return str(UUID(name)) == name.lower()
+    except ValueError:
+        return False
+
+
+def _too_late(found: ConsignmentStatus) -> Exception:
+    from restante.errors import ConsignmentClosed
+
+    return ConsignmentClosed(
+        f"{found.key} ({found.id}) was committed: its messages are delivered. Take them back by recipient: "
+        "restante recipients withdraw.",
+        state=found.state.value,
+    )
+
+
+def _described(found: ConsignmentStatus) -> str:
+    from restante.model.figures import counted, size
+
+    staged = f"{counted(found.staged_messages, 'message')} staged ({size(found.staged_bytes)})"
+    return f"consignment {found.id} ({found.key}), {found.state.value}, {staged}"
+
+
+def _stored(receipt: Receipt) -> str:
+    from restante.model.figures import counted
+
+    skipped = _skipped(receipt)
+    return f"{counted(receipt.accepted, 'message')} stored{f', {skipped} skipped' if skipped else ''}"
+
+
+def _skipped(receipt: Receipt) -> str | None:
+    from restante.model.figures import counted
+
+    return counted(receipt.duplicates, "duplicate") if receipt.duplicates else None
+
+
+def _left_out(found: ConsignmentDetails, winners: Sequence[Winner]) -> str:
+    """Of what was staged, for people."""
+    from restante.model.figures import counted
+
+    count = len(found.attempts) - len(winners)
+    return f" Dropped: {counted(count, 'lower attempt')}." if count else ""
+
+
+def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
+    from restante.cli.shared.output import listing
+    from restante.model.figures import clock_time, size
+
+    if not found:
+        say("No such consignment is there.")
+        return
+    rows = [
+        (
+            one.key,
+            one.state.value,
+            f"{one.staged_messages if one.receipt is None else one.receipt.accepted:,}",
+            size(one.staged_bytes) if one.closed_at is None else "–",
+            clock_time(one.opened_at),
+            clock_time(one.closed_at) if one.closed_at else "–",
+            one.id,
+        )
+        for one in found
+    ]
+    headings = ("key", "state", "messages", "size", "opened", "closed", "consignment")
+    whole, spare = ["state", "opened", "closed", "consignment"], ["closed", "size", "opened"]
+    listing(headings, rows, right=["messages", "size"], whole=whole, spare=spare)
+    if len(found) == limit:
+        say("There may be more: give a higher --limit.")
+
+
+def _print_details(found: ConsignmentDetails) -> None:
+    from restante.cli.shared.output import output, table_of
+    from restante.model.figures import size
+
+    console = output()
+    console.print(table_of(("consignment", found.id), _detail_rows(found), whole=[found.id]))
+    if found.attempts:
+        headings = ("writer", "attempt", "parcels", "messages", "size")
+        rows = [
+            (one.writer, str(one.attempt), f"{one.parcels:,}", f"{one.messages:,}", size(one.bytes))
+            for one in found.attempts
+        ]
+        console.print(table_of(headings, rows, right=headings[1:]))
+
+
+def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
+    """What there is not is left out."""
+    from restante.model.figures import clock_time, counted, size
+
+    staged = f"{counted(found.staged_messages, 'message')}, {size(found.staged_bytes)}"
+    rows = [
+        ("key", found.key),
+        ("state", found.state.value),
+        ("batch", found.batch),
+        ("staged", staged if found.closed_at is None else None),
+        ("stored", None if found.receipt is None else counted(found.receipt.accepted, "message")),
+        ("skipped", None if found.receipt is None else _skipped(found.receipt)),
+        ("opened", clock_time(found.opened_at)),
+        ("last activity", clock_time(found.last_activity_at)),
+        (found.state.value, clock_time(found.closed_at) if found.closed_at else None),
+    ]
+    return [(name, value) for name, value in rows if value is not None]
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "commit": commit, "discard": discard}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, epilog=EPILOG, cls=Command)(_command)

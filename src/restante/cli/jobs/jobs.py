@@ -1,0 +1,94 @@
+"""`restante jobs`: the data pipeline on Spark, job by job or on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from restante.cli.jobs.jobs_run import JobName, run
+from restante.cli.jobs.jobs_serve import serve
+from restante.cli.shared.exits import EPILOG
+from restante.cli.shared.help import Command, Group
+from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.plain import say
+
+app = typer.Typer(
+    name="jobs",
+    cls=Group,
+    no_args_is_help=True,
+    epilog=EPILOG,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def jobs() -> None:
+    """Run the jobs of the data pipeline on Spark: tables out of the feed, reports, files, a sample night.
+
+    They need the extra: pip install 'restante[spark]'. It brings Spark, Delta and a Java.
+
+    \b
+    restante jobs list
+    restante jobs show analytical-store
+    restante jobs run analytical-store --tables ./tables
+    restante jobs serve jobs.toml        each at its time
+    """
+
+
+def list_(as_json: AsJson = False) -> None:
+    """List the jobs there are.
+
+    \b
+    restante jobs list
+    restante jobs list --json
+    """
+    from restante.cli.jobs.jobs_spark import require_spark
+    from restante.cli.shared.output import listing, print_json
+
+    require_spark()
+    from restante.spark.running import registry
+
+    found = registry.all_jobs()
+    if as_json:
+        print_json([{"name": job.name, "summary": job.summary} for job in found])
+    else:
+        listing(("job", "what it does"), [(job.name, job.summary) for job in found], whole=["job"])
+
+
+def show(name: JobName, as_json: AsJson = False) -> None:
+    """Show what a job does, and its options: what each may be, and what it is when nothing is said.
+
+    \b
+    restante jobs show analytical-store
+    """
+    from restante.cli.jobs.jobs_spark import require_spark
+    from restante.cli.shared.output import listing, print_json
+
+    require_spark()
+    from restante.spark.running import registry
+
+    job = registry.job(name)
+    options = job.options()
+    if as_json:
+        print_json({"name": job.name, "summary": job.summary, "options": options})
+        return
+    say(f"{job.name}: {job.summary}")
+    if options:
+        rows = [(one.name, one.type, _shown(one.default), one.description) for one in options]
+        listing(("option", "what it is", "default", "about"), rows, whole=["option"])
+        say(f"Set them with --set: restante jobs run {job.name} --set {options[0].name}=…")
+
+
+def _shown(default: object) -> str:
+    import msgspec
+
+    if default is None or default == "":
+        return "–"
+    return default if isinstance(default, str) else msgspec.json.encode(default, enc_hook=str).decode()
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "run": run, "serve": serve}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, epilog=EPILOG, cls=Command)(_command)

@@ -1,0 +1,1 @@
+"""`restante collect`, `explain`, `history`, `recipients`."""

@@ -1,0 +1,75 @@
+"""`restante explain`: why a recipient gets what it gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.calls.mailboxes import Explain
+from restante.cli.shared.exits import NOTHING_THERE
+from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.model.columns.plain_text import plain
+
+if TYPE_CHECKING:
+    from restante.client.surface.surface import Explanation
+
+
+def explain(
+    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)],
+    origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a recipient's next look answers what it answers: what waits, and which bundles are open.
+
+    The exit code is 0 if there is something to collect, and 3 if there is not. Nothing is changed.
+
+    \b
+    restante explain alice
+    restante explain alice --origin orders
+    restante explain alice --json --data ./data
+    """
+    from restante.cli.shared.output import print_json
+    from restante.model.mailboxes.answers import Reason
+
+    door, origins, groups = Door(hub, token, data), tuple(origin or ()), tuple(group or ())
+    if data is None:
+        with door.open_small() as link:
+            found = link.call(Explain(recipient, origins=origins, origin_groups=groups))
+    else:
+        with door.open() as opened:
+            found = opened.recipient(recipient).explain(origins=origins, origin_groups=groups)
+    if as_json:
+        print_json(found)
+    else:
+        _print(recipient, found)
+    raise typer.Exit(0 if found.reason is Reason.READY else NOTHING_THERE)
+
+
+def _print(recipient: str, found: Explanation) -> None:
+    from rich.text import Text
+
+    from restante.cli.shared.output import output, table_of
+    from restante.model.figures import clock_time, counted
+
+    console = output()
+    style = "bold green" if found.reason.value == "ready" else "bold yellow"
+    console.print(
+        Text.assemble(f"{plain(recipient)}: ", (found.reason.value, style), f". {plain(found.text)}"), soft_wrap=True
+    )
+    if found.waiting:
+        rows = [(w.origin, w.kind, f"{w.messages:,}", clock_time(w.oldest)) for w in found.waiting]
+        console.print(table_of(("waiting of origin", "kind", "messages", "oldest"), rows, right=["messages"]))
+    if found.open_bundles:
+        bundles = [
+            (b.bundle_id, b.origin, b.origin_group, f"{b.messages:,}", clock_time(b.opened_at))
+            for b in found.open_bundles
+        ]
+        headings = ("open bundle", "origin", "group", "messages", "opened at")
+        console.print(table_of(headings, bundles, right=["messages"], whole=["open bundle"]))
+    if found.not_yet_visible:
+        console.print(f"{counted(found.not_yet_visible, 'message')} not yet visible.")

@@ -1,0 +1,70 @@
+"""`restante bench`: how fast is this hub, from here?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.model.columns.plain_text import plain
+
+if TYPE_CHECKING:
+    from restante.cli.partitions.measurements import Measured
+
+
+def bench(
+    messages: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many messages in bulk.")] = 51_200,
+    small: Annotated[int, typer.Option(min=1, max=100_000, help="How many publishes of one message.")] = 500,
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a hub for a few seconds: publish in bulk, publish one by one, peek and dequeue; messages of 200 bytes.
+
+    It works in mailboxes of its own and erases them at the end, so it needs an operator's token where tokens are
+    asked for. One thread measures; the numbers are those of this machine, this connection and this moment.
+
+    \b
+    restante bench
+    restante bench --hub https://hub.example.org --small 2000
+    restante bench --data ./data --json
+    """
+    from restante.cli.partitions.measurements import measure
+    from restante.cli.shared.output import print_json, progress_bar
+
+    door = Door(hub, token, data)
+    with door.open(create=False) as opened, progress_bar() as bar:
+        task = bar.add_task(f"measuring {door.where}", total=None, note="")
+        found = measure(opened, messages, small, lambda name: bar.update(task, note=name))
+    if as_json:
+        print_json({"hub": door.where, "measured": [one.as_answer() for one in found]})
+    else:
+        _print(door.where, found)
+
+
+def _print(where: str, found: list[Measured]) -> None:
+    from restante.cli.shared.output import output, table_of
+    from restante.model.figures import duration
+
+    headings = ("what", "calls", "messages", "p50", "p99", "rate")
+    rows = [
+        (
+            one.what,
+            f"{len(one.seconds):,}",
+            f"{one.messages:,}",
+            _short(one.percentile(50)),
+            _short(one.percentile(99)),
+            f"{one.rate:,.0f} a second",
+        )
+        for one in found
+    ]
+    console = output()
+    console.print(table_of(headings, rows, right=headings[1:], whole=headings[:1]))
+    total = sum(sum(one.seconds) for one in found)
+    console.print(f"{plain(where)}, from here, in {duration(total)}.", soft_wrap=True)
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1_000:,.2f} ms"

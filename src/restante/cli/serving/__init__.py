@@ -1,0 +1,1 @@
+"""`restante serve`, `settings`, `tokens`, `origins`, `tour`."""

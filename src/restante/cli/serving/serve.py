@@ -1,0 +1,66 @@
+"""`restante serve`: the hub on the network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from restante.cli.shared.plain import say
+
+
+def serve(
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
+    ] = Path("data"),
+    host: Annotated[str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one. Default: 8470.")
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="RESTANTE_SETTINGS", dir_okay=False, help="The settings, a TOML file."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve other machines although nobody is asked for a token.")
+    ] = False,
+) -> None:
+    """Serve a hub over HTTP, until Ctrl-C or SIGTERM; then it finishes what is under way and ends with 0.
+
+    On this machine's own address it is open to every program here. On any other address it asks for tokens, and does
+    not start before there are some.
+
+    \b
+    restante serve                         ./data on http://127.0.0.1:8470
+    restante serve --data ./mail --port 9000
+    curl http://127.0.0.1:8470/healthz     is it well?
+
+    For other machines, make a token first; --new makes the folder for it:
+
+    \b
+    restante tokens create --role operator --data ./mail --new
+    restante serve --data ./mail --host 0.0.0.0
+    """
+    import msgspec
+
+    from restante.cli.shared.no_pandas import leave_pandas_out
+    from restante.errors import ExtraMissing
+    from restante.settings_file import load_settings
+
+    leave_pandas_out()
+    try:
+        from restante.server import logs
+        from restante.server import serve as serving
+    except ImportError as error:
+        raise ExtraMissing(
+            f"The server needs more than is installed ({error}): pip install 'restante[server]'."
+        ) from error
+
+    chosen = load_settings(settings, os.environ)
+    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, **given))
+    logs.set_up(chosen.server)
+    service = serving.Service(data, chosen, insecure=insecure)
+    serving.serve(service, lambda: say(f"Restante serves {data} on {service.url}", flush=True))

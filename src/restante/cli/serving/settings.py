@@ -1,0 +1,139 @@
+"""`restante settings`: what the settings are, where each comes from, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.cli.shared.exits import EPILOG, WRONG
+from restante.cli.shared.help import Command, Group
+from restante.cli.shared.plain import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from restante.errors import InvalidSettings
+
+app = typer.Typer(
+    name="settings",
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog=EPILOG,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+_NAME = r'(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*")'
+_KEY = rf"{_NAME}(?:\.{_NAME})*"
+"""A key as TOML writes it."""
+
+
+@app.callback()
+def settings() -> None:
+    """Show the settings that count, or check them.
+
+    \b
+    restante settings show                   defaults and environment
+    restante settings show --settings restante.toml
+    restante settings check restante.toml    what is wrong, by line
+    """
+
+
+@app.command("show", epilog=EPILOG, cls=Command)
+def show(
+    file: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", envvar="RESTANTE_SETTINGS", help="The settings file, in TOML."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every setting: its value, and whether that is the default, of the file, or of the environment.
+
+    \b
+    restante settings show --settings restante.toml
+    RESTANTE_SERVER__PORT=9000 restante settings show
+    restante settings show --json | jq '.settings[] | select(.value == true)'
+    """
+    from restante.cli.shared.output import output, print_json, table_of
+    from restante.errors import InvalidSettings
+    from restante.settings_file import load
+
+    try:
+        effective = load(file, os.environ).effective()
+    except InvalidSettings as error:
+        say(*_problems_of(error), sep="\n", file=sys.stderr)
+        raise typer.Exit(WRONG) from error
+    if as_json:
+        print_json({"settings": effective})
+    else:
+        rows = [(setting.key, _shown(setting.value), setting.source) for setting in effective]
+        output().print(table_of(("setting", "value", "from"), rows))
+
+
+@app.command("check", epilog=EPILOG, cls=Command)
+def check(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", envvar="RESTANTE_SETTINGS", help="The settings file, in TOML.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the settings that a hub started here would have, and tell every problem.
+
+    Those of the file have its line, those of the environment the name of their variable.
+
+    \b
+    restante settings check restante.toml    file and environment
+    restante settings check                  the environment alone
+    """
+    from restante.cli.shared.output import print_json
+    from restante.errors import InvalidSettings
+    from restante.model.figures import counted
+    from restante.settings_file import load_settings
+
+    problems: Sequence[str] = ()
+    try:
+        load_settings(file, os.environ)
+    except InvalidSettings as error:
+        problems = _problems_of(error)
+    if as_json:
+        name = None if file is None else str(file)
+        print_json({"file": name, "problems": [_parted(problem, name or "") for problem in problems]})
+    else:
+        verdict = counted(len(problems), "problem") if problems else "all right"
+        where = "the environment" if file is None else f"{file} and the environment"
+        say(*problems, f"{where}: {verdict}", sep="\n")
+    raise typer.Exit(WRONG if problems else 0)
+
+
+def _parted(problem: str, file: str) -> dict[str, str | None]:
+    """The place, the key and what is wrong; what is wrong with a file as a whole has no key."""
+    found = re.fullmatch(rf"({re.escape(file)}(?::\d+)?|environment \S+): (?:({_KEY}): )?(.*)", problem, re.DOTALL)
+    place, key, detail = found.groups() if found else (None, None, problem)
+    return {"place": place, "key": key, "problem": detail}
+
+
+def _problems_of(error: InvalidSettings) -> Sequence[str]:
+    problems = error.details["problems"]
+    assert isinstance(problems, list)
+    return problems
+
+
+def _shown(value: object) -> str:
+    """As it would be written in the file."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(json.dumps(part) for part in value)}]"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

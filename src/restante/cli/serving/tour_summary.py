@@ -1,0 +1,163 @@
+"""What a sample night was like, for people and for programs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from restante.cli.jobs.jobs_output import print_table
+from restante.cli.serving.tour_plot import print_plot, save_plot
+from restante.cli.shared.output import print_json, table_of
+from restante.model.batches.batch_answers import BatchStatus
+from restante.model.figures import counted, duration, size
+from restante.samples.night_steps import Night, SettledNight
+
+_SUBJECT_WIDTH = 25
+_FAULTS_SHOWN_MAX = 20
+_PICTURE = "night.png"
+_REPORTED = {
+    "recipient": "recipient",
+    "published": "published",
+    "collected": "collected",
+    "waiting": "waiting",
+    "collect_seconds_p50": "p50 s",
+    "collect_seconds_p95": "p95 s",
+}
+"""The columns of the report that fit a narrow terminal, and what they are called there."""
+
+
+class Stored(NamedTuple):
+    """What lies on the disk, and where, if it is to stay there."""
+
+    bytes: int
+    folder: Path | None
+
+    @classmethod
+    def in_folder(cls, folder: Path, *, kept: bool) -> Stored:
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        return cls(size, folder if kept else None)
+
+
+def print_as_json(night: Night, url: str, stored: Stored) -> None:
+    print_json(
+        msgspec.to_builtins(night)
+        | {
+            "steps": [msgspec.to_builtins(step) | {"messages_per_second": round(step.rate)} for step in night.steps],
+            "stored_bytes": stored.bytes,
+            "data": None if stored.folder is None else str(stored.folder),
+            "hub": url,
+            "arrived": "exactly once and in order" if not night.wrong else "not as it should",
+        }
+    )
+
+
+def print_night(console: Console, night: Night, stored: Stored) -> None:
+    console.print(f"\n{_title(night)}\n", style="bold")
+    console.print(_table(night))
+    for subject, text in _lines(night, stored):
+        console.print(_line(subject, text), soft_wrap=True)
+    if isinstance(night, SettledNight):
+        print_report(console, night, stored.folder)
+    console.print()
+    console.print(_verdict(night), soft_wrap=True)
+
+
+def print_report(console: Console, night: SettledNight, folder: Path | None) -> None:
+    """What the tables tell: the slowest rows of the report, and a picture."""
+    shown = [{heading: row[name] for name, heading in _REPORTED.items()} for row in night.report]
+    if shown:
+        print_table(
+            pa.Table.from_pylist(shown), "Collection report: who took longest, in seconds from delivered to collected"
+        )
+    print_plot(console, night.collected)
+    if folder is not None and night.collected and save_plot(folder / _PICTURE, night.collected):
+        console.print()
+        console.print(_line("the same as a picture", str(folder / _PICTURE)), soft_wrap=True)
+
+
+def _title(night: Night) -> str:
+    what = f"{counted(night.messages, 'message')} for {counted(night.recipients, 'recipient')}"
+    if isinstance(night, SettledNight):
+        return f"A night computed by Spark: {counted(night.readings, 'meter reading')}, {what}"
+    return f"A sample night: {what}"
+
+
+def _lines(night: Night, stored: Stored) -> Iterator[tuple[str, str]]:
+    yield from ((step.step, step.detail) for step in night.steps)
+    if night.batch is not None:
+        yield "batch", _batch_text(night, night.batch)
+    if night.explained:
+        yield "explain", night.explained
+    where = "a temporary folder" if stored.folder is None else str(stored.folder)
+    tables = f"; its tables in {stored.folder / 'tables'}" if stored.folder and isinstance(night, SettledNight) else ""
+    yield "stored", f"{size(stored.bytes)} in {where}{tables}"
+
+
+def print_addresses(console: Console, url: str, folder: Path) -> None:
+    """Where to look around."""
+    command = called(Path(sys.argv[0]))
+    console.print()
+    for subject, text in (
+        ("hub", url),
+        ("API pages", f"{url}/docs"),
+        ("metrics", f"{url}/metrics"),
+        ("send", f"{command} send --hub {url} --recipient alice --text hello"),
+        ("collect", f"{command} collect --hub {url} alice"),
+        ("batches", f"{command} batches list --hub {url}"),
+        ("when it has ended", f"{command} doctor {shlex.quote(str(folder))}"),
+    ):
+        console.print(_line(subject, text), soft_wrap=True)
+    console.print("\nThe hub stays up. Ctrl-C ends it.")
+
+
+def called(program: Path) -> str:
+    """This program, as the shell that started it finds it again: by its name alone, or by its path."""
+    if program.name == "__main__.py":
+        return shlex.join([_short(Path(sys.executable)), "-m", "restante"])
+    if str(program) == program.name or shutil.which(program.name) == str(program.absolute()):
+        return program.name
+    return shlex.quote(_short(program))
+
+
+def _short(path: Path) -> str:
+    """From here, if it is below."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _line(subject: str, text: str) -> Text:
+    return Text.assemble((f"{subject:<{_SUBJECT_WIDTH}}", "cyan"), text)
+
+
+def _batch_text(night: Night, batch: BatchStatus) -> str:
+    """When everyone was done, by the hub's own account, and who was last."""
+    if batch.completed_at is None or batch.sealed_at is None:
+        return f"{batch.state.value}, {batch.pending:,} of {counted(batch.items, 'message')} pending"
+    took = duration((batch.completed_at - batch.sealed_at).total_seconds())
+    whose = counted(min(night.recipients, night.messages), "recipient")
+    return f"complete {took} after it was sealed: {counted(batch.collected, 'message')} collected by {whose}; {night.last} was last"
+
+
+def _verdict(night: Night) -> Text:
+    if night.wrong:
+        faults = "\n".join(night.wrong[:_FAULTS_SHOWN_MAX])
+        return Text.assemble(("Not as it should be:", "bold red"), f"\n{faults}")
+    total = sum(step.seconds for step in night.steps)
+    return Text.assemble(("Every message arrived exactly once and in order", "bold green"), f", in {duration(total)}.")
+
+
+def _table(night: Night) -> Table:
+    rows = [
+        (step.step, f"{step.messages:,}", duration(step.seconds), f"{step.rate:,.0f} a second") for step in night.steps
+    ]
+    what = "rows" if isinstance(night, SettledNight) else "messages"
+    return table_of(("step", what, "time", "rate"), rows, right=(what, "time", "rate"))

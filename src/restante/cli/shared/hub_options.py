@@ -1,0 +1,133 @@
+"""Where a command finds its hub: the options that all of them share, and the door that these open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from restante.client.surface.surface import Hub
+    from restante.client.transport.link import Link
+    from restante.client.transport.small_link import SmallLink
+    from restante.hub.door.hub import Hub as InnerHub
+    from restante.ports.content import OriginPort
+    from restante.settings import Settings
+
+DEFAULT_URL = "http://127.0.0.1:8470"
+_PANEL = "Which hub"
+
+HubUrl = Annotated[
+    str, typer.Option("--hub", envvar="RESTANTE_HUB", metavar="URL", help="The hub to ask.", rich_help_panel=_PANEL)
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RESTANTE_TOKEN", help="The token that lets you in.", show_default=False, rich_help_panel=_PANEL
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        file_okay=False,
+        help="Open this data folder here, instead of asking a hub. No hub may have it open.",
+        rich_help_panel=_PANEL,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+class Door(NamedTuple):
+    """What was said about the hub."""
+
+    hub: str
+    token: str | None
+    data: Path | None
+
+    @property
+    def where(self) -> str:
+        return self.hub if self.data is None else str(self.data)
+
+    def open(self, *, create: bool = False) -> Hub:
+        """The hub, in this process or far away: both have the same surface. Only `create` makes a folder."""
+        if self.data is not None:
+            return open_folder(self.data, create=create)
+        from restante.cli.shared.no_pandas import leave_pandas_out
+
+        leave_pandas_out()  # Before the client: some of its modules make arrays when they are loaded.
+        from restante.client.surface.connect import connect
+
+        return connect(self.hub, token=self.token)
+
+    def open_small(self) -> SmallLink:
+        """The hub far away, for a single message or an explanation: it comes without Arrow. Close it."""
+        from restante.client.transport.machine_terms import terms_of
+        from restante.client.transport.small_link import SmallLink
+
+        return SmallLink(terms_of(self.hub, token=self.token))
+
+    def link(self, *, create: bool = False) -> Link:
+        """What the hub's surface is made of, for the few things that it leaves out. Close it."""
+        if self.data is not None:
+            return open_hub_of(self.data, create=create)
+        from restante.cli.shared.no_pandas import leave_pandas_out
+
+        leave_pandas_out()
+        from restante.client.transport.http_sync import HttpLink
+        from restante.client.transport.machine_terms import terms_of
+
+        return HttpLink(terms_of(self.hub, token=self.token))
+
+
+def open_folder(folder: Path, *, create: bool = False) -> Hub:
+    opened = open_hub_of(folder, create=create)
+    from restante.client.surface.sync import Hub as Surface
+
+    return Surface(opened)
+
+
+def open_hub_of(folder: Path, *, create: bool = False) -> InnerHub:
+    """The hub of a data folder, with what its surface leaves out."""
+    from restante.cli.shared.no_pandas import leave_pandas_out
+
+    leave_pandas_out()
+    from restante.assembly import open_hub
+    from restante.errors import DataLocked
+
+    if not create:
+        require_data(folder)
+    settings = settings_here()
+    try:
+        return open_hub(folder, settings=settings, origins=_origins(settings))
+    except DataLocked as error:
+        error.message = f"{error.message} To ask the hub that has it, use --hub instead of --data."
+        raise
+
+
+def _origins(settings: Settings) -> dict[str, OriginPort]:
+    """How the origins are reached whose addresses the settings give: with them, claim checks work here too."""
+    if not settings.origins:
+        return {}
+    from restante.outside.origins import origin_ports
+
+    return origin_ports(settings)
+
+
+def require_data(folder: Path) -> None:
+    """So that a mistyped name is an error and not a new folder."""
+    from restante.errors import InvalidRequest
+
+    if not (folder / "restante.db").is_file() and not (folder / "blobs").is_dir():
+        raise InvalidRequest(f"{folder} is not a data folder of Restante: no database is in it.")
+
+
+def settings_here() -> Settings:
+    """The settings that a hub started here would have."""
+    from restante.settings_file import load_settings
+
+    path = os.environ.get("RESTANTE_SETTINGS")
+    return load_settings(Path(path) if path else None, os.environ)

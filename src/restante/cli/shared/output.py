@@ -1,0 +1,133 @@
+"""How the commands show tables, progress, data and answers."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from restante.cli.shared.plain import say
+from restante.model.columns.plain_text import plain, plain_output
+from restante.model.figures import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+_PIPE_WIDTH = 240
+_FOLDED_WIDTH = 16
+"""A column that may be broken into lines needs so much room."""
+_GAP_WIDTH = 3
+
+
+def progress_bar() -> Progress:
+    """Bars on standard error, gone when they are done; nothing at all where there is no terminal.
+
+    A task may have a `note`, which stands at the end of its line.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def output() -> Console:
+    """Standard output, with colours only on a terminal; elsewhere there is room for whole lines."""
+    from rich.console import Console
+
+    wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, markup=False, width=_PIPE_WIDTH if wide else None)
+
+
+def table_of(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
+) -> Table:
+    """A plain table; the columns named `right` hold numbers, those named `whole` are not broken into lines."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        if heading in right:
+            table.add_column(Text(plain(heading)), justify="right", no_wrap=True)
+        else:
+            table.add_column(Text(plain(heading)), overflow="fold", no_wrap=heading in whole)
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    return table
+
+
+def listing(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table. Where there is no room for all columns, those named `spare` are left out, the first one first."""
+    console = output()
+    cells = [headings, *([plain(cell) for cell in row] for row in rows)]
+    widths = {
+        heading: max(map(len, column)) for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
+    }
+    widths |= {name: min(width, _FOLDED_WIDTH) for name, width in widths.items() if name not in (*right, *whole)}
+    for heading in spare:
+        if sum(widths.values()) + _GAP_WIDTH * len(widths) <= console.width:
+            break
+        del widths[heading]
+    kept = [number for number, heading in enumerate(headings) if heading in widths]
+    shown = [[row[number] for number in kept] for row in rows]
+    console.print(table_of([headings[number] for number in kept], shown, right=right, whole=whole))
+
+
+def print_json(answer: object) -> None:
+    """A whole answer, for programs and for people who look."""
+    import msgspec
+
+    say(msgspec.json.format(msgspec.json.encode(answer, enc_hook=str), indent=2).decode(), lines=True)
+
+
+def write_output(content: bytes, *, styled: bool = False) -> None:
+    """All of it, or an error. `print` does not see it when an unbuffered pipe takes only a part.
+
+    Files and pipes get it exactly, terminals without control characters; `styled` are those of our own.
+    """
+    sys.stdout.flush()
+    rest = memoryview(plain_output(content) if sys.stdout.isatty() and not styled else content)
+    while rest:
+        rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+    sys.stdout.buffer.flush()
+
+
+def flush_output_to_disk() -> None:
+    """What was printed into a file is on the disk."""
+    with suppress(OSError, ValueError):
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fsync(descriptor)
+
+
+def preview(data: bytes, characters: int) -> str:
+    """The beginning of some data, harmless for a terminal."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return counted(len(data), "byte")
+    shown = "".join(one if one.isprintable() else "\N{MIDDLE DOT}" for one in text[:characters])
+    return shown if len(text) <= characters else f"{shown}…"

@@ -1,0 +1,1 @@
+"""`restante backup`, `restore`, `doctor`, `migrate`."""

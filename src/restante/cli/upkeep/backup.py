@@ -1,0 +1,74 @@
+"""`restante backup`: everything that a hub holds, in one file, while it goes on working."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.plain import say
+from restante.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from restante.hub.upkeep.archive import Manifest
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; a new one.", show_default=False)],
+    hub: HubUrl = DEFAULT_URL,
+    token: Token = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Back up a hub while it runs, or a data folder that no hub has open.
+
+    Everything that was acknowledged before it began is in it. The file is a tar with a manifest; each checksum is
+    verified while it is written. It gets its name when all of it is on the disk, and no file is overwritten.
+
+    \b
+    restante backup night.tar                  of the hub on this machine
+    restante backup night.tar --hub https://hub.example.org
+    restante backup night.tar --data ./data    of a folder not in use
+    restante restore night.tar --data ./new    and back
+    """
+    if file.exists():
+        raise InvalidRequest(f"{file} is there already, and nothing is overwritten. Name a new file.")
+    started = time.monotonic()
+    manifest = _backed_up(Door(hub, token, data), file)
+    _print(file, manifest, time.monotonic() - started, as_json=as_json)
+
+
+def _backed_up(door: Door, file: Path) -> Manifest:
+    from restante.cli.shared.new_files import new_file
+    from restante.cli.shared.output import progress_bar
+    from restante.cli.upkeep.backup_source import source_of
+    from restante.hub.upkeep.restore import verify
+
+    with source_of(door) as source, new_file(file) as output, progress_bar() as bar:
+        task = bar.add_task(f"backing up {door.where}", total=source.size_bytes, note="")
+
+        def read(size: int) -> bytes:
+            chunk = source.read(size)
+            output.write(chunk)
+            bar.advance(task, len(chunk))
+            return chunk
+
+        return verify(read)
+
+
+def _print(file: Path, manifest: Manifest, seconds: float, *, as_json: bool) -> None:
+    from restante.cli.shared.output import print_json
+    from restante.model.figures import counted, duration, size
+
+    if as_json:
+        told = {"made_at": manifest.made_at, "partition_count": manifest.partition_count}
+        counts = {"files": len(manifest.files), "bytes": file.stat().st_size, "seconds": round(seconds, 3)}
+        print_json({"file": str(file), **told, **counts})
+        return
+    say(
+        f"{file}: {size(file.stat().st_size)}, {counted(len(manifest.files), 'file')}, every checksum verified, "
+        f"in {duration(seconds)}."
+    )

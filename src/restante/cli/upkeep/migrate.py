@@ -1,0 +1,140 @@
+"""`restante migrate`: a data folder that this version can work with, made or brought forward ahead of its hub."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from restante.cli.shared.exits import WRONG
+from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.plain import say
+
+_BESIDE_DATA = frozenset(
+    {"lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock", "lost+found"}
+)
+"""What may lie in a folder in which no hub has been yet."""
+
+
+class _Versions(NamedTuple):
+    """Of a folder: the layout of its database, and the format of the data in it."""
+
+    layout: int | None
+    format: int | None
+
+
+def migrate(
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
+    ] = Path("data"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look. The exit code is 1 if there is something to do.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a data folder, or bring one that an older version wrote to the format of this one.
+
+    It is done whole or not at all, and takes a moment whatever the folder holds. A hub does the same when it opens a
+    folder; here it is done ahead, and said. There is no way back, so make a backup first, with the older version. No
+    hub may have the folder open meanwhile.
+
+    \b
+    restante migrate --data ./mail            create it, or bring it forward
+    restante migrate --data ./mail --check    is there something to do?
+    restante migrate --check --json           the same for programs
+    """
+    _require_ours(data)
+    before = _found(data)
+    known = _known()
+    if not check and before != known:
+        before = _brought_forward(data, before)
+    _print(data, before, known, check=check, as_json=as_json)
+    raise typer.Exit(WRONG if check and before != known else 0)
+
+
+def _require_ours(folder: Path) -> None:
+    from restante.errors import InvalidRequest
+
+    if not folder.is_dir() or (folder / "restante.db").exists() or (folder / "blobs").exists():
+        return
+    others = {path.name for path in folder.iterdir()} - _BESIDE_DATA
+    if others:
+        raise InvalidRequest(
+            f"{folder} holds something else ({min(others)}) and no data of Restante. Name another folder."
+        )
+
+
+def _known() -> _Versions:
+    from restante.hub.engine.partitions import FORMAT_VERSION
+    from restante.stores.sqlite.schema import MIGRATIONS
+
+    return _Versions(len(MIGRATIONS), FORMAT_VERSION)
+
+
+def _found(folder: Path) -> _Versions:
+    """Nothing is changed. The format of a database whose layout is older is not known before that is brought forward."""
+    from restante.assembly import open_store
+    from restante.hub.upkeep.migrate import format_of
+    from restante.stores.sqlite.schema import MIGRATIONS
+
+    layout = _layout_of(folder) if (folder / "restante.db").is_file() else None
+    if layout is None and not (folder / "blobs").exists():
+        return _Versions(None, None)
+    if layout in range(len(MIGRATIONS)):
+        return _Versions(layout, None)
+    with closing(open_store(folder)) as store:  # which refuses a layout that is newer, and a database that is lost
+        return _Versions(layout, format_of(store))
+
+
+def _layout_of(folder: Path) -> int:
+    import sqlite3
+
+    from restante.stores.sqlite.failures import translated
+    from restante.stores.sqlite.lock import FolderLock
+    from restante.stores.sqlite.schema import connect_reader, version_of
+
+    lock = FolderLock(folder)
+    try:
+        with closing(connect_reader(folder / "restante.db")) as connection:
+            return version_of(connection)
+    except sqlite3.Error as error:
+        raise translated(error, folder) from error
+    finally:
+        lock.release()
+
+
+def _brought_forward(folder: Path, before: _Versions) -> _Versions:
+    """What it was before, now that all of it is known."""
+    from restante.assembly import open_store
+    from restante.cli.shared.hub_options import open_hub_of
+    from restante.hub.upkeep import migrate as migrating
+
+    found = before.format
+    if before.layout is not None:
+        with closing(open_store(folder)) as store:
+            found = migrating.migrate(store).before
+    if found is None:
+        open_hub_of(folder, create=True).close()
+    return _Versions(before.layout, found)
+
+
+def _print(folder: Path, before: _Versions, now: _Versions, *, check: bool, as_json: bool) -> None:
+    from restante.cli.shared.output import print_json
+
+    if as_json:
+        versions = {"before": before._asdict(), "after": now._asdict()}
+        print_json({"folder": str(folder), "check": check, "changes": before != now, **versions})
+    elif before == now:
+        say(f"{folder}: format {now.format}. There is nothing to do.")
+    elif before.format is None and before.layout in (None, now.layout):
+        say(f"{folder}: {'would be ' if check else ''}created, format {now.format}.")
+    else:
+        say(f"{folder}: {'would be ' if check else ''}brought {_way(before, now)}.")
+
+
+def _way(before: _Versions, now: _Versions) -> str:
+    ways = (("layout", before.layout, now.layout), ("format", before.format, now.format))
+    steps = [f"from {name} {then} to {later}" for name, then, later in ways if then not in (None, later)]
+    return " and ".join(steps)

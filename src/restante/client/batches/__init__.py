@@ -1,0 +1,1 @@
+"""Batches, their items and acknowledgements."""

@@ -1,0 +1,237 @@
+"""`hub.batches` for asynchronous programs: `restante.client.batches.batches_sync` with `await`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from restante.calls.batches import (
+    AcknowledgeEach,
+    AcknowledgeItems,
+    AddItems,
+    DeleteBatch,
+    ListBatches,
+    ListPendingItems,
+    OpenBatch,
+    ReadBatch,
+    ReadProgress,
+    ReapBatches,
+    SealBatch,
+    WaitForBatch,
+)
+from restante.client.batches.acknowledgement_calls import NOTHING, Acknowledgeable, Each, Sum, calls_of, plain_call
+from restante.client.batches.acknowledger_async import Acknowledger
+from restante.client.batches.batch_items import Items
+from restante.client.batches.batch_view import BatchView
+from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
+from restante.client.transport.link import AsyncLink
+from restante.client.transport.openings import Opening
+from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
+from restante.model.batches.batch_answers import (
+    Acknowledged,
+    BatchOpened,
+    BatchState,
+    BatchStatus,
+    Counting,
+    ItemRange,
+    ReapedBatch,
+    RecipientProgress,
+    Webhook,
+)
+
+
+class Batch(BatchView):
+    """A batch: add its items, seal it, acknowledge them.
+
+    In an `async with` statement it is sealed on leaving. When an exception leaves the statement it is *not* sealed: perhaps
+    not all items were added, and a sealed batch would be complete too early. Seal it later, delete it, or leave it: an open
+    batch that nobody touches is reaped.
+    """
+
+    def __init__(self, link: AsyncLink, batch_id: str, opened: BatchOpened | None = None) -> None:
+        super().__init__(batch_id, opened)
+        self._link = link
+
+    async def add(self, count: int) -> Items:
+        """Add so many items; gives their ids, as a sequence of whatever length that takes no room."""
+        groups = await self._link.call(AddItems(self.id, count_of("count", count)))
+        return Items.of(self.id, groups.groups)
+
+    async def acknowledge(self, items: Acknowledgeable) -> Acknowledged:
+        """Acknowledge ids, ranges, what `add` gave, or any number of these; the answers of several calls are summed.
+
+        Acknowledging twice is harmless. A short list is one call, all of it or nothing. More goes out in several calls, a
+        few at a time: when one of them fails, others may have been carried out, and to do it all again does no harm.
+        """
+        return await acknowledge(self._link, items)
+
+    def acknowledging(self) -> Acknowledger:
+        """For workers that finish items one by one: gathers them, and acknowledges them in the background."""
+        return Acknowledger(self._link)
+
+    async def seal(self) -> bool:
+        """Nothing more can be added from now on; whether the batch is complete already. Again, the same."""
+        return (await self._link.call(SealBatch(self.id))).complete
+
+    async def status(self) -> BatchStatus:
+        return await self._link.call(ReadBatch(self.id))
+
+    async def pending(self) -> AsyncIterator[str]:
+        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them."""
+        after: str | None = None
+        while True:
+            page = await self._link.call(ListPendingItems(self.id, limit=PAGE_MAX, after=after))
+            for each in page.items:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def progress(self, *, waiting: bool = False) -> AsyncIterator[RecipientProgress]:
+        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting."""
+        after: str | None = None
+        while True:
+            page = await self._link.call(ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX, after=after))
+            for each in page.recipients:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def completed(self, timeout: float | None = None) -> BatchStatus:  # noqa: ASYNC109 - has its own error
+        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`."""
+        longest = float("inf") if timeout is None else seconds("timeout", timeout)
+        deadline = time.monotonic() + longest
+        while True:
+            left = max(deadline - time.monotonic(), 0)
+            status = await self._link.call(WaitForBatch(self.id, min(left, WAIT_SECONDS_MAX)))
+            if status is not None:
+                return status
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"Batch {self.id} was not complete within {longest:g} s.")
+
+    async def delete(self) -> None:
+        """Forget it, in whatever state it is."""
+        await self._link.call(DeleteBatch(self.id))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.seal()
+
+
+class Batches:
+    """The batches of a hub."""
+
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+
+    def open(
+        self,
+        key: str | None = None,
+        *,
+        unique: bool = False,
+        counting: Counting | str = Counting.EXACT,
+        webhook: Webhook | str | None = None,
+        notify: str | None = None,
+    ) -> Opening[Batch]:
+        """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
+
+        On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
+        """
+        call = OpenBatch(
+            key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
+        )
+        opening = partial(self._link.call, call)
+        return Opening(partial(self._opened, opening))
+
+    def get(self, batch_id: str) -> Batch:
+        """A batch by its id. Nothing is asked."""
+        return Batch(self._link, batch_id)
+
+    async def list(
+        self, *, state: BatchState | str | None = None, key: str | None = None
+    ) -> AsyncIterator[BatchStatus]:
+        """The batches, the newest first, page by page as you go on."""
+        after: str | None = None
+        while True:
+            page = await self._link.call(ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after))
+            for each in page.batches:
+                yield each
+            after = page.next
+            if after is None:
+                return
+
+    async def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
+        """As `Batch.acknowledge`, for items of any batches."""
+        if ranges:
+            first = (items,) if isinstance(items, str | ItemRange | Items) else items
+            return await acknowledge(self._link, chain(first, ranges))
+        return await acknowledge(self._link, items)
+
+    async def acknowledge_each(self, calls: Iterable[Acknowledgeable]) -> tuple[Acknowledged, ...]:
+        """Several calls in one round trip, each with an answer of its own, in their order.
+
+        As many as 1,000 calls with 10,000 items together are one request, all of it or nothing. More go out in several, one
+        after the other: when one of them fails, those before it have been carried out.
+        """
+        each = Each(calls)
+        for request in each.requests():
+            each.answered(await self._link.call(AcknowledgeEach(request)))
+        return each.answers()
+
+    def acknowledging(self) -> Acknowledger:
+        """As `Batch.acknowledging`, for items of any batches."""
+        return Acknowledger(self._link)
+
+    async def reap(self, *, dry_run: bool = False) -> tuple[ReapedBatch, ...]:
+        """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
+        return (await self._link.call(ReapBatches(dry_run=dry_run))).batches
+
+    async def _opened(self, opening: Callable[[], Awaitable[BatchOpened]]) -> Batch:
+        opened = await opening()
+        return Batch(self._link, opened.id, opened)
+
+
+async def acknowledge(link: AsyncLink, given: Acknowledgeable) -> Acknowledged:
+    call = plain_call(given)
+    if call is not None:
+        return await link.call(call)
+    calls = calls_of(given)
+    first, second = next(calls, None), next(calls, None)
+    if first is None:
+        return NOTHING
+    if second is None:
+        return await link.call(first)
+    return await _pipelined(link, chain((first, second), calls))
+
+
+async def _pipelined(link: AsyncLink, calls: Iterable[AcknowledgeItems]) -> Acknowledged:
+    """A few calls at a time, each in a task. When one fails, those under way are given up."""
+    total = Sum()
+    under_way: deque[asyncio.Task[Acknowledged]] = deque()
+    try:
+        for call in calls:
+            if len(under_way) >= ACKNOWLEDGE_CALLS_MAX:
+                total.add(await under_way[0])
+                under_way.popleft()
+            under_way.append(asyncio.create_task(link.call(call)))
+            # The calls under way go on while the next one is made up.
+            await asyncio.sleep(0)
+        for answer in under_way:
+            total.add(await answer)
+    finally:
+        for answer in under_way:
+            answer.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+    return total.answer()

@@ -1,0 +1,119 @@
+"""Small acknowledgements of several threads, sent together: one of the threads sends for all that wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from restante.client.batches.joint_calls import (
+    REQUESTS_MAX,
+    JointCall,
+    Outcome,
+    concerns_one_call,
+    own_error,
+    take_along,
+)
+from restante.model.batches.batch_answers import Acknowledged
+
+Send = Callable[[Sequence[bytes]], tuple[Acknowledged, ...]]
+
+
+class _Caller:
+    """A thread with its call. It waits until it has its outcome, or until it is its turn to send."""
+
+    __slots__ = ("call", "gone", "leads", "outcome", "thread", "woken")
+
+    def __init__(self, call: JointCall) -> None:
+        self.call = call
+        self.thread = threading.get_ident()
+        self.outcome: Outcome | None = None
+        self.leads = False
+        self.gone = False
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+
+class JointCalls:
+    """The calls of all threads that use one link. No thread of its own: whoever comes first sends at once."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._mutex = threading.Lock()
+        self._waiting: deque[_Caller] = deque()
+        self._leaders: set[int] = set()
+        """The threads that send, or were told to. Nobody waits unless there are as many as there may be."""
+
+    def acknowledge(self, call: JointCall) -> Acknowledged:
+        caller = _Caller(call)
+        try:
+            self._line_up(caller)
+            if not caller.leads:
+                caller.woken.acquire()
+            if caller.leads:
+                self._lead(caller)
+        finally:
+            if caller.leads or caller.outcome is None:
+                self._leave(caller)
+        assert caller.outcome is not None, "it was told, or has sent its call itself"
+        if isinstance(caller.outcome, Acknowledged):
+            return caller.outcome
+        raise caller.outcome
+
+    def _line_up(self, caller: _Caller) -> None:
+        """A thread that leads already and comes again was kept by an interrupt from passing its turn on: it still has it."""
+        with self._mutex:
+            if len(self._leaders) < REQUESTS_MAX or caller.thread in self._leaders:
+                self._leaders.add(caller.thread)
+                caller.leads = True
+            else:
+                self._waiting.append(caller)
+
+    def _lead(self, caller: _Caller) -> None:
+        """Send its call, and those of others along."""
+        with self._mutex:
+            callers = [caller, *take_along(self._waiting, caller.call.weight, calls=1)]
+        try:
+            self._carry(callers)
+        finally:
+            self._release(callers[1:])
+
+    def _carry(self, callers: Sequence[_Caller]) -> None:
+        try:
+            answers = self._send([caller.call.text for caller in callers])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers
+            if len(callers) > 1 and concerns_one_call(error):
+                for caller in callers:
+                    self._carry((caller,))
+                return
+            for caller in callers:
+                caller.outcome = own_error(error)
+        else:
+            for caller, answer in zip(callers, answers, strict=True):
+                caller.outcome = answer
+
+    def _release(self, callers: Sequence[_Caller]) -> None:
+        """Wake those that have their outcome. Who has none, as the sender was interrupted, waits on: to repeat does no harm."""
+        with self._mutex:
+            lost = [caller for caller in callers if caller.outcome is None and not caller.gone]
+            self._waiting.extendleft(reversed(lost))
+            for caller in callers:
+                if caller.outcome is not None:
+                    caller.woken.release()
+
+    def _leave(self, caller: _Caller) -> None:
+        """Pass the turn to send on, if it was this one's. One that was interrupted while it waited leaves the line."""
+        with self._mutex:
+            caller.gone = True
+            if caller.leads:
+                self._leaders.discard(caller.thread)
+                self._appoint()
+            elif caller in self._waiting:
+                self._waiting.remove(caller)
+
+    def _appoint(self) -> None:
+        if self._waiting and len(self._leaders) < REQUESTS_MAX:
+            following = self._waiting.popleft()
+            self._leaders.add(following.thread)
+            following.leads = True
+            following.woken.release()

@@ -1,0 +1,1 @@
+"""Consignments: staging and committing."""

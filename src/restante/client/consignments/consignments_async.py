@@ -1,0 +1,162 @@
+"""`hub.consignment` for asynchronous programs: `restante.client.consignments.consignments_sync` with `await`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.client.consignments.pieces import Piece
+from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
+from restante.client.surface.arguments import consignment_state_of
+from restante.client.transport.link import AsyncLink
+from restante.client.transport.openings import Opening
+from restante.errors import RestanteError, Unavailable
+from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
+from restante.model.consignments.consignment_answers import (
+    BatchWish,
+    ConsignmentDetails,
+    ConsignmentOpened,
+    ConsignmentState,
+    ConsignmentStatus,
+    Winner,
+)
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.intake import is_few
+
+
+class Consignment(ConsignmentView):
+    """A consignment: stage what belongs to it, from any number of tasks, and commit it.
+
+    In an `async with` statement it is committed on leaving, unless that was done, or it was discarded. When an exception
+    leaves the statement it is discarded, unless the hub was out of reach, or the commit itself failed: then it stays open. One that was committed before, under the same key, stays as it is.
+    """
+
+    def __init__(self, link: AsyncLink, opened: ConsignmentOpened, receipt: Receipt | None = None) -> None:
+        super().__init__(opened)
+        self._link = link
+        self.state = opened.state
+        """As this object knows it."""
+        self.receipt = receipt
+        """What the commit answered, now or before."""
+
+    def __repr__(self) -> str:
+        return self._described(self.state)
+
+    async def stage(self, writer: str, attempt: int, messages: object, *, parcel: int | None = None) -> int:
+        """Stage a message, any number of them, or Arrow columns, which nobody sees until the commit; gives how many.
+
+        Much is cut into parcels, a few under way at a time, numbered on from the last one of this attempt. With `parcel`
+        it is one parcel of that number. To stage the same parcel again is harmless.
+        """
+        with self._staging.begin(writer, attempt, parcel) as call:
+            pieces = call.pieces(messages)
+            if is_few(messages):
+                return sum([await self._stage(call, piece) for piece in pieces])
+            return await self._pipelined(call, pieces)
+
+    async def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
+        """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
+
+        Attempts that are not named are dropped. So without any named, nobody else may have staged, and no `stage` may have
+        failed since; and an empty list drops nothing that is staged. Again, it answers the same.
+        """
+        if self.receipt is None:
+            announced = self._announced(winners)
+            if winners is None or not announced:
+                check_nobody_else(await self.status(), announced)
+            self.receipt = await self._link.call(CommitConsignment(self.id, announced))
+            self.state = ConsignmentState.COMMITTED
+        return self.receipt
+
+    async def discard(self) -> None:
+        """Drop all that was staged. Again, it does nothing; what is committed stays."""
+        await self._link.call(DiscardConsignment(self.id))
+        self.state = ConsignmentState.DISCARDED
+
+    async def status(self) -> ConsignmentDetails:
+        """As the hub knows it, with all that anybody has staged."""
+        return await self._link.call(ReadConsignment(self.id))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.state is not ConsignmentState.OPEN:
+            return
+        if error is None:
+            await self.commit()
+            return
+        if isinstance(error, Unavailable):
+            # It may have been committed, or can still be: whoever opens its key again goes on.
+            error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
+            return
+        try:
+            await self.discard()
+        except RestanteError as other:
+            error.add_note(f"Consignment {self.id} could not be discarded: {other}")
+
+    async def _stage(self, call: StageCall, numbered: tuple[int, Piece]) -> int:
+        number, piece = numbered
+        answer = await self._link.call(
+            StageParcel(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number)
+        )
+        return call.staged(number, answer.staged)
+
+    async def _pipelined(self, call: StageCall, pieces: Iterator[tuple[int, Piece]]) -> int:
+        """A few parcels at a time, each in a task; they are cut in a thread. When one fails, the others are given up."""
+        total = 0
+        under_way: deque[asyncio.Task[int]] = deque()
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                under_way.append(asyncio.create_task(self._stage(call, piece)))
+                if len(under_way) >= STAGE_CALLS_MAX:
+                    total += await under_way[0]
+                    under_way.popleft()
+            return total + sum([await staged for staged in under_way])
+        finally:
+            for staged in under_way:
+                staged.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def opening(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> Opening[Consignment]:
+    """A new one, or that of this key; of one that was committed, with what the commit answered."""
+    return Opening(partial(_open, link, key, batch=batch))
+
+
+async def _open(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> Consignment:
+    opened = await link.call(BeginConsignment(key, batch=batch))
+    check_batch(opened, batch=batch)
+    if opened.state is not ConsignmentState.COMMITTED:
+        return Consignment(link, opened)
+    return Consignment(link, opened, (await link.call(ReadConsignment(opened.id))).receipt)
+
+
+async def list_consignments(
+    link: AsyncLink, state: ConsignmentState | str | None, key: str | None
+) -> AsyncIterator[ConsignmentStatus]:
+    """The newest first, page by page as one goes on."""
+    after: str | None = None
+    while True:
+        page = await link.call(
+            ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX, after=after)
+        )
+        for each in page.consignments:
+            yield each
+        after = page.next
+        if after is None:
+            return

@@ -1,0 +1,145 @@
+"""`hub.consignment` for programs that wait: many writers stage, and all of it is delivered at one moment."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.client.consignments.pieces import Piece
+from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
+from restante.client.surface.arguments import consignment_state_of
+from restante.client.transport.link import Link
+from restante.errors import RestanteError, Unavailable
+from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
+from restante.model.consignments.consignment_answers import (
+    BatchWish,
+    ConsignmentDetails,
+    ConsignmentOpened,
+    ConsignmentState,
+    ConsignmentStatus,
+    Winner,
+)
+from restante.model.mailboxes.answers import Receipt
+
+
+class Consignment(ConsignmentView):
+    """A consignment: stage what belongs to it, from any number of threads, and commit it.
+
+    In a `with` statement it is committed on leaving, unless that was done, or it was discarded. When an exception leaves the
+    statement it is discarded, unless the hub was out of reach, or the commit itself failed: then it stays open. One that was committed before, under the same key, stays as it is.
+    """
+
+    def __init__(self, link: Link, opened: ConsignmentOpened, receipt: Receipt | None = None) -> None:
+        super().__init__(opened)
+        self._link = link
+        self.state = opened.state
+        """As this object knows it."""
+        self.receipt = receipt
+        """What the commit answered, now or before."""
+
+    def __repr__(self) -> str:
+        return self._described(self.state)
+
+    def stage(self, writer: str, attempt: int, messages: object, *, parcel: int | None = None) -> int:
+        """Stage a message, any number of them, or Arrow columns, which nobody sees until the commit; gives how many.
+
+        Much is cut into parcels, a few under way at a time, numbered on from the last one of this attempt. With `parcel`
+        it is one parcel of that number. To stage the same parcel again is harmless.
+        """
+        with self._staging.begin(writer, attempt, parcel) as call:
+            pieces = call.pieces(messages)
+            first, second = next(pieces), next(pieces, None)
+            if second is None:
+                return self._stage(call, first)
+            return self._pipelined(call, chain((first, second), pieces))
+
+    def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
+        """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
+
+        Attempts that are not named are dropped. So without any named, nobody else may have staged, and no `stage` may have
+        failed since; and an empty list drops nothing that is staged. Again, it answers the same.
+        """
+        if self.receipt is None:
+            announced = self._announced(winners)
+            if winners is None or not announced:
+                check_nobody_else(self.status(), announced)
+            self.receipt = self._link.call(CommitConsignment(self.id, announced))
+            self.state = ConsignmentState.COMMITTED
+        return self.receipt
+
+    def discard(self) -> None:
+        """Drop all that was staged. Again, it does nothing; what is committed stays."""
+        self._link.call(DiscardConsignment(self.id))
+        self.state = ConsignmentState.DISCARDED
+
+    def status(self) -> ConsignmentDetails:
+        """As the hub knows it, with all that anybody has staged."""
+        return self._link.call(ReadConsignment(self.id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.state is not ConsignmentState.OPEN:
+            return
+        if error is None:
+            self.commit()
+            return
+        if isinstance(error, Unavailable):
+            # It may have been committed, or can still be: whoever opens its key again goes on.
+            error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
+            return
+        try:
+            self.discard()
+        except RestanteError as other:
+            error.add_note(f"Consignment {self.id} could not be discarded: {other}")
+
+    def _stage(self, call: StageCall, numbered: tuple[int, Piece]) -> int:
+        number, piece = numbered
+        answer = self._link.call(StageParcel(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number))
+        return call.staged(number, answer.staged)
+
+    def _pipelined(self, call: StageCall, pieces: Iterable[tuple[int, Piece]]) -> int:
+        """A few parcels at a time, each in a thread; what is given is cut by the caller's own."""
+        total = 0
+        under_way: deque[Future[int]] = deque()
+        with ThreadPoolExecutor(STAGE_CALLS_MAX, thread_name_prefix="restante-stage") as pool:
+            for piece in pieces:
+                under_way.append(pool.submit(self._stage, call, piece))
+                if len(under_way) >= STAGE_CALLS_MAX:
+                    total += under_way.popleft().result()
+            return total + sum(staged.result() for staged in under_way)
+
+
+def open_consignment(link: Link, key: str, *, batch: bool | BatchWish) -> Consignment:
+    """A new one, or that of this key; of one that was committed, with what the commit answered."""
+    opened = link.call(BeginConsignment(key, batch=batch))
+    check_batch(opened, batch=batch)
+    if opened.state is not ConsignmentState.COMMITTED:
+        return Consignment(link, opened)
+    return Consignment(link, opened, link.call(ReadConsignment(opened.id)).receipt)
+
+
+def list_consignments(link: Link, state: ConsignmentState | str | None, key: str | None) -> Iterator[ConsignmentStatus]:
+    """The newest first, page by page as one goes on."""
+    after: str | None = None
+    while True:
+        page = link.call(ListConsignments(state=consignment_state_of(state), key=key, limit=PAGE_MAX, after=after))
+        yield from page.consignments
+        after = page.next
+        if after is None:
+            return

@@ -1,0 +1,1 @@
+"""Live connections to a mailbox."""

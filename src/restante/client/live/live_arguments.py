@@ -1,0 +1,62 @@
+"""What a program asks of a live connection, checked before it goes anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from restante.client.live.live_states import LiveState
+from restante.client.publishing.early_checks import refuse_faulty
+from restante.client.publishing.new_ids import identify_messages
+from restante.client.surface.arguments import count_of, text_of, whole
+from restante.errors import InvalidRequest
+from restante.limits import LIVE_CLIENT_CHARACTERS_MAX
+from restante.model.publishing.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a mailbox is followed."""
+
+    after: int | None
+    on_state: Callable[[LiveState], None] | None
+    on_echo: Callable[[Message], None] | None
+
+
+def following_of(
+    after: object, on_state: Callable[[LiveState], None] | None, on_echo: Callable[[Message], None] | None
+) -> Following:
+    number = whole("after", after)
+    if number is not None and number < 0:
+        raise InvalidRequest(f"after must be a number from 0, not {number}.")
+    return Following(number, on_state, on_echo)
+
+
+def client_of(given: object) -> str | None:
+    """The name of this client."""
+    if given is None:
+        return None
+    name = text_of("client", given)
+    if not name.strip() or len(name) > LIVE_CLIENT_CHARACTERS_MAX:
+        raise InvalidRequest(f"client must have 1 to {LIVE_CLIENT_CHARACTERS_MAX} characters, and not be blank.")
+    return name
+
+
+def identified(message: object) -> Message:
+    """The message as it is sent: with an id, and by the rules."""
+    if not isinstance(message, Message):
+        raise InvalidRequest(f"A live connection sends one Message at a time, not {type(message).__name__}.")
+    named = message if message.id is not None else msgspec.structs.replace(message)
+    identify_messages([named])
+    refuse_faulty([named])
+    return named
+
+
+def number_of(message: object) -> int:
+    """The sequence number of a message, or the number itself."""
+    number = message.sequence_number if isinstance(message, Message) else message
+    if isinstance(message, Message) and number is None:
+        raise InvalidRequest("This message has no sequence number: it did not come from a hub.")
+    return count_of("sequence_number", number)

@@ -1,0 +1,205 @@
+"""Live connections over a web socket for asynchronous programs.
+
+The library takes some thirty microseconds for each frame. A hub pushes whole text frames, many in one write: these are
+cut out of what came right here, and all others are left to the library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.protocol import Event, State
+
+from restante.client.live.live_sockets import SocketDoor, deliver
+from restante.limits import LIVE_CLOSE_SECONDS, LIVE_FRAME_BYTES_MAX, LIVE_SILENCE_SECONDS
+from restante.model.publishing.message import Message
+from restante.wire.live import encode_collect, encode_send
+from restante.wire.live_lines import LiveTaker
+
+_WHOLE_TEXT = 0x81
+_SHORT = 125
+_WIDE = {126: 2, 127: 8}
+"""How many bytes say the length, by what is in place of a short one."""
+_HEAD_END = b"\r\n\r\n"
+
+
+class AsyncSocketDoor(SocketDoor):
+    async def connect(self, taker: LiveTaker, *, after: int | None, owner: str | None) -> AsyncSocketLine:
+        address = self.address(owner)
+        opening = connect(
+            self.url(address, after),
+            create_connection=_QuickConnection,
+            open_timeout=self.terms.timeout,
+            ping_interval=LIVE_SILENCE_SECONDS,
+            **self.options(address),
+        )
+        try:
+            connection = await opening
+        except (OSError, WebSocketException) as error:
+            raise self.refusal(error, address) from error
+        assert isinstance(connection, _QuickConnection), "it was made so"
+        return AsyncSocketLine(connection, taker)
+
+
+class AsyncSocketLine:
+    def __init__(self, connection: _QuickConnection, taker: LiveTaker) -> None:
+        self._connection = connection
+        self._taker = taker
+        self._leaving: asyncio.Task[None] | None = None
+
+    async def run(self) -> str:
+        self._connection.attach(self._taker)
+        await self._connection.wait_closed()
+        return f"the connection was lost ({self._connection.why_lost})"
+
+    async def send(self, request: int, message: Message) -> None:
+        await self._say(encode_send(request, message))
+
+    async def collect(self, sequence_number: int) -> None:
+        await self._say(encode_collect(sequence_number))
+
+    def go_on(self) -> None:
+        self._connection.go_on()
+
+    def leave(self) -> None:
+        self._leaving = self._leaving or asyncio.create_task(self.close(), name="restante-live-leaving")
+
+    async def close(self) -> None:
+        self._connection.detach()
+        with suppress(OSError, WebSocketException):
+            try:
+                async with asyncio.timeout(LIVE_CLOSE_SECONDS):
+                    await self._connection.close()
+            except TimeoutError:
+                # A hub that does not read would hold it, for the last frame waits behind all the others.
+                self._connection.transport.abort()
+                await self._connection.wait_closed()
+
+    async def _say(self, text: str) -> None:
+        # If the connection is lost, `run` ends, and it is said again over the next.
+        with suppress(OSError, WebSocketException):
+            await self._connection.send(text)
+
+
+class _QuickConnection(ClientConnection):
+    """Hands whole text frames to a taker by itself."""
+
+    _taker: LiveTaker | None = None
+    _deaf = False
+    """Nobody listens any more."""
+    _rest = b""
+    """The beginning of a frame, or all that came before there was a taker."""
+    _head = b""
+    """The last bytes of the answer to the handshake, so far."""
+    _by_library = True
+    """Whether all that comes is left to the library."""
+    _parts: tuple[bytes, ...] = ()
+    """Of a frame in fragments."""
+    _still = False
+    _silent = False
+    """Nothing came since this was last looked at."""
+    _gave_up = False
+
+    def attach(self, taker: LiveTaker) -> None:
+        self._taker = taker
+        rest, self._rest = self._rest, b""
+        self._cut(rest)
+
+    def detach(self) -> None:
+        """What comes from now on is only read."""
+        self._deaf = True
+        self.go_on()
+
+    def go_on(self) -> None:
+        if self._still:
+            self._still = self._silent = False
+            self.transport.resume_reading()
+
+    @property
+    def why_lost(self) -> str:
+        if self._gave_up:
+            return f"nothing came for {2 * LIVE_SILENCE_SECONDS:g} s"
+        return str(self.close_exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._silent = False
+        if self._by_library:
+            data = self._leave_to_library(data)
+        if self._taker is None and not self._deaf:
+            self._rest += data
+        elif data:
+            self._cut(self._rest + data if self._rest else data)
+
+    def process_event(self, event: Event) -> None:
+        """Of what is left to the library: frames in fragments are put together here."""
+        if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
+            super().process_event(event)
+            return
+        self._parts = (*self._parts, bytes(event.data))
+        if event.fin:
+            frame, self._parts = b"".join(self._parts), ()
+            self._take(frame)
+
+    async def keepalive(self) -> None:
+        """Where nothing comes, the hub is asked for a sign of life. Whoever does not read cannot hear it."""
+        asked = False
+        while True:
+            self._silent = True
+            await asyncio.sleep(LIVE_SILENCE_SECONDS)
+            if self._still or not self._silent:
+                asked = False
+            elif asked:
+                self._gave_up = True
+                self.transport.abort()
+                return
+            else:
+                asked = True
+                await self.ping()
+
+    def _leave_to_library(self, data: bytes) -> bytes:
+        """The answer to the handshake; gives what came behind it, if that opened the connection."""
+        end = (self._head + data).find(_HEAD_END) if self.protocol.state is State.CONNECTING else -1
+        if end < 0:
+            self._head = (self._head + data)[1 - len(_HEAD_END) :]
+            super().data_received(data)
+            return b""
+        border = end + len(_HEAD_END) - len(self._head)
+        super().data_received(data[:border])
+        if self.protocol.state is State.OPEN:
+            self._by_library = False
+            return data[border:]
+        if data[border:]:
+            super().data_received(data[border:])  # why it was refused
+        return b""
+
+    def _cut(self, data: bytes) -> None:
+        """Whole frames, one after another; the beginning of the next is kept."""
+        start, end = 0, len(data)
+        while end - start >= 2:
+            length, body = data[start + 1], start + 2
+            if length > _SHORT:
+                wide = _WIDE.get(length)
+                if wide is None or (length := int.from_bytes(data[body : body + wide])) > LIVE_FRAME_BYTES_MAX:
+                    # No frame of a hub. The library says so, and ends the connection.
+                    self._by_library, start = True, end
+                    super().data_received(data[body - 2 :])
+                    break
+                body += wide
+            stop = body + length
+            if stop > end:
+                break
+            if data[start] == _WHOLE_TEXT:
+                self._take(data[body:stop])
+            else:
+                super().data_received(data[start:stop])
+            start = stop
+        self._rest = data[start:]
+
+    def _take(self, frame: bytes) -> None:
+        if self._taker is not None and not self._deaf and not deliver(self._taker, frame) and not self._still:
+            self._still = True
+            self.transport.pause_reading()

@@ -1,0 +1,1 @@
+"""Producers that number what they publish."""

@@ -1,0 +1,110 @@
+"""What both producer clients share: their lanes, their patience, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+
+from restante import limits
+from restante.client.batches.batch_view import BatchName
+from restante.client.producers.configuration import (
+    PartitionPublishingConfiguration,
+    PartitionPublishingProperties,
+    check_partition,
+    checked_configuration,
+)
+from restante.client.producers.lane import Lane
+from restante.client.producers.numbered_sends import Patience
+from restante.client.publishing.parcel import Parcel
+from restante.client.transport.options import Retrying
+from restante.errors import InvalidOperation, InvalidRequest
+
+_RETRYING = Retrying()
+
+RETRY_TOTAL = limits.PRODUCER_RETRIES
+RETRY_BACKOFF_FACTOR = _RETRYING.first_pause
+RETRY_BACKOFF_MAX = _RETRYING.longest_pause
+RETRY_SECONDS = _RETRYING.seconds
+
+ONE_ATTEMPT = Retrying(times=0)
+"""For the links below: a producer counts the attempts itself."""
+
+
+def retrying_of(*, retry_total: int, factor: float, maximum: float, seconds: float) -> Retrying:
+    """The patience of a producer, by its own names."""
+    try:
+        return Retrying(times=retry_total, seconds=seconds, first_pause=factor, longest_pause=maximum)
+    except InvalidRequest as error:
+        names = (
+            "retry_total (times), retry_backoff_factor (first pause), retry_backoff_max (longest pause), retry_seconds"
+        )
+        raise InvalidRequest(f"{error.message} A producer is told so by {names}.") from error
+
+
+def no_hub(given: object, *, twin: str) -> InvalidRequest:
+    """Of something that is no hub, or one of the other surface."""
+    kind = type(given)
+    if kind.__module__.startswith(("restante.client.", "restante.assembly")):
+        return InvalidRequest(
+            f"This is a hub for the other kind of program: {kind.__module__}.{kind.__name__}. Use {twin} with it, and `await` "
+            "or enter an asynchronous hub first."
+        )
+    return InvalidRequest(f"Give a hub, or its address, not {kind.__name__}.")
+
+
+Configuration = PartitionPublishingConfiguration | Mapping[str, int | None]
+Configurations = Mapping[int, Configuration] | Mapping[str, Configuration]
+
+
+class Lanes:
+    """The partitions of one producer. Whether they are numbered is settled when it is made."""
+
+    def __init__(self, *, enabled: bool, configurations: Configurations | None, retrying: Retrying) -> None:
+        if not isinstance(enabled, bool):
+            raise InvalidRequest(f"enable_idempotent_partitions is true or false, not {enabled!r}.")
+        self.enabled = enabled
+        self.patience = Patience(retrying=retrying, clock=time.monotonic, chance=random.random)
+        self.closed = False
+        given = checked_configuration(configurations, enabled=enabled)
+        self._lanes = {partition: Lane(partition, own) for partition, own in given.items()}
+
+    def lane(self, partition: int | None) -> Lane:
+        """The lane of a partition, which there must be."""
+        if partition is None:
+            raise InvalidOperation(
+                "Numbered publishing needs a partition: partition=…. `hub.partition_of(recipient)` says which."
+            )
+        found = self._lanes.get(partition)
+        if found is not None:
+            return found
+        check_partition(partition)
+        return self._lanes.setdefault(partition, Lane(partition, PartitionPublishingConfiguration()))
+
+    def create_parcel(self, partition: int | None, max_size_in_bytes: int | None, batch: BatchName | None) -> Parcel:
+        self.check_open()
+        if self.enabled:
+            self.lane(partition)
+        elif partition is not None:
+            check_partition(partition)
+        return Parcel(partition, max_size_in_bytes=max_size_in_bytes, batch=batch)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise InvalidOperation("The producer has been closed. Make another one.")
+
+    def check_parcel(self, parcel: object) -> None:
+        if not isinstance(parcel, Parcel):
+            raise InvalidRequest(
+                f"send_parcel takes a Parcel, not {type(parcel).__name__}; send messages with send_messages."
+            )
+
+    def unnumbered(self, partition: int) -> PartitionPublishingProperties:
+        """How a partition stands that is not numbered."""
+        check_partition(partition)
+        return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
+
+    def state(self) -> dict[int, PartitionPublishingConfiguration]:
+        """Of the lanes that have a group: the others would begin anew."""
+        lanes = list(self._lanes.items())
+        return {partition: lane.configuration for partition, lane in lanes if lane.group is not None}

@@ -1,0 +1,1 @@
+"""Parcels, pipelines and buffered producers."""

@@ -1,0 +1,342 @@
+"""Single messages gathered into parcels, without input and output: what waits where, what goes next, who is told what.
+
+Each partition has a tray. Messages are put on its open stack; a stack that is full is closed and another begun. A tray
+is due when it has a closed stack, when its oldest message has waited long enough, when somebody flushes or waits for
+room, or when all it holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages of a partition,
+and thus of a recipient, are stored in the order in which they were put in.
+
+What must stay true: `messages` and `size` count what takes room, from `put` until the outcome is known. A tray's
+`settled` counts messages whose outcome has been told too, those of a stack only when all of them are: so it is a place
+in the order of the tray. All stacks wait equally long, so a plain queue keeps their deadlines sorted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from restante.client.publishing.buffer_bounds import BufferBounds
+from restante.client.publishing.buffer_errors import dropped, is_closed
+from restante.client.publishing.buffer_intake import Admitted
+from restante.client.publishing.new_ids import identify_messages
+from restante.client.publishing.parcel import Parcel
+from restante.client.publishing.sizes import HEADER_BYTES
+from restante.errors import FaultyMessages, ProducerDisconnected, RestanteError
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import refusal
+
+
+class Tray:
+    """What is bound for one partition."""
+
+    __slots__ = (
+        "busy",
+        "closed",
+        "fenced",
+        "open",
+        "opened",
+        "overdue",
+        "partition",
+        "queued",
+        "settled",
+        "taken",
+        "urgent",
+    )
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.open: Stack | None = None
+        self.closed: deque[Stack] = deque()
+        """Full stacks, and what is left of refused ones; they come before the open one."""
+        self.opened = 0
+        """How many stacks were begun."""
+        self.overdue = False
+        """The open stack has waited long enough."""
+        self.busy = False
+        """A stack is under way."""
+        self.queued = False
+        """It has its place among those that are due."""
+        self.taken = 0
+        self.settled = 0
+        self.urgent = 0
+        """So many of those taken are to be sent without waiting for more."""
+        self.fenced: ProducerDisconnected | None = None
+        """Another producer has taken over: nothing can be sent any more."""
+
+
+class Stack(msgspec.Struct, eq=False):
+    """Messages that go together, and what is known of their way."""
+
+    tray: Tray
+    messages: list[Message]
+    sizes: list[int]
+    """Of each message, as it was when it was taken in."""
+    size: int = 0
+    told: int = 0
+    """How many more there were, whose refusal has been told."""
+    failing: RestanteError | None = None
+    """It is not to be sent: this is to be told."""
+    parcel: Parcel | None = None
+
+
+class Told(NamedTuple):
+    """Whose outcome is known: an error, or None where the messages are stored."""
+
+    messages: list[Message]
+    partition: int
+    error: RestanteError | None
+
+
+class Buffering:
+    """The trays of one producer. Where threads share it, each call holds their lock."""
+
+    def __init__(self, bounds: BufferBounds, clock: Callable[[], float]) -> None:
+        self._bounds = bounds
+        self._stack_bytes_max = bounds.max_parcel_bytes - HEADER_BYTES
+        self._clock = clock
+        self._trays: dict[int, Tray] = {}
+        self._deadlines: deque[tuple[float, Tray, int]] = deque()
+        self.due: deque[Tray] = deque()
+        """Those whose turn it is, in this order."""
+        self.messages = 0
+        """Taken, and their outcome not known."""
+        self.size = 0
+        """About how many bytes they are."""
+        self.unsettled = 0
+        """Taken, and their outcome not told."""
+        self.closed = False
+        """Nothing more is taken."""
+        self.dropping: RestanteError | None = None
+        """Nothing more is sent: this is told instead."""
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to do, and nothing will come."""
+        return self.closed and not self.unsettled
+
+    def count(self, partition: int | None = None) -> int:
+        """How many messages were taken and have not been settled, in all or for a partition."""
+        if partition is None:
+            return self.unsettled
+        tray = self._trays.get(partition)
+        return 0 if tray is None else tray.taken - tray.settled
+
+    def takes(self, admitted: Admitted) -> bool:
+        """Take messages in, all of them, if there is room for them."""
+        count, bounds = len(admitted.messages), self._bounds
+        if self.messages + count > bounds.max_buffer_length or self.size + admitted.size > bounds.max_buffer_bytes:
+            self.check_open()
+            return False
+        self.take_in(admitted)
+        return True
+
+    def take_in(self, admitted: Admitted) -> None:
+        """Take messages in, whether or not there is room."""
+        self.check_open()
+        for message, partition, size in zip(admitted.messages, admitted.partitions, admitted.sizes, strict=True):
+            self._put(message, partition, size)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise is_closed()
+
+    def next_deadline(self) -> float | None:
+        """When the next tray will be due because it has waited long enough."""
+        while self._deadlines:
+            moment, tray, opened = self._deadlines[0]
+            if tray.open is not None and tray.opened == opened:
+                return moment
+            self._deadlines.popleft()
+        return None
+
+    def tick(self) -> None:
+        """Find the trays that have waited long enough."""
+        now = self._clock()
+        while (moment := self.next_deadline()) is not None and moment <= now:
+            _, tray, _ = self._deadlines.popleft()
+            tray.overdue = True
+            self._call(tray)
+
+    def take(self) -> Stack | None:
+        """The stack whose turn it is, if any. It is under way until it is settled."""
+        if not self.due:
+            return None
+        tray = self.due.popleft()
+        tray.queued, tray.busy = False, True
+        failing = tray.fenced or self.dropping
+        if failing is not None:
+            return self._all_of(tray, failing)
+        if not tray.closed:
+            self._close_stack(tray)
+        return tray.closed.popleft()
+
+    def conclude(self, stack: Stack, error: RestanteError | None) -> Told:
+        """What is to be told of a stack. If only some of its messages were at fault, the others go again."""
+        if isinstance(error, ProducerDisconnected):
+            stack.tray.fenced = error
+        faulty = _faulty(stack.messages, error)
+        told = Told(stack.messages, stack.tray.partition, error)
+        size = stack.size
+        if 0 < len(faulty) < len(stack.messages):
+            told = self._put_back(stack, faulty, error)
+            size -= stack.size
+        self.messages -= len(told.messages)
+        self.size -= size
+        return told
+
+    def settle(self, stack: Stack) -> None:
+        """What was to be told of a stack has been told: its tray may have its next turn."""
+        tray = stack.tray
+        if not (tray.closed and tray.closed[0] is stack):
+            count = len(stack.messages) + stack.told
+            tray.settled += count
+            self.unsettled -= count
+        tray.busy = False
+        self._call(tray)
+
+    def hurry(self) -> None:
+        """Send all without waiting for more: somebody flushes, or there is no room for more."""
+        for tray in self._trays.values():
+            tray.urgent = tray.taken
+            self._call(tray)
+
+    def flushing(self) -> dict[Tray, int]:
+        """Send all without waiting for more. Gives how far each tray must be settled for it."""
+        self.hurry()
+        return {tray: tray.taken for tray in self._trays.values() if tray.settled < tray.taken}
+
+    def close(self, *, flush: bool) -> None:
+        """Take nothing more; and send what is left, or tell that it will not be sent."""
+        self.closed = True
+        if not flush and self.dropping is None:
+            self.dropping = dropped()
+        self.hurry()
+
+    def _put(self, message: Message, partition: int, size: int) -> None:
+        tray = self._trays.get(partition)
+        if tray is None:
+            tray = self._trays[partition] = Tray(partition)
+        stack = tray.open
+        if stack is None or stack.size + size > self._stack_bytes_max:
+            stack = self._begin(tray)
+        stack.messages.append(message)
+        stack.sizes.append(size)
+        stack.size += size
+        tray.taken += 1
+        self.messages += 1
+        self.size += size
+        self.unsettled += 1
+        if len(stack.messages) >= self._bounds.max_parcel_messages:
+            self._close_stack(tray)
+            self._call(tray)
+
+    def _begin(self, tray: Tray) -> Stack:
+        """Begin a stack, which waits for more; but not in a tray that is to fail."""
+        if tray.open is not None:
+            self._close_stack(tray)
+        stack = tray.open = Stack(tray, [], [])
+        tray.opened += 1
+        tray.overdue = tray.fenced is not None or not self._bounds.max_wait_time
+        if not tray.overdue:
+            self._deadlines.append((self._clock() + self._bounds.max_wait_time, tray, tray.opened))
+        self._call(tray)
+        return stack
+
+    def _close_stack(self, tray: Tray) -> None:
+        assert tray.open is not None, "there is a stack to close"
+        tray.closed.append(tray.open)
+        tray.open, tray.overdue = None, False
+
+    def _call(self, tray: Tray) -> None:
+        """Give a tray its place among those that are due, if it is."""
+        if tray.busy or tray.queued or not (tray.closed or self._is_due(tray)):
+            return
+        tray.queued = True
+        self.due.append(tray)
+
+    def _is_due(self, tray: Tray) -> bool:
+        """Whether the open stack is not to wait any longer."""
+        if tray.open is None:
+            return False
+        return tray.overdue or tray.fenced is not None or tray.urgent > tray.taken - len(tray.open.messages)
+
+    def _all_of(self, tray: Tray, failing: RestanteError) -> Stack:
+        """All that a tray holds, as one stack that is to fail."""
+        if tray.open is not None:
+            self._close_stack(tray)
+        stacks = [*tray.closed]
+        tray.closed.clear()
+        messages = [message for stack in stacks for message in stack.messages]
+        sizes = [size for stack in stacks for size in stack.sizes]
+        told = sum(stack.told for stack in stacks)
+        return Stack(tray, messages, sizes, size=sum(sizes), told=told, failing=failing)
+
+    def _put_back(self, stack: Stack, faulty: list[int], error: RestanteError | None) -> Told:
+        """Part the messages at fault from the others, which become the first stack of their tray again."""
+        apart = set(faulty)
+        refused = [stack.messages[place] for place in faulty]
+        stack.messages = [message for place, message in enumerate(stack.messages) if place not in apart]
+        stack.sizes = [size for place, size in enumerate(stack.sizes) if place not in apart]
+        stack.size = sum(stack.sizes)
+        stack.told += len(refused)
+        stack.parcel = None
+        stack.tray.closed.appendleft(stack)
+        assert isinstance(error, FaultyMessages), "only these name messages"
+        return Told(refused, stack.tray.partition, _own_refusal(faulty, error))
+
+
+def parcel_of(stack: Stack, batch: str | None = None) -> Parcel:
+    """The parcel of a stack: the same one each time, until it is known what became of it.
+
+    Ids are given to the messages themselves, and stay with them. So a message that is taken in twice, or again after it
+    failed, is stored once. Whatever number it was published under before, it goes under a new one, as a copy.
+    """
+    if stack.parcel is None:
+        distinct = {id(message): message for message in stack.messages}
+        identify_messages([*distinct.values()])
+        messages = [_unnumbered(message) for message in stack.messages]
+        stack.parcel = Parcel.of(messages, stack.tray.partition, batch)
+    return stack.parcel
+
+
+def is_rebuilt(stack: Stack) -> bool:
+    """Whether the parcel must be made anew, since some of its messages turned out to be published already.
+
+    They were enqueued again after an outcome that nobody knew, which has just become known. As copies they may go again;
+    by their ids they are stored once.
+    """
+    parcel = stack.parcel
+    if parcel is None or parcel.published:
+        return False
+    if all(message.published_sequence_number is None for message in parcel.messages):
+        return False
+    stack.parcel = None
+    return True
+
+
+def _unnumbered(message: Message) -> Message:
+    if message.published_sequence_number is None:
+        return message
+    return msgspec.structs.replace(message, published_sequence_number=None)
+
+
+def is_settled(places: dict[Tray, int]) -> bool:
+    """Whether trays have come as far as this."""
+    return all(tray.settled >= place for tray, place in places.items())
+
+
+def _faulty(messages: list[Message], error: RestanteError | None) -> list[int]:
+    """Which messages are at fault, in their order."""
+    if not isinstance(error, FaultyMessages):
+        return []
+    return sorted({fault.index for fault in error.faults if 0 <= fault.index < len(messages)})
+
+
+def _own_refusal(faulty: list[int], error: FaultyMessages) -> FaultyMessages:
+    """The same faults, by the places of the faulty messages among themselves."""
+    place_of = {index: place for place, index in enumerate(faulty)}
+    own = [fault for fault in error.faults if fault.index in place_of]
+    return refusal([msgspec.structs.replace(fault, index=place_of[fault.index]) for fault in own])

@@ -1,0 +1,51 @@
+"""How many bytes messages take on their way to the hub, at most: so that what fits in a parcel can always be sent."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET
+
+from restante.errors import InvalidRequest
+from restante.limits import KIB
+from restante.model.publishing.message import Message
+
+HEADER_BYTES = 512
+"""What goes before the messages: the partition, the group, the owner level and the largest number, in any form."""
+
+_MESSAGE_BYTES = 284
+"""The names of all fields, a weight and an expiry in JSON; or their places in columns."""
+_MADE_ID = "0" * 36
+"""As long as the id that a message without one gets before it is sent."""
+_PROPERTY_BYTES = 8
+_BASE64_BYTES_MAX = 256 * KIB
+"""More than this is not sent as base64."""
+_encoder = msgspec.json.Encoder()
+
+
+def size_of_message(message: Message) -> int:
+    """At most so many bytes, as JSON or in columns."""
+    properties = message.properties
+    names = (message.recipient, message.origin, message.kind, message.document_type, message.media_type)
+    texts = (*names, message.id or _MADE_ID, properties)
+    try:
+        named = len(_encoder.encode(texts)) + _PROPERTY_BYTES * len(properties)
+        return _MESSAGE_BYTES + named + _size_of_data(message.data if message.text is None else message.text)
+    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(
+            f"The message cannot be sent: its data must be bytes, or a value that JSON can say: {error}"
+        ) from error
+
+
+def size_of_table(table: pa.Table) -> int:
+    """About how many bytes columns take; they are not held to the limit of a parcel."""
+    return table.nbytes
+
+
+def _size_of_data(data: object) -> int:
+    if data is UNSET:
+        return 0
+    if isinstance(data, bytes | bytearray | memoryview):
+        length = memoryview(data).nbytes
+        return length + min(length, _BASE64_BYTES_MAX) // 3 + 4
+    return len(_encoder.encode(data))

@@ -1,0 +1,24 @@
+"""What both pipelined links share: answers and failures of a web socket as replies."""
+
+from __future__ import annotations
+
+from websockets.exceptions import InvalidStatus
+
+from restante.client.transport.exchange import Failure, Frame, Response
+
+
+def text_response(text: str | bytes) -> Response:
+    return Response(200, {}, memoryview(text.encode() if isinstance(text, str) else text))
+
+
+def denied(error: InvalidStatus) -> Response:
+    """The hub did not open the socket, and says why."""
+    response = error.response
+    headers = {name.lower(): value for name, value in response.headers.raw_items()}
+    return Response(response.status_code, headers, memoryview(bytes(response.body or b"")))
+
+
+def failure_of(error: Exception, frame: Frame, *, reached: bool) -> Failure:
+    if isinstance(error, TimeoutError):
+        return Failure(f"it took longer than {frame.timeout:g} s", reached=reached)
+    return Failure(str(error) or type(error).__name__, reached=reached)

@@ -1,0 +1,1 @@
+"""The surface that programs see, and the doors to it."""

@@ -1,0 +1,331 @@
+"""The surface for asynchronous programs: the same as `restante.client.surface.sync`, with `await`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    Order,
+    PartitionOf,
+    Peek,
+    ReadHistory,
+)
+from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
+from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.client.batches.batch_view import BatchName, batch_id_of
+from restante.client.batches.batches_async import Batches
+from restante.client.consignments.consignments_async import Consignment, list_consignments, opening
+from restante.client.feed.feed_async import Feed, Snapshot
+from restante.client.feed.feed_pages import reading_of, wish_of
+from restante.client.live.live_arguments import client_of, following_of
+from restante.client.live.live_async import Live
+from restante.client.live.live_states import LiveState
+from restante.client.publishing.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
+from restante.client.surface.arguments import names, seconds, state_of, whole
+from restante.client.surface.sync import BundleView
+from restante.client.transport.link import AsyncLink
+from restante.client.transport.openings import Opening
+from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
+from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
+from restante.model.mailboxes.answers import (
+    BundleAnswer,
+    Dequeued,
+    Explanation,
+    HistoryPage,
+    PartitionStatus,
+    Receipt,
+    RecipientPage,
+)
+from restante.model.publishing.message import Message, State
+
+
+class Bundle(BundleView):
+    def __init__(self, link: AsyncLink, answer: BundleAnswer) -> None:
+        super().__init__(answer)
+        self._link = link
+
+    async def dequeue(self) -> Dequeued:
+        """Confirm it: the messages are collected, and the next bundle may come."""
+        return await self._link.call(Dequeue(self.recipient, self.bundle_id))
+
+
+class Producer:
+    def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
+        self._link = link
+        self._carrier = carrier
+
+    async def send(self, messages: object, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt:
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+
+        What is newly stored becomes items of `batch`, if one is named.
+        """
+        return await self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
+
+    def pipeline(self) -> Pipeline:
+        """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
+        return Pipeline(AsyncCallCarrier(self._link.publish) if self._carrier is None else self._carrier())
+
+
+class Recipient:
+    """One mailbox."""
+
+    def __repr__(self) -> str:
+        return f"<Recipient {self.name!r}>"
+
+    def __init__(self, link: AsyncLink, name: str) -> None:
+        self._link = link
+        self.name = name
+
+    async def peek(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        bundle_id: str | None = None,
+        format: str | None = None,  # the contract's name
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        wait: float = 0,
+    ) -> Bundle | None:
+        """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
+        answer = await self._link.call(
+            Peek(
+                self.name,
+                origins=names("origins", origins),
+                origin_groups=names("origin_groups", origin_groups),
+                bundle_id=bundle_id,
+                format=format,
+                max_messages=whole("max_messages", max_messages),
+                max_weight=whole("max_weight", max_weight),
+                wait=seconds("wait", wait),
+            )
+        )
+        return None if answer is None else Bundle(self._link, answer)
+
+    async def bundles(
+        self,
+        *,
+        origins: Sequence[str] = (),
+        origin_groups: Sequence[str] = (),
+        max_messages: int | None = None,
+        max_weight: int | None = None,
+        idle: float | None = None,
+    ) -> AsyncIterator[Bundle]:
+        """Bundle after bundle, waiting for mail in between, for ever or until `idle` seconds brought none.
+
+        Dequeue each; asking for the next without having done so gives the same one again.
+        """
+        left = idle
+        while left is None or left >= 0:
+            wait = WAIT_SECONDS_MAX if left is None else min(left, WAIT_SECONDS_MAX)
+            bundle = await self.peek(
+                origins=origins,
+                origin_groups=origin_groups,
+                max_messages=max_messages,
+                max_weight=max_weight,
+                wait=wait,
+            )
+            if bundle is not None:
+                left = idle
+                yield bundle
+            elif left is not None:
+                left = left - wait if left > wait else -1
+
+    async def dequeue(self, bundle_id: str) -> Dequeued:
+        return await self._link.call(Dequeue(self.name, bundle_id))
+
+    async def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation:
+        """Why a peek answers what it answers."""
+        return await self._link.call(
+            Explain(self.name, origins=names("origins", origins), origin_groups=names("origin_groups", origin_groups))
+        )
+
+    async def history(
+        self,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        state: State | str | None = None,
+        limit: int | None = None,
+    ) -> HistoryPage:
+        """Messages by sequence number, collected ones included until their retention ends."""
+        return await self._link.call(
+            ReadHistory(
+                self.name,
+                after=whole("after", after),
+                before=whole("before", before),
+                state=state_of(state),
+                limit=whole("limit", limit),
+            )
+        )
+
+    async def find(self, message_id: str) -> Message:
+        return await self._link.call(FindMessage(self.name, message_id))
+
+    async def withdraw(self, message_id: str) -> None:
+        """Take a message back before it is collected."""
+        await self._link.call(Withdraw(self.name, message_id))
+
+    async def set_aside(self, message_id: str) -> None:
+        """Keep a message from being delivered, until it is released or withdrawn."""
+        await self._link.call(SetAside(self.name, message_id))
+
+    async def release(self, message_id: str) -> None:
+        await self._link.call(Release(self.name, message_id))
+
+    async def purge(
+        self,
+        *,
+        origin: str | None = None,
+        kind: str | None = None,
+        before: datetime | None = None,
+        all: bool = False,  # the contract's name
+        dry_run: bool = False,
+    ) -> int:
+        """Withdraw what waits or is set aside and fits, or with `all` everything; gives how many messages."""
+        return await self._link.call(
+            Purge(self.name, origin=origin, kind=kind, before=before, all=all, dry_run=dry_run)
+        )
+
+    def live(
+        self,
+        *,
+        after: int | None = None,
+        client: str | None = None,
+        on_state: Callable[[LiveState], None] | None = None,
+        on_echo: Callable[[Message], None] | None = None,
+    ) -> Live:
+        """Follow the mailbox: each message as it comes, once and in order. `async for message in recipient.live(after=0)`.
+
+        It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
+        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
+        """
+        door = self._link.live(self.name, client=client_of(client))
+        return Live(door, self._history, following_of(after, on_state, on_echo))
+
+    async def _history(self, *, after: int, before: int, limit: int, live_gap: int | None) -> HistoryPage:
+        return await self._link.call(ReadHistory(self.name, after=after, before=before, limit=limit, live_gap=live_gap))
+
+    async def erase(self, *, dry_run: bool = False) -> int:
+        """Erase all messages for good, history too; gives how many."""
+        return await self._link.call(Erase(self.name, dry_run=dry_run))
+
+
+class Hub:
+    """A hub, opened. Use it in an `async with` statement, or close it."""
+
+    def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
+        self._link = link
+        self.producer = Producer(link, carrier)
+        self.batches = Batches(link)
+
+    @property
+    def link(self) -> AsyncLink:
+        """For those who build on the surface: the connection below it."""
+        return self._link
+
+    def recipient(self, name: str) -> Recipient:
+        return Recipient(self._link, name)
+
+    async def recipients(
+        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+    ) -> RecipientPage:
+        """Those with waiting messages: most first, or oldest first; at most 5 s old."""
+        return await self._link.call(ListRecipients(order=order, limit=whole("limit", limit), after=after))
+
+    async def partitions(self) -> tuple[PartitionStatus, ...]:
+        return await self._link.call(ListPartitions())
+
+    async def partition_of(self, recipient: str) -> int:
+        return await self._link.call(PartitionOf(recipient))
+
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Opening[Consignment]:
+        """Open a consignment, or the one that has this key. Its messages are delivered at one moment, the commit.
+
+        With `batch` they become items of a batch, which the commit seals.
+        """
+        return opening(self._link, key, batch=batch)
+
+    def consignments(
+        self, *, state: ConsignmentState | str | None = None, key: str | None = None
+    ) -> AsyncIterator[ConsignmentStatus]:
+        """The consignments, the newest first, page by page as you go on."""
+        return list_consignments(self._link, state, key)
+
+    def feed(  # noqa: PLR0913 - all that a reader may say
+        self,
+        partitions: int | Collection[int] | None = None,
+        after: Mapping[int, int] | None = None,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        follow: bool = False,
+        limit: int | None = None,
+        reader: str | None = None,
+        linger_seconds: float = FEED_LINGER_SECONDS,
+    ) -> Feed:
+        """Every change of these partitions, or of all, from the start or after these positions, page by page.
+
+        It ends where each partition ended when reading began; with `follow` never, and waits for what comes.
+        """
+        reading = reading_of(
+            partitions,
+            after=after,
+            wish=wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns),
+            limit=limit,
+            follow=follow,
+            reader=reader,
+            linger_seconds=linger_seconds,
+        )
+        return Feed(self._link, reading)
+
+    def snapshot(
+        self,
+        partitions: int | Collection[int] | None = None,
+        *,
+        positions: Mapping[int, int] | None = None,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        recipients: Collection[str] = (),
+        columns: Collection[str] = (),
+        limit: int | None = None,
+    ) -> Snapshot:
+        """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there.
+
+        It is as of now, or as of an earlier position of each partition. What was erased since is not shown.
+        """
+        wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
+        return Snapshot(self._link, reading_of(partitions, positions=positions, wish=wish, limit=limit))
+
+    async def file(self) -> int:
+        """File everything that waits to be filed, now; gives how many runs were merged."""
+        return await self._link.call(FileNow())
+
+    async def expire(self) -> int:
+        """Settle what has expired, now; gives how many messages."""
+        return await self._link.call(ExpireNow())
+
+    async def retain(self) -> int:
+        """Remove what is past its retention, now; gives how many messages left history."""
+        return await self._link.call(RetainNow())
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

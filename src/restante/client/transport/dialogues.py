@@ -1,0 +1,18 @@
+"""`Dialogues`: which dialogue with a hub over HTTP says which call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from restante.calls.call import Answer, Call
+from restante.client.transport.exchange import Dialogue
+from restante.client.transport.options import Terms
+
+Dialogues: TypeAlias = Mapping[type[Call[Any]], Callable[[Terms, Any], Dialogue[Any]]]
+"""From the type of a call to its dialogue."""
+
+
+def dialogue_of(dialogues: Dialogues, terms: Terms, call: Call[Answer]) -> Dialogue[Answer]:
+    """The dialogue that says this call."""
+    return dialogues[type(call)](terms, call)

@@ -1,0 +1,71 @@
+"""What both drivers share of pyreqwest: how a client is set up, a request filled, and a failure told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from pyreqwest.bytes import Bytes
+from pyreqwest.client import BaseClientBuilder
+from pyreqwest.exceptions import ClientClosedError, PyreqwestError, RequestError
+from pyreqwest.request import BaseRequestBuilder
+from pyreqwest.response import BaseResponse
+
+from restante.client.transport.address import Address
+from restante.client.transport.exchange import Failure, Request, Response
+from restante.errors import InvalidRequest, OutcomeUnknown, RestanteError, Unavailable
+
+ClientBuilding = TypeVar("ClientBuilding", bound=BaseClientBuilder)
+RequestBuilding = TypeVar("RequestBuilding", bound=BaseRequestBuilder)
+
+_CONNECTING = "client error (Connect)"
+"""Among the causes if there was no connection at all. The class does not say: a lost connection is a ConnectError too."""
+
+
+def configured(builder: ClientBuilding, address: Address, *, connect_seconds: float) -> ClientBuilding:
+    """Answers come as they are: unpacking costs more than a near network saves."""
+    builder = builder.gzip(False).zstd(False).brotli(False).deflate(False)
+    builder = builder.follow_redirects(False).referer(False)
+    builder = builder.connect_timeout(timedelta(seconds=connect_seconds))
+    return builder.no_proxy() if address.local else builder
+
+
+def filled(builder: RequestBuilding, request: Request, address: Address) -> RequestBuilding:
+    builder = builder.timeout(timedelta(seconds=request.timeout))
+    if request.headers:
+        builder = builder.headers(request.headers)
+    for name, value in address.credentials().items():
+        builder = builder.header(name, value, is_sensitive=True)
+    return builder if request.body is None else builder.body_bytes(request.body)
+
+
+def response_of(response: BaseResponse, body: Bytes) -> Response:
+    """An answer whose body is left where it lies."""
+    return Response(response.status, dict(response.headers.items()), memoryview(body))
+
+
+def failure_of(error: PyreqwestError, request: Request) -> Failure:
+    """Why there is no answer; raises what no repetition can mend."""
+    if isinstance(error, ClientClosedError):
+        raise closed(under_way=True) from error
+    if not isinstance(error, RequestError):
+        raise InvalidRequest(f"The request cannot be made: {error.message}.") from error
+    causes = causes_of(error)
+    reached = _CONNECTING not in causes
+    if isinstance(error, TimeoutError):
+        return Failure(f"it took longer than {request.timeout:g} s", reached=reached)
+    return Failure(causes[-1] if causes else error.message, reached=reached)
+
+
+def closed(*, under_way: bool = False) -> RestanteError:
+    told = "The connection to the hub has been closed by this program."
+    if under_way:
+        return OutcomeUnknown(f"{told} What was under way may have been carried out.")
+    error = Unavailable(told)
+    error.retriable = False
+    return error
+
+
+def causes_of(error: RequestError) -> list[str]:
+    """What led to it, the innermost last, which says most."""
+    return [cause["message"] for cause in error.details["causes"] or ()]

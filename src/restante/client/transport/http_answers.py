@@ -1,0 +1,135 @@
+"""Answers of the hub as values and errors."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from restante.client.transport.address import Address
+from restante.client.transport.exchange import Response
+from restante.errors import (
+    Forbidden,
+    InvalidClientState,
+    InvalidRequest,
+    OutcomeUnknown,
+    RestanteError,
+    Unauthenticated,
+    Unavailable,
+)
+from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
+from restante.wire.media import PROBLEM, essence
+from restante.wire.problems import error_of
+
+T = TypeVar("T")
+
+_DOORS: dict[int, type[RestanteError]] = {401: Unauthenticated, 403: Forbidden}
+_STATE = ("producer_group", "owner_level")
+
+
+class Count(msgspec.Struct, frozen=True):
+    count: int
+
+
+class Messages(msgspec.Struct, frozen=True):
+    messages: int
+
+
+class PartitionPage(msgspec.Struct, frozen=True):
+    partitions: tuple[PartitionStatus, ...]
+    next: str | None = None
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    partition: int
+
+
+class _Recipients(msgspec.Struct, frozen=True):
+    recipients: tuple[RecipientSummary, ...]
+    next: str | None = None
+
+
+def expect(response: Response, address: Address, *statuses: int) -> Response:
+    """The answer, if it is one of these; else the error that it tells."""
+    if response.status not in statuses:
+        raise error_of_response(response, address)
+    return response
+
+
+def value_of(response: Response, kind: type[T], address: Address) -> T:
+    """A JSON answer."""
+    try:
+        return msgspec.json.decode(response.body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise unreadable(address, str(error)) from error
+
+
+def carried_out(response: Response, address: Address, status: int, kind: type[T]) -> T:
+    """The JSON answer to what changes the hub. An answer that nobody understands leaves open whether it did."""
+    try:
+        return value_of(expect(response, address, status), kind, address)
+    except Unavailable as error:
+        if is_problem(response):
+            raise
+        raise OutcomeUnknown(f"{error.message} It may have been carried out.", **error.details) from error
+
+
+def check_state(response: Response, address: Address) -> None:
+    """A link that is answered without the producer's state is of no use, and asking again would not make it so."""
+    try:
+        answer = msgspec.json.decode(response.body, type=dict[str, Any]) if response.status == 201 else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return  # no answer of a hub at all
+    missing = [name for name in _STATE if answer is not None and answer.get(name) is None]
+    if missing:
+        raise InvalidClientState(
+            f"The hub at {address.url} opened the link without saying its {' and '.join(missing)}, so nothing can be "
+            "numbered. Is it a hub of this version?",
+            address=address.url,
+        )
+
+
+def is_problem(response: Response) -> bool:
+    return essence(response.headers.get("content-type", "")) == PROBLEM
+
+
+def error_of_response(response: Response, address: Address) -> RestanteError:
+    """The error that the hub named; or that this is no hub."""
+    if is_problem(response):
+        try:
+            return error_of(msgspec.json.decode(response.body, type=dict[str, Any]))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return unreadable(address, str(error))
+    if response.status in _DOORS:
+        return _DOORS[response.status]("The hub does not let this token in. Give a valid one: token=….")
+    if response.status >= 500:
+        return Unavailable(
+            f"What answers at {address.url} says {response.status}, and not as a hub does. Is a proxy in between, whose "
+            "hub is down?",
+            address=address.url,
+        )
+    return InvalidRequest(
+        f"What answers at {address.url} is no hub, or has no such route: it says {response.status}. Check the address.",
+        address=address.url,
+    )
+
+
+def unreachable(address: Address, reason: str) -> Unavailable:
+    advice = "Check the address, and that the hub runs there (`restante serve`)."
+    return Unavailable(f"The hub at {address.url} cannot be reached: {reason}. {advice}", address=address.url)
+
+
+def unreadable(address: Address, why: str) -> Unavailable:
+    return Unavailable(
+        f"The answer of {address.url} cannot be read: {why}. Is it a hub, and of this version?", address=address.url
+    )
+
+
+def recipients_of(response: Response, address: Address) -> RecipientPage:
+    page = value_of(response, _Recipients, address)
+    try:
+        as_of = datetime.fromisoformat(response.headers["restante-as-of"])
+    except (KeyError, ValueError) as error:
+        raise unreadable(address, "the header restante-as-of is missing or wrong") from error
+    return RecipientPage(recipients=page.recipients, next=page.next, as_of=as_of)

@@ -1,0 +1,86 @@
+"""Carrying out dialogues over HTTP, for programs that wait: requests, pauses, and what takes long."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pyreqwest.client import SyncClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from restante.client.transport.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.transport.http import closed, configured, failure_of, filled, response_of
+from restante.client.transport.options import Terms
+
+T = TypeVar("T")
+
+
+class HttpCarrier:
+    """Calls may come from any thread; each takes a connection of the pool for itself."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._closing = threading.Event()
+        builder = SyncClientBuilder()
+        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
+        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
+
+    def _run(self, dialogue: Dialogue[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = dialogue.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            if isinstance(step, Request):
+                reply = self._exchange(step)
+            elif isinstance(step, Work):
+                reply = step.function()
+            else:
+                assert isinstance(step, Pause)
+                self._pause(step.seconds)
+                reply = None
+
+    def _exchange(self, request: Request) -> Reply:
+        if self._closing.is_set():
+            raise closed()
+        if request.timeout > self._terms.timeout and threading.current_thread() is threading.main_thread():
+            return self._interruptibly(request)
+        return self._send(request)
+
+    def _interruptibly(self, request: Request) -> Reply:
+        """A long wait for the hub, that Ctrl-C ends at once: it goes on in a thread that nobody waits for."""
+        outcome: Future[Reply] = Future()
+        threading.Thread(target=self._send_for, args=(request, outcome), name="restante-wait", daemon=True).start()
+        try:
+            return outcome.result()
+        finally:
+            del outcome  # An error holds this frame: with the outcome, which holds the error, all would be kept.
+
+    def _send_for(self, request: Request, outcome: Future[Reply]) -> None:
+        try:
+            outcome.set_result(self._send(request))
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the caller
+            outcome.set_exception(error)
+
+    def _send(self, request: Request) -> Reply:
+        address = self._terms.address
+        try:
+            builder = self._pool[0].request(request.method, address.url + request.target)
+            response = filled(builder, request, address).build().send()
+            return response_of(response, response.bytes())
+        except PyreqwestError as error:
+            return failure_of(error, request)
+        except IndexError as error:
+            raise closed() from error
+
+    def _pause(self, seconds: float) -> None:
+        if self._closing.wait(seconds):
+            raise closed()
+
+    def close(self) -> None:
+        self._closing.set()
+        while self._pool:
+            self._pool.pop().close()

@@ -1,0 +1,88 @@
+"""The link over HTTP for programs that wait. All that is said is in `protocol`; `HttpCarrier` carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import cast
+
+from restante.calls.batches import AcknowledgeItems
+from restante.calls.call import Answer, Call
+from restante.client.batches import batch_protocol
+from restante.client.batches.joint_calls import joint_call
+from restante.client.batches.joint_sync import JointCalls
+from restante.client.consignments import consignment_protocol
+from restante.client.feed import feed_protocol
+from restante.client.live.live_socket_sync import SyncSocketDoor
+from restante.client.sockets.frame_link_sync import FrameLink
+from restante.client.transport import protocol
+from restante.client.transport.dialogues import Dialogues, dialogue_of
+from restante.client.transport.http_carrier import HttpCarrier
+from restante.client.transport.options import Retrying, Terms
+from restante.model.batches.batch_answers import Acknowledged
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.wire.publish import Encoded, encode_publish
+
+DIALOGUES: Dialogues = {
+    **protocol.DIALOGUES,
+    **batch_protocol.DIALOGUES,
+    **consignment_protocol.DIALOGUES,
+    **feed_protocol.DIALOGUES,
+}
+
+
+class HttpLink(HttpCarrier):
+    """Calls may come from any thread; each takes a connection of the pool for itself."""
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(terms)
+        self._joint = JointCalls(self._acknowledge)
+
+    def with_retrying(self, retrying: Retrying) -> HttpLink:
+        """A link over the same connections, with other patience. Closing one closes both."""
+        other = copy(self)
+        other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
+        other._joint = JointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
+        return other
+
+    def frames(self) -> FrameLink:
+        """A link of its own to the same hub, for parcels over one web socket."""
+        return FrameLink(self._terms)
+
+    def encode(self, sent: object) -> Encoded:
+        """What a publish would send. It takes that in place of the messages."""
+        return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
+
+    def publish(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt:
+        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
+        return self._run(dialogue)
+
+    def call(self, call: Call[Answer]) -> Answer:
+        """Say a call to the hub, and hear what it answers."""
+        if isinstance(call, AcknowledgeItems):
+            return cast("Answer", self._acknowledge_jointly(call))
+        return self._run(dialogue_of(DIALOGUES, self._terms, call))
+
+    def _acknowledge_jointly(self, call: AcknowledgeItems) -> Acknowledged:
+        """A small call may share a request with others that are made at the same time."""
+        joint = joint_call(call)
+        if joint.is_large:
+            (answer,) = self._acknowledge((joint.text,))
+            return answer
+        return self._joint.acknowledge(joint)
+
+    def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
+        return self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def live(self, recipient: str, *, client: str | None = None) -> SyncSocketDoor:
+        """The way to a mailbox that is followed. Nothing is connected yet."""
+        return SyncSocketDoor(self._terms, recipient, client)

@@ -1,0 +1,45 @@
+"""The link: what the surface needs of a hub, in process or far away. Both surfaces are written once, over this."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from restante.calls.call import Answer, Call
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.wire.live_lines import AsyncLiveDoor, LiveDoor
+
+
+class Link(Protocol):
+    """A connection to a hub that waits for its answers."""
+
+    def call(self, call: Call[Answer]) -> Answer:
+        """Have a call carried out: one of those in `restante.calls`."""
+        ...
+
+    def publish(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt: ...
+    def live(self, recipient: str, *, client: str | None = None) -> LiveDoor: ...
+    def close(self) -> None: ...
+
+
+class AsyncLink(Protocol):
+    """The same for asynchronous programs."""
+
+    async def call(self, call: Call[Answer]) -> Answer: ...
+    async def publish(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt: ...
+    def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...
+    async def close(self) -> None: ...

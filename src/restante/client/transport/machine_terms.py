@@ -1,0 +1,33 @@
+"""The terms of a client in this process: its clock and its chance are those of the machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+from restante.client.transport.address import address_of
+from restante.client.transport.options import Retrying, Terms, checked_timeout, retrying_of
+from restante.limits import CLIENT_TIMEOUT_SECONDS
+
+RETRYING = Retrying()
+"""Unless a caller says otherwise."""
+
+
+def terms_of(
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float = CLIENT_TIMEOUT_SECONDS,
+    retries: int | Retrying = RETRYING,
+) -> Terms:
+    """The terms of a client in this process, checked."""
+    return Terms(
+        address=address_of(url, token=token),
+        timeout=checked_timeout(timeout),
+        retrying=retrying_of(retries),
+        clock=time.monotonic,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        chance=random.random,
+        random=os.urandom,
+    )

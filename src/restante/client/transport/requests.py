@@ -1,0 +1,57 @@
+"""What the dialogues over HTTP share: how a question is put, and a plain answer read."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from restante import limits
+from restante.calls.call import Call, options
+from restante.client.transport.exchange import Dialogue, Pairs, Request, Response
+from restante.client.transport.http_answers import expect, value_of
+from restante.client.transport.options import Terms
+from restante.client.transport.retries import answered
+from restante.errors import InvalidRequest
+from restante.wire.media import ARROW, JSON
+
+T = TypeVar("T")
+
+FOR_ARROW = (("Accept", ARROW),)
+FOR_JSON = (("Accept", JSON),)
+WITH_JSON = (*FOR_JSON, ("Content-Type", JSON))
+
+
+def done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
+    """The answer to a request that may be repeated as it is."""
+    answer = yield from answered(terms, lambda _: request)
+    return expect(answer.response, terms.address, status)
+
+
+def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
+    request = Request("GET", path, terms.timeout, query=query, headers=FOR_JSON)
+    return value_of((yield from done(terms, request, 200)), kind, terms.address)
+
+
+def given(**values: object) -> Pairs:
+    """A query of what is not None."""
+    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def said(call: Call[Any]) -> dict[str, object]:
+    """The options of a call that differ from what is as usual, for a body of JSON."""
+    given = [(option.name, option.default, getattr(call, option.field)) for option in options(type(call))]
+    return {name: value for name, usual, value in given if value != usual}
+
+
+def partition_path(partition: object) -> str:
+    return f"/v1/partitions/{whole_number('A partition', partition)}"
+
+
+def whole_number(what: str, number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidRequest(f"{what} is a number, not {number!r}.")
+    return number
+
+
+def long(terms: Terms) -> float:
+    """For work that takes as long as there is much of it."""
+    return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

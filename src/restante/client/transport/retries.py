@@ -1,0 +1,83 @@
+"""Attempts, repeated until one is answered or patience ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from restante.client.transport.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response
+from restante.client.transport.http_answers import error_of_response, is_problem, unreachable
+from restante.client.transport.options import Terms
+from restante.errors import OutcomeUnknown, RestanteError, Unavailable
+
+_LATER = (429, 503)
+"""Refused for now."""
+_PROXY = (502, 504)
+"""A proxy's word that the hub is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    response: Response
+    maybe_done: bool
+    """An earlier attempt got no answer, and may have been carried out."""
+
+
+def answered(
+    terms: Terms,
+    attempt_after: Callable[[float], Request | Frame],
+    read: Callable[[Reply], Reply] = lambda reply: reply,
+) -> Dialogue[Answered]:
+    """The first answer that is not "come later".
+
+    `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait. `read` makes
+    an answer of what came.
+    """
+    began, maybe_done = terms.clock(), False
+    for attempt in count(1):
+        step = attempt_after(terms.clock() - began)
+        reply = read((yield step))
+        if isinstance(reply, Response) and not _later(reply):
+            return Answered(reply, maybe_done)
+        pause = _pause(terms, attempt, reply)
+        maybe_done = maybe_done or _may_be_done(terms, reply)
+        if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
+            raise _given_up(terms, reply, attempt, maybe_done=maybe_done)
+        yield Pause(pause)
+    raise AssertionError("counting does not end")
+
+
+def _later(response: Response) -> bool:
+    return response.status in _LATER or (response.status in _PROXY and not is_problem(response))
+
+
+def _may_be_done(terms: Terms, reply: Reply) -> bool:
+    """Whether the attempt may have been carried out. A hub that says "come later" has done nothing, unless it says so."""
+    if isinstance(reply, Failure):
+        return reply.reached
+    return not is_problem(reply) or isinstance(error_of_response(reply, terms.address), OutcomeUnknown)
+
+
+def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
+    """As the hub says, or longer each time."""
+    own = terms.retrying.pause(attempt, terms.chance())
+    named = reply.headers.get("retry-after", "") if isinstance(reply, Response) else ""
+    return max(own, float(named)) if named.isascii() and named.isdigit() else own
+
+
+def _given_up(terms: Terms, reply: Reply, attempts: int, *, maybe_done: bool) -> RestanteError:
+    """What the last attempt came to; and whether any of them may have been carried out."""
+    error = error_of_response(reply, terms.address) if isinstance(reply, Response) else _without_answer(terms, reply)
+    tried = f" It was tried {attempts} times." if attempts > 1 and isinstance(reply, Failure) else ""
+    if not maybe_done:
+        return Unavailable(f"{error.message}{tried}", **error.details) if tried else error
+    advice = "It may have been carried out; to do it again does no harm."
+    return OutcomeUnknown(f"{error.message} {advice}{tried}", **error.details)
+
+
+def _without_answer(terms: Terms, failure: Failure) -> RestanteError:
+    url = terms.address.url
+    if failure.reached:
+        return Unavailable(f"The hub at {url} gave no answer: {failure.reason}.", address=url)
+    return unreachable(terms.address, failure.reason)

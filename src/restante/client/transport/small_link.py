@@ -1,0 +1,35 @@
+"""A link for one small thing: it comes without Arrow, so that a command which sends one message starts at once."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from restante.calls.mailboxes import Explain
+from restante.client.transport.http_carrier import HttpCarrier
+from restante.client.transport.small_protocol import explain, publish_encoded
+from restante.model.mailboxes.answers import Explanation, Receipt
+from restante.model.publishing.message import Message
+from restante.wire.publish_json import Encoded, Making, encode_few
+
+
+class SmallLink(HttpCarrier):
+    """What is said here is said as JSON. Use it in a `with` statement, or close it."""
+
+    def encode(self, message: Message) -> Encoded | None:
+        """What `publish` sends; None for a message that needs columns, and so a whole link."""
+        return encode_few(message, Making(self._terms.random, self._terms.now_ms()))
+
+    def publish(self, sent: Encoded, *, batch: str | None = None) -> Receipt:
+        return self._run(publish_encoded(self._terms, sent, batch=batch))
+
+    def call(self, call: Explain) -> Explanation:
+        return self._run(explain(self._terms, call))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,41 @@
+"""The calls whose questions and answers are JSON alone: who makes no others need not wait for Arrow."""
+
+from __future__ import annotations
+
+from restante.calls.call import query_of
+from restante.calls.mailboxes import Explain
+from restante.client.surface.arguments import check_batch_id
+from restante.client.transport.address import segment
+from restante.client.transport.exchange import Dialogue, Pairs, Request
+from restante.client.transport.http_answers import carried_out
+from restante.client.transport.options import Terms
+from restante.client.transport.requests import FOR_JSON, partition_path, read
+from restante.client.transport.retries import Answered, answered
+from restante.model.mailboxes.answers import Explanation, Receipt
+from restante.wire.publish_json import Encoded
+
+
+def publish_encoded(
+    terms: Terms, sent: Encoded, *, partition: int | None = None, batch: str | None = None, headers: Pairs = ()
+) -> Dialogue[Receipt]:
+    path = "/v1/messages" if partition is None else f"{partition_path(partition)}/parcels"
+    headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *_batch(batch))
+    request = Request("POST", path, terms.timeout, headers=headers, body=sent.body)
+    answer: Answered = yield from answered(terms, lambda _: request)
+    return carried_out(answer.response, terms.address, 201, Receipt)
+
+
+def explain(terms: Terms, call: Explain) -> Dialogue[Explanation]:
+    return (yield from read(terms, f"{mailbox_path(call.recipient)}/explain", Explanation, query_of(call)))
+
+
+def mailbox_path(recipient: str) -> str:
+    return f"/v1/recipients/{segment(recipient, 'recipient')}"
+
+
+def _batch(batch: str | None) -> Pairs:
+    """Whose items the messages become, as a header."""
+    if batch is None:
+        return ()
+    check_batch_id(batch)
+    return (("Restante-Batch", batch),)

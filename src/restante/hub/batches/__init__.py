@@ -1,0 +1,1 @@
+"""Batches: fan-outs tracked item by item, and notices of their completion."""

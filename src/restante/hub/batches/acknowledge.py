@@ -1,0 +1,217 @@
+"""Acknowledging items: those of one commit are looked at together, batch by batch, in the order in which they came.
+
+Exact batches have a bit for each item. Of estimated ones the commit only says what was named: the counter is not the
+store's, so the caller's thread counts, after it has been answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.errors import RestanteError
+from restante.hub.batches.batch_counts import conclude, count, counts_of, home_of, row_of
+from restante.hub.batches.hand_items import HandItems, entry_key, items_of
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.engine.committer import Request
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.engine.plan import Draft, Plan
+from restante.model.access.access import Grant
+from restante.model.access.ownership import may_use
+from restante.model.batches.acknowledged import encode_entry
+from restante.model.batches.batch import BatchRow, Counts
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, Counting
+from restante.model.batches.items import Named, NamedItems, NamedRange
+from restante.model.batches.newly_acknowledged import Wanted, newly
+from restante.model.columns.bits import Bits, Positions
+from restante.model.storage.changes import Space
+
+_ITEM_BYTES = 8
+_ACTIVITY_EVERY = 60 * 1_000_000
+"""Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
+
+
+class Acknowledge(Request[Acknowledged]):
+    """Items to be acknowledged."""
+
+    __slots__ = ("caller", "complete", "estimated", "named", "new", "unknown", "unknown_ranges")
+
+    def __init__(self, named: Named, caller: Grant) -> None:
+        count = sum([len(group.index) for group in named.groups]) + 2 * len(named.ranges)
+        super().__init__(count * _ITEM_BYTES)
+        self.named = named
+        self.caller = caller
+        self.new = 0
+        self.complete: list[CompleteBatch] = []
+        self.unknown: list[tuple[NamedItems, NDArray[np.bool_] | None]] = []
+        """Groups, and which of their items are not known; None: all of them."""
+        self.unknown_ranges: list[NamedRange] = []
+        self.estimated: dict[bytes, int] = {}
+        """By estimated batch, how many items of it were named: to be counted by the caller."""
+
+    @property
+    def is_to_be_counted(self) -> bool:
+        """Whether something is left to be done by whoever asked."""
+        return self.error is None and bool(self.estimated)
+
+    def reset(self) -> None:
+        self.new = 0
+        self.complete, self.unknown, self.unknown_ranges, self.estimated = [], [], [], {}
+
+    def conclude(self) -> Acknowledged:
+        """The answer, in the order of what was sent."""
+        texts = sorted([text for named, mask in self.unknown for text in _texts(self.named.items, named, mask)])
+        ranges = sorted(self.unknown_ranges, key=lambda one: one.place)
+        return Acknowledged(
+            acknowledged=self.new,
+            complete=tuple(self.complete),
+            unknown=(*(text for _, text in texts), *(one.sent for one in ranges)),
+        )
+
+
+def _texts(items: Sequence[str], named: NamedItems, mask: NDArray[np.bool_] | None) -> list[tuple[int, str]]:
+    """The ids of items as they were sent, or would have been, each with its place."""
+    chosen = slice(None) if mask is None else mask
+    places, indices = named.places()[chosen].tolist(), named.index[chosen].tolist()
+    if named.written is None:
+        return [(place, items[place]) for place in places]
+    return [(place, f"{named.written}:{index}") for place, index in zip(places, indices, strict=True)]
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one request names of one batch."""
+
+    request: Acknowledge
+    groups: list[NamedItems] = field(default_factory=list)
+    ranges: list[NamedRange] = field(default_factory=list)
+
+    def refuse(self) -> None:
+        self.request.unknown.extend((named, None) for named in self.groups)
+        self.request.unknown_ranges.extend(self.ranges)
+
+
+def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
+    """Plan the acknowledgements among these requests; the others are given back."""
+    own = [request for request in requests if isinstance(request, Acknowledge)]
+    if not own:
+        return list(requests)
+    for request in own:
+        request.reset()
+    for batch_id, shares in _by_batch(own).items():
+        draft = plan.draft()
+        try:
+            _plan_batch(core, draft, batch_id, shares)
+        except RestanteError as error:  # What is stored of it cannot be read: who named it hears of it.
+            for share in shares:
+                share.request.error = error
+        else:
+            plan.accept(draft)
+    for request in own:
+        request.result = request.conclude()
+    return [request for request in requests if not isinstance(request, Acknowledge)]
+
+
+def _by_batch(requests: Sequence[Acknowledge]) -> dict[bytes, list[_Share]]:
+    """What is named of each batch, request by request."""
+    batches: dict[bytes, list[_Share]] = {}
+    for request in requests:
+        shares: dict[bytes, _Share] = {}
+        for group in request.named.groups:
+            _share(shares, group.batch, request).groups.append(group)
+        for named in request.named.ranges:
+            _share(shares, named.batch, request).ranges.append(named)
+        for batch_id, share in shares.items():
+            batches.setdefault(batch_id, []).append(share)
+    return batches
+
+
+def _share(shares: dict[bytes, _Share], batch_id: bytes, request: Acknowledge) -> _Share:
+    found = shares.get(batch_id)
+    if found is None:
+        found = shares[batch_id] = _Share(request)
+    return found
+
+
+def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Share]) -> None:
+    row = row_of(core, draft, batch_id)
+    shares = _allowed(row, shares)
+    if row is None or not shares:
+        return
+    home = home_of(core, batch_id)
+    items, counts = items_of(core, batch_id), counts_of(core, draft, home, batch_id)
+    known = [_known(share, items, counts.items) for share in shares]
+    if row.counting is Counting.ESTIMATED and not row.completed_at:
+        for share, own in zip(shares, known, strict=True):
+            if own.named:
+                share.request.estimated[batch_id] = own.named
+    elif not row.completed_at:
+        row = _acknowledge(core, draft, items, row, shares, known)
+    if core.clock() - counts.active_at > _ACTIVITY_EVERY:
+        count(core, draft, home, batch_id, Counts())
+    if row.completed_at:
+        done = CompleteBatch(id=uuid_text(batch_id), key=row.key)
+        for share in shares:
+            share.request.complete.append(done)
+
+
+def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
+    """Those who may use the batch; to the others its items are unknown."""
+    allowed = []
+    for share in shares:
+        if row is not None and may_use(share.request.caller, row.owner):
+            allowed.append(share)
+        else:
+            share.refuse()
+    return allowed
+
+
+def _known(share: _Share, items: HandItems, total: int) -> Wanted:
+    """Where the named items lie; those that there are not are told to the request."""
+    found = Wanted()
+    for named in share.groups:
+        inside = named.index < items.groups.size(named.group, total)
+        if inside.all():
+            found.positions.append(named.index + named.group)
+            continue
+        share.request.unknown.append((named, ~inside))
+        found.positions.append(named.index[inside] + named.group)
+    found.named = sum(map(len, found.positions))
+    for one in share.ranges:
+        size = items.groups.size(one.group, total)
+        start, stop = min(one.sent.start, size), min(one.sent.upto, size)
+        if stop < one.sent.upto:
+            share.request.unknown_ranges.append(one)
+        if start < stop:
+            found.ranges.append((one.group + start, one.group + stop))
+    found.unite_ranges()
+    return found
+
+
+def _acknowledge(
+    core: Core, draft: Draft, items: HandItems, row: BatchRow, shares: Sequence[_Share], known: Sequence[Wanted]
+) -> BatchRow:
+    """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
+    new, positions, ranges, trial = newly(items.bits, known)
+    if not any(new):
+        return conclude(core, draft, items.batch_id, row) or row
+    for share, own in zip(shares, new, strict=True):
+        share.request.new += own
+    value = encode_entry(positions, ranges)
+    draft.put(items.home, Space.BATCH_ACKNOWLEDGED, entry_key(items.batch_id, items.ahead + 1), value)
+    count(core, draft, items.home, items.batch_id, Counts(acknowledged=sum(new)))
+    draft.applies.append(partial(_apply, core, items, positions, trial, len(value), sum(new)))
+    return conclude(core, draft, items.batch_id, row) or row
+
+
+def _apply(core: Core, items: HandItems, positions: Positions, trial: Bits | None, size: int, new: int) -> None:
+    items.apply(positions, trial, size)
+    core.memory(BatchMemory).items_acknowledged += new
+
+
+assert limits.ACKNOWLEDGED_ITEMS_MAX * _ITEM_BYTES <= limits.COMMIT_BYTES_MAX

@@ -1,0 +1,391 @@
+"""Looking after batches: folding what was written ahead, deleting, reaping, and tidying up behind them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.errors import BatchUnknown, DataDamaged, Unavailable
+from restante.hub.batches.batch_counts import home_of, put_row, row_of, total_of
+from restante.hub.batches.batches import (
+    counters_of,
+    counts_by_partition,
+    free_key,
+    settle_estimated,
+    stored_batches,
+    stored_row,
+)
+from restante.hub.batches.binding import forget_bindings
+from restante.hub.batches.hand_items import (
+    HandItems,
+    HandItemsKnown,
+    chunk_key,
+    drop_quiet,
+    entry_key,
+    full_key,
+    items_of,
+    make_room,
+)
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.notices import deliveries
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.engine.plan import Draft
+from restante.hub.engine.tasks import Task, guarded
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.batches.batch import (
+    BatchRow,
+    added_up,
+    check_known,
+    check_usable,
+    decode_batch,
+    encode_batch,
+    idle_since,
+    is_reapable,
+    state_of,
+)
+from restante.model.batches.batch_answers import BatchState, Counting, Reaped, ReapedBatch
+from restante.model.columns.bits import SEGMENT_CHUNKS, chunk_of, is_full
+from restante.model.mailboxes.answers import moment
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import after_prefix, number_key
+
+_WORK_SECONDS = 5.0
+_ROWS_AT_ONCE = 1_000
+_CHUNKS_AT_ONCE = SEGMENT_CHUNKS
+_FOLD_AFTER = 5 * 1_000_000
+"""What a batch that nobody acknowledges has written ahead is folded after so long."""
+_QUIET_AFTER = 60 * 1_000_000
+"""A batch that nobody uses leaves memory after so long."""
+_LOOK_AGAIN = 600 * 1_000_000
+"""Who is old, and yet in use, is looked at again after so long."""
+_COUNTED_SPACES = (Space.BATCH_ACKNOWLEDGED, Space.BATCH_BITS)
+"""What only counting needs."""
+_OWN_SPACES = (*_COUNTED_SPACES, Space.BATCH_GROUP, Space.BATCH_REQUEST, Space.BATCH_NOTICE)
+_log = logging.getLogger(__name__)
+
+Put = tuple[bytes, bytes | None]
+"""A row of bits; None: it goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a fold takes upon itself."""
+
+    items: HandItems
+    changed: dict[int, NDArray[np.bool_]]
+    upto: int
+    size: int
+
+
+def work(core: Core) -> int:
+    """Do what commits left to be done; gives how many batches it concerned."""
+    core.memory(BatchMemory).work.wanted.clear()
+    looked, tidied, folded = core.memory(BatchMemory).work.take()
+    _do_each(core, looked, settle_estimated, again=core.memory(BatchMemory).work.look_at)
+    _do_each(core, tidied, tidy, again=core.memory(BatchMemory).work.tidy)
+    if core.settings.filing:
+        _do_each(core, folded, fold, again=core.memory(BatchMemory).work.fold)
+        fold_quiet(core)
+    return len(looked) + len(tidied) + len(folded)
+
+
+def _do_each(
+    core: Core, batches: Collection[bytes], work: Callable[[Core, bytes], object], *, again: Callable[[bytes], None]
+) -> None:
+    """Do something for each; whoever fails keeps no other from it, and is tried again later."""
+    for batch_id in batches:
+        if core.closing.is_set():
+            return
+        try:
+            work(core, batch_id)
+        except Unavailable as error:
+            _log.warning("Batch %s: %s", uuid_text(batch_id), error)
+            again(batch_id)
+        except DataDamaged as error:
+            _log.error("Batch %s: %s", uuid_text(batch_id), error)
+
+
+def fold_quiet(core: Core) -> None:
+    """Fold what has come to rest, and let what is at rest leave memory."""
+    now = core.clock()
+    resting = core.do_between_commits(partial(_resting, core, now - _FOLD_AFTER))
+    _do_each(core, resting, fold, again=core.memory(BatchMemory).work.fold)
+    core.do_between_commits(partial(drop_quiet, core, before=now - _QUIET_AFTER))
+    core.do_between_commits(partial(make_room, core))
+
+
+def _resting(core: Core, before: int) -> list[bytes]:
+    return [key for key, items in core.memory(HandItemsKnown).items() if items.ahead_bytes and items.used_at < before]
+
+
+def fold_all(core: Core) -> int:
+    """Fold all that was written ahead; gives of how many batches."""
+    waiting = [batch_id for partition in core.partitions for batch_id in _written_ahead(core, partition.number)]
+    for batch_id in waiting:
+        fold(core, batch_id)
+    return len(waiting)
+
+
+def _written_ahead(core: Core, partition: int) -> Iterator[bytes]:
+    start: bytes | None = b""
+    while start is not None and (found := core.store.scan(partition, Space.BATCH_ACKNOWLEDGED, start=start, limit=1)):
+        batch_id = found[0][0][:16]
+        yield batch_id
+        start = after_prefix(batch_id)
+
+
+def fold(core: Core, batch_id: bytes) -> None:
+    """Store the changed chunks of a batch's bits, slice by slice, then drop the entries that said so.
+
+    Bits are only ever set, and those in memory are committed: a chunk that is stored early says nothing wrong.
+    """
+    with core.memory(BatchMemory).work.folding:
+        taken = core.do_between_commits(partial(_take, core, batch_id))
+        if taken is not None:
+            _fold(core, batch_id, taken)
+
+
+def _fold(core: Core, batch_id: bytes, taken: _Taken) -> None:
+    try:
+        puts = _puts(core, taken)
+        while page := list(islice(puts, _CHUNKS_AT_ONCE)):
+            if core.closing.is_set() or not core.commit(partial(_put_bits, core, taken.items, page)):
+                return
+        _drop_entries(core, taken)
+    except BaseException:
+        # Which chunks have changed is known no longer. What was written ahead is still there, and tells it again.
+        core.do_between_commits(partial(core.memory(HandItemsKnown).pop, batch_id, None))
+        raise
+
+
+def _take(core: Core, batch_id: bytes) -> _Taken | None:
+    """Between commits: then what is changed in memory is what was written ahead, no more and no less."""
+    row = stored_row(core, batch_id)
+    if row is None or row.completed_at or row.deleted_at:
+        return None
+    items = items_of(core, batch_id)
+    changed, items.bits.changed = items.bits.changed, {}
+    return _Taken(items, changed, items.ahead, items.ahead_bytes)
+
+
+def _puts(core: Core, taken: _Taken) -> Iterator[Put]:
+    items = taken.items
+    for number, chunks in sorted(taken.changed.items()):
+        part = items.bits.segments.get(number, False)
+        if part is True or (not isinstance(part, bool) and is_full(part)):
+            yield full_key(items.batch_id, number), b""
+            prefix = items.batch_id + number_key(number)
+            stored = core.store.scan(items.home, Space.BATCH_BITS, start=prefix, end=full_key(items.batch_id, number))
+            yield from ((key, None) for key, _ in stored)
+        elif not isinstance(part, bool):
+            for chunk in np.flatnonzero(chunks).tolist():
+                yield chunk_key(items.batch_id, number, chunk), chunk_of(part, chunk)
+
+
+def _put_bits(core: Core, items: HandItems, page: Sequence[Put], draft: Draft) -> bool:
+    row = row_of(core, draft, items.batch_id)
+    if row is None or row.completed_at:
+        return False
+    for key, value in page:
+        if value is None:
+            draft.delete(items.home, Space.BATCH_BITS, key)
+        else:
+            draft.put(items.home, Space.BATCH_BITS, key, value)
+    return True
+
+
+def _drop_entries(core: Core, taken: _Taken) -> None:
+    """Which ones is settled before: once all are gone, their numbers are given again."""
+    items = taken.items
+    end = entry_key(items.batch_id, taken.upto + 1)
+    entries = core.store.scan(items.home, Space.BATCH_ACKNOWLEDGED, start=items.batch_id, end=end)
+    for start in range(0, len(entries), _ROWS_AT_ONCE):
+        keys = [key for key, _ in entries[start : start + _ROWS_AT_ONCE]]
+        core.commit(partial(_delete, items.home, Space.BATCH_ACKNOWLEDGED, keys))
+    core.do_between_commits(partial(items.folded, taken.size, len(entries)))
+
+
+def _delete_rows(core: Core, partition: int, space: Space, prefix: bytes) -> None:
+    """Delete rows that nobody adds to any more, a slice at a time."""
+    end = after_prefix(prefix)
+    while page := core.store.scan(partition, space, start=prefix, end=end, limit=_ROWS_AT_ONCE):
+        keys = [key for key, _ in page]
+        core.commit(partial(_delete, partition, space, keys))
+
+
+def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: Draft) -> None:
+    for key in keys:
+        draft.delete(partition, space, key)
+
+
+def delete(core: Core, batch_id: bytes, caller: Grant) -> None:
+    """From now on nobody knows it; what is stored of it goes in slices, the last of its rows at the end."""
+    core.commit(partial(plan_delete, core, batch_id, caller))
+    try:
+        tidy(core, batch_id)
+    except Unavailable as error:  # It is deleted. What is left of it goes later: the commit has asked for that.
+        _log.warning("Batch %s: %s", uuid_text(batch_id), error)
+
+
+def plan_delete(core: Core, batch_id: bytes, caller: Grant, draft: Draft) -> None:
+    row = check_usable(row_of(core, draft, batch_id), batch_id, caller)
+    free_key(core, draft, batch_id, row)
+    put_row(core, draft, batch_id, msgspec.structs.replace(row, deleted_at=core.clock()))
+    draft.applies.append(partial(_forget, core, batch_id))
+
+
+def _forget(core: Core, batch_id: bytes) -> None:
+    core.memory(HandItemsKnown).pop(batch_id, None)
+    core.memory(BatchMemory).work.tidy(batch_id)
+
+
+def tidy(core: Core, batch_id: bytes) -> None:
+    """Drop what a complete or deleted batch no longer needs."""
+    row = stored_row(core, batch_id)
+    if row is None or row.swept or not (row.deleted_at or row.completed_at):
+        return
+    home = home_of(core, batch_id)
+    for space in _OWN_SPACES if row.deleted_at else _COUNTED_SPACES:
+        _delete_rows(core, home, space, batch_id)
+    if row.counting is Counting.ESTIMATED:
+        counters_of(core).forget(batch_id)
+    if row.deleted_at:
+        forget_bindings(core, batch_id)
+        core.commit(partial(_plan_gone, core, batch_id))
+    else:
+        core.do_between_commits(partial(core.memory(HandItemsKnown).pop, batch_id, None))
+
+
+def _plan_gone(core: Core, batch_id: bytes, draft: Draft) -> None:
+    """The last rows of a batch."""
+    for partition in range(core.deed.partition_count):
+        if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
+            draft.delete(partition, Space.BATCH_COUNT, batch_id)
+    home = home_of(core, batch_id)
+    value = draft.get(home, Space.BATCH, batch_id)
+    if value is not None:
+        draft.put(home, Space.BATCH, batch_id, encode_batch(msgspec.structs.replace(decode_batch(value), swept=True)))
+    draft.applies.append(partial(_forget_counts, core, batch_id))
+
+
+def _forget_counts(core: Core, batch_id: bytes) -> None:
+    for entry in [entry for entry in core.memory(BatchMemory).counts if entry.key == batch_id]:
+        del core.memory(BatchMemory).counts[entry]
+
+
+def tidy_leftovers(core: Core) -> int:
+    """What a crash left of batches that are complete or deleted; gives how many there were."""
+    tidied = 0
+    for batch_id, row in stored_batches(core):
+        if (row.deleted_at and not row.swept) or (row.completed_at and _has_bits(core, batch_id)):
+            tidy(core, batch_id)
+            tidied += 1
+        elif row.counting is Counting.ESTIMATED and state_of(row) is BatchState.SEALED:
+            core.memory(BatchMemory).work.look_at(batch_id)
+        if core.closing.is_set():
+            break
+    return tidied
+
+
+def _has_bits(core: Core, batch_id: bytes) -> bool:
+    home, end = home_of(core, batch_id), after_prefix(batch_id)
+    return any(core.store.scan(home, space, start=batch_id, end=end, limit=1) for space in _COUNTED_SPACES)
+
+
+def reap_due(core: Core) -> int:
+    """Reap, if a batch may be due; gives how many went. Whoever is opened or sealed later is due later."""
+    now = core.clock()
+    if now < core.memory(BatchMemory).due:
+        return 0
+    patience = _patience(core)
+    due = now + min(patience.values())
+    for _, row in stored_batches(core):
+        idle = idle_since(row, added_up(())) + patience["sealed_for" if row.sealed_at else "open_for"]
+        due = min(due, idle if idle > now else now + _LOOK_AGAIN)
+    reaped = len(reap(core, dry_run=False).batches)
+    core.memory(BatchMemory).due = due
+    return reaped
+
+
+def reap(core: Core, *, dry_run: bool) -> Reaped:
+    """Delete the batches that nobody has used for long."""
+    reaped = []
+    for batch_id, row in stored_batches(core):
+        if core.closing.is_set():
+            break
+        if row.swept and not dry_run and row.deleted_at + _patience(core)["sealed_for"] <= core.clock():
+            core.commit(partial(_delete, home_of(core, batch_id), Space.BATCH, [batch_id]))
+        found = _reapable(core, batch_id, row)
+        if found is not None and (dry_run or _reap(core, batch_id)):
+            reaped.append(found)
+    return Reaped(batches=tuple(reaped))
+
+
+def _reapable(core: Core, batch_id: bytes, row: BatchRow) -> ReapedBatch | None:
+    if row.deleted_at or not _is_reapable(core, row) or core.memory(BatchMemory).is_kept(batch_id):
+        return None
+    total = added_up(counts_by_partition(core, batch_id))
+    if not is_reapable(row, total, now=core.clock(), **_patience(core)):
+        return None
+    if any(delivery.next_attempt_at is not None for delivery in deliveries(core, home_of(core, batch_id), batch_id)):
+        return None  # Somebody is still to be told.
+    idle = moment(idle_since(row, total))
+    return ReapedBatch(id=uuid_text(batch_id), key=row.key, state=state_of(row), idle_since=idle)
+
+
+def _is_reapable(core: Core, row: BatchRow) -> bool:
+    """As far as its row tells; only of those its counts are looked at."""
+    return is_reapable(row, added_up(()), now=core.clock(), **_patience(core))
+
+
+def _patience(core: Core) -> dict[str, int]:
+    settings = core.settings
+    return {
+        "open_for": int(settings.open_batch_retention_seconds * 1_000_000),
+        "sealed_for": int(settings.sealed_batch_retention_seconds * 1_000_000),
+    }
+
+
+def _reap(core: Core, batch_id: bytes) -> bool:
+    """Delete it, if it is still as it was looked at."""
+    try:
+        reaped = core.commit(partial(_plan_reap, core, batch_id))
+    except BatchUnknown:
+        return False
+    if reaped:
+        tidy(core, batch_id)
+    return reaped
+
+
+def _plan_reap(core: Core, batch_id: bytes, draft: Draft) -> bool:
+    row = check_known(row_of(core, draft, batch_id), batch_id)
+    if not is_reapable(row, total_of(core, draft, batch_id), now=core.clock(), **_patience(core)):
+        return False
+    if core.memory(BatchMemory).is_kept(batch_id):
+        return False
+    plan_delete(core, batch_id, EVERYTHING, draft)
+    draft.applies.append(partial(_count_reaped, core))
+    return True
+
+
+def _count_reaped(core: Core) -> None:
+    core.memory(BatchMemory).reaped += 1
+
+
+def _work_always(core: Core) -> None:
+    guarded(core, tidy_leftovers)
+    wanted = core.memory(BatchMemory).work.wanted
+    while not core.closing.is_set():
+        wanted.wait(_WORK_SECONDS)
+        if not core.closing.is_set():
+            guarded(core, work)
+
+
+TASK = Task("batches", _work_always, wake=lambda core: core.memory(BatchMemory).work.wanted.set())

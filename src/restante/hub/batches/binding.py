@@ -1,0 +1,120 @@
+"""Messages bound to batches, once they are stored: what becomes of them is counted in the commit that brings it.
+
+Everything but `forget_bindings` runs in the committer's thread, on a draft. Counts of a batch that was deleted
+meanwhile are dropped: there is nobody left to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from restante.hub.batches.batch_counts import conclude, count, row_of
+from restante.hub.engine.core import Core
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.plan import Draft, Note
+from restante.model.batches.batch import Counts
+from restante.model.batches.binding import Bindings, Role, Share, Stretch, binding_key
+from restante.model.storage.change import ChangeKind
+from restante.model.storage.changes import Space
+from restante.model.storage.head import Numbers
+from restante.model.storage.keys import number_key
+
+_ROWS_AT_ONCE = 1_000
+_COUNTED_AS = {
+    ChangeKind.COLLECTED: "collected",
+    ChangeKind.EXPIRED: "expired",
+    ChangeKind.WITHDRAWN: "withdrawn",
+}
+
+
+class BoundSoFar(Note):
+    """What binds the messages of partitions to batches, where a commit changes it."""
+
+    def __init__(self) -> None:
+        self.bindings: dict[int, Bindings] = {}
+
+    def take_over(self, later: BoundSoFar) -> None:
+        self.bindings.update(later.bindings)
+
+    def apply(self, partitions: Sequence[Partition]) -> None:
+        for number, bindings in self.bindings.items():
+            partitions[number].bindings = bindings
+
+
+def binding(draft: Draft, partition: int) -> Bindings:
+    """What binds the messages of a partition to batches, as of now in a draft."""
+    for note in draft.noted(BoundSoFar):
+        if partition in note.bindings:
+            return note.bindings[partition]
+    return draft.partition(partition).bindings
+
+
+def shares_of(draft: Draft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
+    """What batches have of a bundle's messages, whose ascending numbers come in parts."""
+    known = binding(draft, partition)
+    return known.shares(np.concatenate(taken)) if known else ()
+
+
+def count_settled(core: Core, draft: Draft, partition: int, numbers: Numbers, kind: ChangeKind) -> None:
+    """Messages that waited, or were set aside, are settled. Those set aside now are still pending: nothing is counted."""
+    known = binding(draft, partition)
+    if known and kind in _COUNTED_AS:
+        count_shares(core, draft, partition, known.shares(numbers), kind)
+
+
+def count_shares(core: Core, draft: Draft, partition: int, shares: Sequence[Share], kind: ChangeKind) -> None:
+    for batch, items, duplicates in shares:
+        if row_of(core, draft, batch) is None:
+            continue
+        done = msgspec.structs.replace(Counts(duplicates_waiting=-duplicates), **{_COUNTED_AS[kind]: items})
+        counted = count(core, draft, partition, batch, done)
+        if items and not counted.bound_pending:
+            # While something is pending here, there is no need to ask the other partitions.
+            conclude(core, draft, batch)
+
+
+def bind_moved(core: Core, draft: Draft, partition: int, old: int, new: int) -> None:
+    """A message lives on under a new number, the highest so far; under the old one it never waits again."""
+    known = binding(draft, partition)
+    shares = known.shares(np.array([old], np.int64)) if known else ()
+    for batch, items, duplicates in shares:
+        if row_of(core, draft, batch) is None:
+            continue
+        stretch = Stretch(new, new, batch)
+        if items:
+            known = Bindings(known.items.with_next(stretch), known.duplicates)
+            put_stretch(draft, partition, Role.ITEM, stretch)
+        if duplicates:
+            known = Bindings(known.items, known.duplicates.with_more([stretch]))
+            put_stretch(draft, partition, Role.DUPLICATE, stretch)
+    if shares:
+        draft.note(BoundSoFar).bindings[partition] = known
+
+
+def put_stretch(draft: Draft, partition: int, role: Role, stretch: Stretch) -> None:
+    key = binding_key(stretch.first, role, stretch.batch)
+    draft.put(partition, Space.BATCH_BINDING, key, number_key(stretch.last))
+
+
+def forget_bindings(core: Core, batch_id: bytes) -> None:
+    """Drop all that binds messages to a batch that was deleted, in small commits; not in the committer's thread.
+
+    It may be called again, after a crash say, until it has come to its end.
+    """
+    for memory in core.partitions:
+        keys = memory.bindings.keys(batch_id)
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            page = keys[start : start + _ROWS_AT_ONCE]
+            last = start + _ROWS_AT_ONCE >= len(keys)
+            core.commit(partial(_forget_page, memory.number, batch_id, page, last=last))
+
+
+def _forget_page(partition: int, batch_id: bytes, keys: Sequence[bytes], draft: Draft, *, last: bool) -> None:
+    for key in keys:
+        draft.delete(partition, Space.BATCH_BINDING, key)
+    if last:
+        draft.note(BoundSoFar).bindings[partition] = binding(draft, partition).without(batch_id)

@@ -1,0 +1,88 @@
+"""Notices of completed batches: who is to be told, and how that goes, kept with the batch until it is deleted.
+
+A notice is put in the commit of the completion itself, so none is lost; `telling` sees to it that it arrives. Each
+attempt is recorded. It may be made twice, when the hub stops before it could record it: the receiver knows by its id.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.notice_schedule import Place
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.engine.plan import Draft
+from restante.model.batches.batch import BatchRow, Counts
+from restante.model.batches.batch_answers import Delivery
+from restante.model.batches.notice import NOTIFY, WEBHOOK, NoticeState, decode_notice, encode_notice, receiver_of
+from restante.model.mailboxes.answers import moment
+from restante.model.storage.changes import Space
+
+_WAYS = (WEBHOOK, NOTIFY)
+_ID_BYTES = 16
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever is told hears."""
+
+    id: str
+    key: str | None
+    completed_at: datetime
+    items: int
+    duplicates: int
+    duplicates_waiting: int
+
+
+def put_notices(core: Core, draft: Draft, partition: int, batch_id: bytes, row: BatchRow, total: Counts) -> None:
+    """Remember, in the commit of the completion itself, whom the batch asked to be told."""
+    targets = {WEBHOOK: row.webhook_url, NOTIFY: row.notify}
+    if not any(targets.values()):
+        return
+    completion = Completion(
+        id=uuid_text(batch_id),
+        key=row.key,
+        completed_at=moment(row.completed_at),
+        items=total.items + total.added,
+        duplicates=total.duplicates,
+        duplicates_waiting=total.duplicates_waiting,
+    )
+    payload = msgspec.json.encode(completion)
+    for way in _WAYS:
+        if targets[way]:
+            secret = row.webhook_secret if way == WEBHOOK else b""
+            state = NoticeState(targets[way], secret, payload, next_at=row.completed_at)
+            place = Place(partition, notice_key(batch_id, way))
+            draft.put(partition, Space.BATCH_NOTICE, place.key, encode_notice(state))
+            draft.applies.append(
+                partial(core.memory(BatchMemory).notices.add, receiver_of(way, state), place, state.next_at)
+            )
+
+
+def deliveries(core: Core, partition: int, batch_id: bytes) -> tuple[Delivery, ...]:
+    """How telling of the completion goes, as committed; nothing of a batch that is not complete, or tells nobody."""
+    found = ((way, core.store.get(partition, Space.BATCH_NOTICE, notice_key(batch_id, way))) for way in _WAYS)
+    return tuple(_delivery(way, decode_notice(value)) for way, value in found if value is not None)
+
+
+def notice_key(batch_id: bytes, way: str) -> bytes:
+    return batch_id + way.encode()
+
+
+def batch_and_way(key: bytes) -> tuple[uuid.UUID, str]:
+    """Whose notice it is, and how it goes."""
+    return uuid.UUID(bytes=key[:_ID_BYTES]), key[_ID_BYTES:].decode()
+
+
+def _delivery(way: str, state: NoticeState) -> Delivery:
+    return Delivery(
+        to=way,
+        attempts=state.attempts,
+        last_attempt_at=moment(state.last_at) if state.last_at else None,
+        next_attempt_at=moment(state.next_at) if state.waits else None,
+        delivered_at=moment(state.delivered_at) if state.delivered_at else None,
+        problem=state.problem or None,
+    )

@@ -1,0 +1,1 @@
+"""Consignments: parcels staged by many writers, made visible by one commit."""

@@ -1,0 +1,72 @@
+"""The calls about consignments, carried out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from restante.calls.consignments import (
+    BeginConsignment,
+    CommitConsignment,
+    DiscardConsignment,
+    ListConsignments,
+    ReadConsignment,
+    StageParcel,
+)
+from restante.hub.consignments import commit_consignment, consignments, stage
+from restante.hub.consignments.consignments import check_id
+from restante.hub.consignments.staged_parcels import StagingRoom
+from restante.hub.engine import filing
+from restante.hub.engine.core import Core
+from restante.hub.engine.functions import Functions
+from restante.hub.publishing.sent import sent_columns
+from restante.model.access.access import Grant
+from restante.model.consignments.consignment import check_parcel, check_winners
+from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
+from restante.model.mailboxes.answers import Receipt
+
+
+class ConsignmentTotals(NamedTuple):
+    """What is staged in all open consignments, and what was committed since the hub was opened."""
+
+    open: int
+    staged_bytes: int
+    staged_messages: int
+    committed: int
+    accepted: int
+    duplicates: int
+
+
+def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
+    name = check_parcel(call.writer, call.attempt, call.parcel)
+    columns = sent_columns(core, call.sent, caller)
+    return stage.stage(core, check_id(call.consignment_id), columns, name, caller)
+
+
+def commit(core: Core, call: CommitConsignment, caller: Grant) -> Receipt:
+    filing.relieve(core)
+    return commit_consignment.commit(core, check_id(call.consignment_id), check_winners(call.writers), caller)
+
+
+def discard(core: Core, call: DiscardConsignment, caller: Grant) -> None:
+    consignments.discard(core, check_id(call.consignment_id), caller)
+
+
+def read_consignment(core: Core, call: ReadConsignment, caller: Grant) -> ConsignmentDetails:
+    return consignments.details(core, check_id(call.consignment_id), caller)
+
+
+def consignment_totals(core: Core) -> ConsignmentTotals:
+    room = core.memory(StagingRoom)
+    staged = [consignment.staged for consignment in tuple(room.open.values())]
+    length, messages = sum([own.length for own in staged]), sum([own.messages for own in staged])
+    return ConsignmentTotals(len(staged), length, messages, room.committed, room.accepted, room.duplicates)
+
+
+FUNCTIONS: Functions = {
+    BeginConsignment: consignments.open_consignment,
+    StageParcel: stage_parcel,
+    CommitConsignment: commit,
+    DiscardConsignment: discard,
+    ReadConsignment: read_consignment,
+    ListConsignments: consignments.page,
+}

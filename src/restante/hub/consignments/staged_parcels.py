@@ -1,0 +1,168 @@
+"""What is staged: the open consignments, in memory, as the store has them.
+
+Only the committer's thread changes it. Others look, and find out when they commit whether it is still so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from restante.errors import StorageFull
+from restante.hub.engine.plan import Draft, Note
+from restante.model.consignments.consignment import (
+    Attempt,
+    ConsignmentRow,
+    Parcel,
+    ParcelRow,
+    decode_consignment,
+    decode_parcel,
+    key_parcel,
+)
+from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import after_prefix
+from restante.ports.store import Store
+from restante.settings import Settings
+
+_PAGE = 1_000
+
+
+class StagedTotal(NamedTuple):
+    """What one attempt, one consignment, or all of them have staged."""
+
+    parcels: int = 0
+    messages: int = 0
+    length: int = 0
+
+    def plus(self, row: ParcelRow) -> StagedTotal:
+        return StagedTotal(self.parcels + 1, self.messages + row.messages, self.length + row.length)
+
+
+NOTHING_STAGED = StagedTotal()
+
+
+@dataclass(slots=True)
+class OpenConsignment:
+    """One that is open. Whoever commits it holds `committing`, so that two do not prepare the same."""
+
+    row: ConsignmentRow
+    active_at: int
+    attempts: dict[Attempt, StagedTotal] = field(default_factory=dict)
+    staged: StagedTotal = NOTHING_STAGED
+    reserved: int = 0
+    """Bytes that are being stored."""
+    committing: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, parcel: Parcel, row: ParcelRow) -> None:
+        attempt = parcel.attempt
+        self.attempts[attempt] = self.attempts.get(attempt, NOTHING_STAGED).plus(row)
+        self.staged = self.staged.plus(row)
+        self.active_at = max(self.active_at, row.staged_at)
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Room for bytes that are being stored."""
+
+    length: int
+
+
+class StagingRoom:
+    """All open consignments."""
+
+    def __init__(self) -> None:
+        self.open: dict[bytes, OpenConsignment] = {}
+        self._lock = threading.Lock()
+        self.due = 0
+        """Before this time no consignment is so old that something is to be done about it."""
+        self.committed = 0
+        self.accepted = 0
+        self.duplicates = 0
+        """Consignments committed since the hub was opened, and their messages."""
+
+    @property
+    def length(self) -> int:
+        return sum([consignment.staged.length for consignment in tuple(self.open.values())])
+
+    def keeps_batch(self, batch_id: bytes) -> bool:
+        """Whether a batch belongs to a consignment that may still be committed."""
+        return any(consignment.row.batch == batch_id for consignment in tuple(self.open.values()))
+
+    @contextmanager
+    def reserved(self, settings: Settings, consignment: OpenConsignment, length: int) -> Iterator[Reservation]:
+        """Room for so many bytes while they are being stored; `StorageFull`, if the settings do not allow them."""
+        with self._lock:
+            under_way = sum([other.reserved for other in tuple(self.open.values())])
+            own = consignment.staged.length + consignment.reserved + length
+            _check(settings, "consignment_bytes_max", own, "This consignment")
+            _check(settings, "staged_bytes_max", self.length + under_way + length, "All open consignments together")
+            consignment.reserved += length
+        reservation = Reservation(length)
+        try:
+            yield reservation
+        finally:
+            with self._lock:
+                consignment.reserved -= reservation.length
+                reservation.length = 0  # Who was interrupted may be stored all the same.
+
+    def add(self, consignment: OpenConsignment, parcel: Parcel, row: ParcelRow, reservation: Reservation) -> None:
+        """A parcel was stored, where there was room reserved for it."""
+        with self._lock:
+            consignment.add(parcel, row)
+            consignment.reserved -= reservation.length
+            reservation.length = 0
+
+
+class StagedSoFar(Note):
+    """The consignments that a commit stages something for."""
+
+    def __init__(self) -> None:
+        self.consignments: set[bytes] = set()
+
+    def take_over(self, later: StagedSoFar) -> None:
+        self.consignments |= later.consignments
+
+
+def is_staged_before(draft: Draft, consignment_id: bytes) -> bool:
+    """Whether this commit has staged something already, of which memory does not know yet."""
+    return any(consignment_id in note.consignments for note in draft.noted(StagedSoFar))
+
+
+def _check(settings: Settings, setting: str, staged: int, who: str) -> None:
+    limit: int = getattr(settings, setting)
+    if staged > limit:
+        raise StorageFull(
+            f"{who} would stage {staged:,} bytes, more than {setting} allows ({limit:,}). The parcel was not staged. "
+            "Commit or discard consignments, or raise the setting.",
+            setting=setting,
+            limit=limit,
+            staged=staged,
+        )
+
+
+def load_room(store: Store, partition_count: int) -> StagingRoom:
+    """The open consignments of a store."""
+    room = StagingRoom()
+    for partition in range(partition_count):
+        for consignment_id, value in store.scan(partition, Space.CONSIGNMENT):
+            row = decode_consignment(value)
+            if row.state is not ConsignmentState.OPEN:
+                continue
+            consignment = OpenConsignment(row, row.opened_at)
+            for parcel, parcel_row in staged_parcels(store, partition, consignment_id):
+                consignment.add(parcel, parcel_row)
+            room.open[consignment_id] = consignment
+    return room
+
+
+def staged_parcels(store: Store, partition: int, prefix: bytes) -> Iterator[tuple[Parcel, ParcelRow]]:
+    """The parcels whose keys begin so, in order: those of a consignment, or of an attempt."""
+    start, end = prefix, after_prefix(prefix)
+    while page := store.scan(partition, Space.CONSIGNMENT_PARCEL, start=start, end=end, limit=_PAGE):
+        for key, value in page:
+            yield key_parcel(key), decode_parcel(value)
+        start = page[-1][0] + b"\0"

@@ -1,0 +1,1 @@
+"""The doctor: every checksum and invariant of a store, examined."""

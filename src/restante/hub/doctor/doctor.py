@@ -1,0 +1,154 @@
+"""The doctor: examines every checksum and invariant of a store, and says what is wrong. It changes nothing.
+
+Whatever it finds, it goes on: a row that makes no sense, a block that fails its checksum, a blob that is missing each
+become a finding, and the rest is examined as well as it still can be. A partition is examined in one pass over its
+blobs, a segment at a time, so the memory it takes is that of one segment, of the small rows of one partition, and of
+four bytes for each message of one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from restante import limits
+from restante.errors import DataDamaged
+from restante.hub.doctor.doctor_batches import examine_batches
+from restante.hub.doctor.doctor_bindings import BoundBatches
+from restante.hub.doctor.doctor_changes import Changes, examine_notices
+from restante.hub.doctor.doctor_consignments import examine_consignments, staged_runs
+from restante.hub.doctor.doctor_contents import check_names, examine_contents
+from restante.hub.doctor.doctor_findings import Case, Checked, Finding, Findings, Guard, Severity
+from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
+from restante.hub.doctor.doctor_producers import examine_producers
+from restante.hub.doctor.doctor_runs import examine_run, read_runs
+from restante.hub.doctor.doctor_tally import Tally
+from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
+from restante.model.storage.changes import Space
+from restante.ports.store import Store
+
+__all__ = ["Checked", "Finding", "Progress", "Report", "Severity", "examine"]
+
+Progress = Callable[[int, int], None]
+"""Called with the number of blobs examined, and of all blobs."""
+_NUMBER_MAX = 2**62
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. `findings` are the first thousand; the counts are of all."""
+
+    problems: int
+    notes: int
+    findings: tuple[Finding, ...]
+    checked: Checked
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems
+
+
+def examine(store: Store, *, progress: Progress | None = None) -> Report:
+    """Examine all of a store. Nobody else may write to it meanwhile."""
+    findings = Findings()
+    deed = _examine_deed(store, findings)
+    if deed is not None:
+        step = _Steps(store, deed.partition_count, findings, progress)
+        staged = staged_runs(store, deed.partition_count)
+        for number in range(deed.partition_count):
+            case = Case(store, deed, number, findings, staged=staged)
+            with case.guard("partition"):
+                _examine_partition(case, step)
+            findings.checked.partitions += 1
+    return Report(
+        problems=findings.problems,
+        notes=findings.notes,
+        findings=tuple(findings.listed),
+        checked=findings.checked,
+    )
+
+
+class _Steps:
+    """Tells how far the examination has come."""
+
+    def __init__(self, store: Store, partitions: int, findings: Findings, progress: Progress | None) -> None:
+        self._progress = progress
+        self._done = self._all = 0
+        if progress is not None:
+            with Guard(findings, None, "blobs"):
+                self._all = sum(len(store.blobs(number)) for number in range(partitions))
+            progress(0, self._all)
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(min(self._done, self._all), self._all)
+
+
+def _examine_deed(store: Store, findings: Findings) -> Deed | None:
+    """The deed, if there is one that can be worked with."""
+    with Guard(findings, None, "deed"):
+        deed = load_deed(store)
+        if deed is None:
+            _examine_without_deed(store, findings)
+            return None
+        if not 1 <= deed.partition_count <= limits.PARTITIONS_MAX or not 0 <= deed.key < 2**64:
+            raise DataDamaged(f"It speaks of {deed.partition_count} partitions and the key {deed.key}.")
+        return deed
+    return None
+
+
+def _examine_without_deed(store: Store, findings: Findings) -> None:
+    used = next((p for p in range(limits.PARTITIONS_MAX) if store.get(p, Space.PARTITION, PARTITION_KEY)), None)
+    if used is not None:
+        raise DataDamaged(f"It is missing, but partition {used} is in use. Restore the data folder from a backup.")
+    findings.add(Severity.NOTE, None, "deed", "There is none: nothing has ever been stored here.")
+
+
+def _examine_partition(case: Case, step: Callable[[], None]) -> None:
+    _read_counters(case)
+    rows = read_runs(case)
+    seen, changes = Mailboxes(), Changes()
+    read_heads(case, seen)
+    read_bundles(case, seen)
+    changes.read(case, seen)
+    examine_notices(case)
+    examine_producers(case)
+    examine_batches(case)
+    examine_consignments(case)
+    bound = BoundBatches()
+    bound.read(case)
+    tally = seen.register.tally(case.deed.key)
+    for row in rows:
+        with case.guard(f"run {row.identity}"):
+            examine_run(case, row, (tally, bound), changes.numbers, step)
+    contents = examine_contents(case, step)
+    check_names(case, rows, contents)
+    _compare(case, tally)
+    if tally.complete:
+        bound.compare(case)
+
+
+def _read_counters(case: Case) -> None:
+    value = case.store.get(case.partition, Space.PARTITION, PARTITION_KEY)
+    with case.guard("counters"):
+        if value is not None:
+            row = msgspec.msgpack.decode(value, type=PartitionRow)
+            case.counters = row
+            if not (0 <= row.visible < _NUMBER_MAX and 0 <= row.forgotten <= row.visible and row.next_blob >= 1):
+                raise DataDamaged(f"They cannot be: {row}.")
+            return
+        if case.store.scan(case.partition, Space.RUN, limit=1):
+            raise DataDamaged("They are missing, but there are messages.")
+
+
+def _compare(case: Case, tally: Tally) -> None:
+    """What was counted, with what the small rows say."""
+    if not tally.complete:
+        case.note("counts", "Not compared with the messages: not all of them could be read.")
+        return
+    if tally.waiting != case.counters.waiting:
+        detail = f"{tally.waiting} messages wait, the counter says {case.counters.waiting}."
+        case.problem("counters", detail)
+    for subject, expected, found in tally.disappointed():
+        case.problem(subject, f"It speaks of {expected} messages; {found} are there.")

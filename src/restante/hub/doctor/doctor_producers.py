@@ -1,0 +1,51 @@
+"""The doctor on producers: whether the state of each group can be, and fits what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from restante import limits
+from restante.errors import DataDamaged
+from restante.hub.doctor.doctor_findings import Case
+from restante.hub.doctor.doctor_mailboxes import examine_entries
+from restante.model.access.ownership import OWNER_BYTES
+from restante.model.producers.producer import AcceptedRange, ProducerRow, following, key_owner
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import key_number
+
+_DIGEST_BYTES = 16
+
+
+def examine_producers(case: Case) -> None:
+    def producer(key: bytes, value: bytes) -> None:
+        row = msgspec.msgpack.decode(value, type=ProducerRow)
+        if len(key_owner(key)) not in (0, OWNER_BYTES) or key_number(key) > limits.PRODUCER_GROUP_MAX:
+            raise DataDamaged("Its key is no producer group.")
+        for fault in _faults(row, case.counters.visible):
+            raise DataDamaged(fault)
+
+    examine_entries(case, Space.PRODUCER, "producer", producer)
+
+
+def _faults(row: ProducerRow, visible: int) -> Iterator[str]:
+    if not 0 <= row.owner_level <= limits.OWNER_LEVEL_MAX:
+        yield f"Its owner level cannot be {row.owner_level}."
+    if row.last is not None and not 0 <= row.last <= limits.PUBLISHED_SEQUENCE_MAX:
+        yield f"Its last number cannot be {row.last}."
+    if row.range is not None:
+        yield from _range_faults(row.range, row.last, visible)
+
+
+def _range_faults(last: AcceptedRange, number: int | None, visible: int) -> Iterator[str]:
+    if last.count < 1 or following(last.first, last.count - 1) != number:
+        yield f"Its last range has {last.count} numbers from {last.first} on, which do not end at {number}."
+    if not 0 <= last.accepted <= last.count or any(len(digest) != _DIGEST_BYTES for digest in last.digests):
+        yield f"Its last range makes no sense: {last.accepted} of {last.count} were accepted."
+    span = last.last_sequence_number - last.first_sequence_number + 1
+    if last.accepted and (span != last.accepted or not 1 <= last.last_sequence_number <= visible):
+        yield (
+            f"{last.accepted} messages of its last range cannot be the numbers {last.first_sequence_number} to "
+            f"{last.last_sequence_number}; {visible} is the visible sequence."
+        )

@@ -1,0 +1,1 @@
+"""The door: all use cases of a hub, for programs that wait and for asynchronous ones."""

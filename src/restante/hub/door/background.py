@@ -1,0 +1,23 @@
+"""The background of a hub: the tasks and chores that its subjects state, in one list."""
+
+from __future__ import annotations
+
+from restante.hub.batches import batch_upkeep
+from restante.hub.consignments import consignments
+from restante.hub.engine import filing
+from restante.hub.engine.core import Core
+from restante.hub.engine.tasks import Tasks, housekeeping
+from restante.hub.mailboxes import outbox
+from restante.hub.publishing import notice_delivery
+from restante.hub.removal import expiry, retention, scrub
+
+CHORES = (expiry.expire, retention.retain, batch_upkeep.reap_due, consignments.keep, scrub.scrub)
+TASKS = (filing.TASK, housekeeping(CHORES), outbox.TASK, batch_upkeep.TASK, notice_delivery.TASK)
+
+
+def start(core: Core) -> Tasks:
+    """The threads of a hub that was just opened."""
+    tasks = Tasks(core, TASKS)
+    notice_delivery.start_on_demand(core, tasks)
+    tasks.begin()
+    return tasks

@@ -1,0 +1,302 @@
+"""The hub: all use cases behind one door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pyarrow as pa
+
+from restante import limits
+from restante.calls.batches import AcknowledgeEach
+from restante.calls.call import Answer, Call
+from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
+from restante.errors import DataDamaged, InvalidRequest, Unavailable
+from restante.hub.batches import batch_upkeep
+from restante.hub.batches import calls as batches
+from restante.hub.batches.acknowledge import plan_acknowledgements
+from restante.hub.batches.batch_counts import bell_hash
+from restante.hub.batches.batches import check_id
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.consignments import calls as consigning
+from restante.hub.consignments import consignments
+from restante.hub.consignments.calls import ConsignmentTotals
+from restante.hub.consignments.staged_parcels import StagingRoom, load_room
+from restante.hub.door import background
+from restante.hub.door import upkeep_calls as upkeep
+from restante.hub.door.in_process_live import HubDoor
+from restante.hub.door.open_store import open_partitions
+from restante.hub.engine import filing
+from restante.hub.engine.committer import Line, Request
+from restante.hub.engine.core import Address, Core, parse_uuid
+from restante.hub.engine.functions import Functions
+from restante.hub.engine.live_mail import Take
+from restante.hub.engine.plan import Plan
+from restante.hub.feed import calls as feed
+from restante.hub.feed.feed_memory import FeedMemory
+from restante.hub.mailboxes import calls as mailboxes
+from restante.hub.mailboxes import history, live_collect
+from restante.hub.mailboxes.origins import Origins, claim_check_origins
+from restante.hub.mailboxes.recipient_list import Listings
+from restante.hub.publishing import calls as publishing
+from restante.hub.publishing import producers
+from restante.hub.publishing.producers import ProducerMemory
+from restante.hub.publishing.publish import check_partition, large_publish, plan_publishes
+from restante.hub.publishing.publish_request import Publish
+from restante.hub.publishing.sent import check_messages, sent_columns
+from restante.hub.removal import calls as removal
+from restante.hub.removal import scrub
+from restante.hub.removal.scrub import Erasures
+from restante.hub.upkeep import backup
+from restante.hub.upkeep.backup import BackupStream
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.batches.batch_answers import Acknowledged
+from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.mailboxes.answers import Dequeued, Receipt
+from restante.model.producers.producer import ProducerNumbers, check_numbers
+from restante.model.publishing.message import Message
+from restante.ports.clock import Clock
+from restante.ports.content import OriginPort
+from restante.ports.counters import Counters
+from restante.ports.store import Store, StoreSize
+from restante.ports.webhook import PostWebhook
+from restante.settings import Settings
+from restante.wire.live_lines import LiveDoor
+
+FUNCTIONS: Functions = {
+    **mailboxes.FUNCTIONS,
+    **removal.FUNCTIONS,
+    **batches.FUNCTIONS,
+    **consigning.FUNCTIONS,
+    **feed.FUNCTIONS,
+    **publishing.FUNCTIONS,
+    **upkeep.FUNCTIONS,
+}
+"""Which function carries out which call. What needs more than the core is added by each hub."""
+
+
+class Hub:
+    """An open hub. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        origins: Mapping[str, OriginPort],
+        clock: Clock,
+        random: Callable[[int], bytes],
+        counters: Counters | None = None,
+        post_webhook: PostWebhook | None = None,
+    ) -> None:
+        deed, fence, partitions = open_partitions(store, settings, random)
+        self._core = Core(store, settings, clock, deed, fence, partitions, random)
+        self._core.remember(Origins(origins))
+        self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_room(store, deed.partition_count))
+        self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
+        self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
+        self._core.start(partial(_plan_jointly, self._core))
+        consignments.tidy_leftovers(self._core)
+        self._caller = EVERYTHING
+        self._background = background.start(self._core)
+        self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
+
+    def on_behalf_of(self, caller: Grant) -> Hub:
+        """The same hub as somebody sees it who may not do everything. Who has it in process may."""
+        seen = object.__new__(type(self))
+        seen.__dict__.update(self.__dict__)
+        seen._caller = caller
+        return seen
+
+    def close(self) -> None:
+        """Finish what is under way, and let go of the store."""
+        if self._core.closing.is_set():
+            return
+        self._core.closing.set()
+        self._core.bell.ring_all()
+        self._background.close()
+        try:
+            filing.drop_unreachable(self._core)
+            scrub.scrub(self._core)
+        except (Unavailable, DataDamaged):
+            pass  # what is left is dropped, or scrubbed, when the store is opened again
+        finally:
+            self._core.committer.close()
+            self._core.store.close()
+            counters = self._core.memory(BatchMemory).counters
+            if counters is not None:
+                counters.close()
+
+    def request(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Publish:
+        """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
+        core, caller = self._core, self._caller
+        check_partition(core, partition)
+        line = None if producer is None else self._line(producer, partition)
+        bound = None if batch is None else parse_uuid(batch, "batch")
+        if isinstance(sent, Message):
+            return Publish((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
+        if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
+            check_messages(sent)
+            return Publish(tuple(sent), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
+        columns = sent_columns(core, sent, caller, partition)
+        return large_publish(core, columns, partition, producer, bound, caller, line)
+
+    def _line(self, producer: ProducerNumbers, partition: int | None) -> Line:
+        """In which the numbers of a producer count."""
+        check_numbers(producer)
+        if partition is None:
+            raise InvalidRequest("Numbers count in one partition: name it.")
+        return producers.line_of(self._core, self._caller, partition, producer.group)
+
+    def publish(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt:
+        """Publish messages; those newly stored become items of the batch, if one is named."""
+        request = self.request(sent, partition=partition, producer=producer, batch=batch)
+        filing.relieve(self._core)
+        return self._core.submit(request)
+
+    def publish_soon(
+        self,
+        sent: object,
+        future: asyncio.Future[Request[Receipt]],
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> None:
+        """Publish a few messages; the future gets the request, answered, in its own event loop."""
+        request = self.request(sent, partition=partition, producer=producer, batch=batch)
+        self._core.committer.submit_soon(request, future)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether publishers have to wait, or to file: then not in an event loop."""
+        return bool(self._core.unfiled.overdue) or self._core.committer.full
+
+    @property
+    def closing(self) -> bool:
+        return self._core.closing.is_set()
+
+    def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
+        """While inside, `ring` is called after each commit that concerns the recipient."""
+        return self._core.bell.listening(self._core.address(recipient).hash, ring)
+
+    @property
+    def core(self) -> Core:
+        """For those who build on the hub: doctor, tests, the asynchronous door."""
+        return self._core
+
+    @property
+    def batch_totals(self) -> BatchMemory:
+        """What batches came to since the hub was opened."""
+        return self._core.memory(BatchMemory)
+
+    @property
+    def producer_totals(self) -> ProducerMemory:
+        """How often producers were answered as before, or refused, since the hub was opened."""
+        return self._core.memory(ProducerMemory)
+
+    @property
+    def committing(self) -> bool:
+        """Whether the thread that commits is alive."""
+        return self._core.committer.alive
+
+    def seconds_without_room(self) -> float:
+        """How long ago the last commit found no room; infinite unless it did."""
+        return self._core.committer.seconds_without_room()
+
+    def store_failure(self) -> str | None:
+        """Why the store has stopped, if it has."""
+        return self._core.store.failure()
+
+    def store_size(self) -> StoreSize:
+        return self._core.store.size()
+
+    def claim_check_origins(self) -> frozenset[str]:
+        return claim_check_origins(self._core)
+
+    def new_uuid(self) -> bytes:
+        return self._core.new_uuid()
+
+    def locate(self, recipient: str) -> Address:
+        """Where a recipient lives. The name is one that was checked."""
+        return self._core.locate(recipient)
+
+    def visible_sequence(self, recipient: str) -> int:
+        """The last number that may be seen in the partition of a recipient."""
+        return self._core.partitions[self._core.address(recipient).partition].counters.visible
+
+    def pushing(self, take: Take) -> AbstractContextManager[None]:
+        """While inside, `take` gets what each commit brought, in the committer's thread."""
+        return self._core.live.taking(take)
+
+    def call(self, call: Call[Answer]) -> Answer:
+        """Carry a call out."""
+        answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        return answer
+
+    def dequeue_soon(self, call: Dequeue, future: asyncio.Future[Request[Dequeued]]) -> None:
+        """Dequeue; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), future)
+
+    def acknowledge_soon(self, call: AcknowledgeEach, futures: Sequence[asyncio.Future[Request[Acknowledged]]]) -> None:
+        """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
+        self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), futures)
+
+    def finish(self, request: Request[Acknowledged]) -> Acknowledged:
+        """Count what belongs to estimated batches, which may mean to wait for somebody else."""
+        return batches.finish(self._core, request)
+
+    def listening_to_batch(self, batch_id: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
+        """While inside, `ring` is called after each commit that changes the state of the batch."""
+        return self._core.bell.listening(bell_hash(check_id(batch_id)), ring)
+
+    def fold_batches(self) -> int:
+        """Fold what acknowledgements have written ahead, now; gives the number of batches."""
+        return batch_upkeep.fold_all(self._core)
+
+    def feed_readers(self) -> tuple[ReaderStatus, ...]:
+        """How far those who gave a name have read."""
+        return feed.feed_readers(self._core)
+
+    def consignment_totals(self) -> ConsignmentTotals:
+        return consigning.consignment_totals(self._core)
+
+    def live_collect(self, recipient: str, sequence_number: int) -> int:
+        """All up to a number is collected, in the origin groups that are collected so; gives how many messages."""
+        return live_collect.collect(self._core, self._core.address(recipient), sequence_number)
+
+    def live(self, recipient: str, *, client: str | None = None) -> LiveDoor:
+        """The way to a mailbox that is followed."""
+        return HubDoor(self, recipient, client)
+
+    def history_table(self, call: ReadHistory) -> tuple[pa.Table, int | None]:
+        """A page of history as columns, and where the next begins."""
+        return mailboxes.history_columns(self._core, call)
+
+    def find_table(self, call: FindMessage) -> pa.Table:
+        return history.find_table(self._core, self._core.address(call.recipient), call.message_id)
+
+    def backup(self) -> BackupStream:
+        """All that was acknowledged before, as a stream of bytes; close it in any case."""
+        return backup.backup(self._core)
+
+
+def _plan_jointly(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> Sequence[Request[object]]:
+    return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))

@@ -1,0 +1,134 @@
+"""A hub in this process as asynchronous programs use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from restante.calls.call import Answer, Call
+from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
+from restante.hub.door import in_process_batches, in_process_feed
+from restante.hub.door.hub import Hub
+from restante.hub.door.in_process_live import InProcessLive
+from restante.hub.door.in_process_threads import OwnWays
+from restante.hub.engine.committer import Request, closed
+from restante.limits import WAIT_SECONDS_MAX
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.intake import is_few
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS_MAX = 32
+
+
+class InProcess(InProcessLive):
+    """The asynchronous link to a hub in this process.
+
+    A small publish is queued from the event loop itself and answered by the committer; everything that reads runs in
+    threads of its own.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
+
+    @property
+    def hub(self) -> Hub:
+        return self._hub
+
+    def on_behalf_of(self, caller: Grant) -> InProcess:
+        """The same link for somebody who may not do everything."""
+        if caller is EVERYTHING:
+            return self
+        seen = object.__new__(type(self))
+        seen._hub, seen._threads = self._hub.on_behalf_of(caller), self._threads
+        return seen
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            call = loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
+        except RuntimeError as error:  # which says that there are no threads any more
+            raise closed() from error
+        try:
+            return await call
+        finally:
+            del call  # An error holds this frame: with the call, which holds the error, all would be kept.
+
+    async def publish(
+        self,
+        sent: object,
+        *,
+        partition: int | None = None,
+        producer: ProducerNumbers | None = None,
+        batch: str | None = None,
+    ) -> Receipt:
+        if not is_few(sent) or self._hub.crowded:
+            return await self.thread(self._hub.publish, sent, partition=partition, producer=producer, batch=batch)
+        future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
+        self._hub.publish_soon(sent, future, partition=partition, producer=producer, batch=batch)
+        return (await future).answer()
+
+    async def call(self, call: Call[Answer]) -> Answer:
+        """Carry a call out: in a thread, but for the calls that have a way of their own in the event loop."""
+        own = _OWN_WAYS.get(type(call))
+        if own is None:
+            return await self.thread(self._hub.call, call)
+        answer: Answer = await own(self, call)
+        return answer
+
+    async def close(self) -> None:
+        await self.thread(self._hub.close)
+        self._threads.shutdown(wait=False)
+
+
+async def _peek(link: InProcess, call: Peek) -> BundleAnswer | None:
+    """A peek that waits takes no thread meanwhile."""
+    hub, look = link.hub, msgspec.structs.replace(call, wait=0)
+    answer = await link.thread(hub.call, look)
+    if answer is not None or call.wait <= 0:
+        return answer
+    loop, rung = asyncio.get_running_loop(), asyncio.Event()
+    deadline = loop.time() + min(call.wait, WAIT_SECONDS_MAX)
+
+    def ring() -> None:
+        loop.call_soon_threadsafe(rung.set)
+
+    with hub.listening(call.recipient, ring):
+        while (answer := await link.thread(hub.call, look)) is None and not hub.closing:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await rung.wait()
+            except TimeoutError:
+                return None
+            rung.clear()
+    return answer
+
+
+async def _dequeue(link: InProcess, call: Dequeue) -> Dequeued:
+    future: asyncio.Future[Request[Dequeued]] = asyncio.get_running_loop().create_future()
+    link.hub.dequeue_soon(call, future)
+    return (await future).answer()
+
+
+async def _at_once(link: InProcess, call: Call[Answer]) -> Answer:
+    """What is known without reading anything."""
+    return link.hub.call(call)
+
+
+_OWN_WAYS: OwnWays = {
+    Peek: _peek,
+    Dequeue: _dequeue,
+    ListPartitions: _at_once,
+    PartitionOf: _at_once,
+    **in_process_batches.OWN_WAYS,
+    **in_process_feed.OWN_WAYS,
+}

@@ -1,0 +1,241 @@
+"""Following a mailbox of a hub in this process: the bell rings, and history says what is new.
+
+Nothing is dropped here, and there is nothing to reconnect. Echoes are for those who are connected to a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from restante.calls.mailboxes import PartitionOf, ReadHistory
+from restante.errors import RestanteError
+from restante.hub.engine.committer import closed
+from restante.limits import KIB, PAGE_MAX
+from restante.model.mailboxes.answers import HistoryPage, Receipt
+from restante.model.publishing.message import SHOWN_STATES, Message
+from restante.wire.live import Collected, Connected, Fate
+from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
+from restante.wire.problems import problem_of
+
+if TYPE_CHECKING:
+    from restante.hub.door.hub import Hub
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Link(Protocol):
+    """What a line needs of the asynchronous link."""
+
+    @property
+    def hub(self) -> Hub: ...
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def publish(self, sent: object) -> Receipt: ...
+
+
+class InProcessLive:
+    """The call of the asynchronous link."""
+
+    def live(self: _Link, recipient: str, *, client: str | None = None) -> AsyncLiveDoor:
+        return AsyncHubDoor(self, recipient, client)
+
+
+class _Place:
+    """How far a line has come."""
+
+    def __init__(self, hub: Hub, recipient: str, taker: LiveTaker) -> None:
+        self.hub = hub
+        self.recipient = recipient
+        self.taker = taker
+        self.after = 0
+        self.counter = 0
+
+    def begin(self, after: int | None, client: str | None) -> None:
+        visible = self.hub.core.partitions[self.hub.call(PartitionOf(self.recipient))].counters.visible
+        self.after = visible if after is None else min(after, visible)
+        self.taker.heard(Connected(self.after, client or ""))
+
+    def page(self) -> HistoryPage:
+        return self.hub.call(ReadHistory(self.recipient, after=self.after, limit=PAGE_MAX))
+
+    def shown(self, page: HistoryPage) -> Iterable[Message]:
+        """What is to be pushed, each when it is asked for."""
+        for message in page.messages:
+            assert message.sequence_number is not None, "a stored message has a number"
+            self.after = message.sequence_number
+            if message.state in SHOWN_STATES:
+                self.counter += 1
+                yield message
+
+    def collected(self, number: int) -> Word:
+        try:
+            return Collected(number, self.hub.live_collect(self.recipient, number))
+        except RestanteError as error:
+            return _problem(error, sequence_number=number)
+
+
+class _Patience:
+    """A hub in this process is there, or is not: nothing is tried again."""
+
+    def pause(self, attempt: int) -> float:
+        del attempt
+        return 0.1
+
+    def gives_up(self, attempt: int, seconds: float) -> bool:
+        del attempt, seconds
+        return True
+
+
+class HubDoor(_Patience):
+    def __init__(self, hub: Hub, recipient: str, client: str | None) -> None:
+        self._hub = hub
+        self._recipient = recipient
+        self._client = client
+
+    def connect(self, taker: LiveTaker, *, after: int | None, owner: str | None) -> HubLine:
+        del owner
+        return HubLine(_Place(self._hub, self._recipient, taker), after, self._client)
+
+
+class HubLine:
+    def __init__(self, place: _Place, after: int | None, client: str | None) -> None:
+        self._place = place
+        self._after = after
+        self._client = client
+        self._rung = threading.Event()
+        self._left = False
+
+    def run(self) -> str:
+        place = self._place
+        with place.hub.listening(place.recipient, self._rung.set):
+            place.begin(self._after, self._client)
+            while not self._left:
+                self._rung.clear()
+                if place.hub.closing:
+                    raise closed()
+                self._catch_up()
+                self._rung.wait()
+        return "it was left"
+
+    def send(self, request: int, message: Message) -> None:
+        try:
+            self._place.hub.publish((message,))
+        except RestanteError as error:
+            self._place.taker.heard(_problem(error, request=request))
+        else:
+            self._place.taker.heard(Fate(message.id or "", "processed"))
+
+    def collect(self, sequence_number: int) -> None:
+        self._place.taker.heard(self._place.collected(sequence_number))
+
+    def leave(self) -> None:
+        self._left = True
+        self._rung.set()
+
+    def close(self) -> None:
+        self.leave()
+
+    def _catch_up(self) -> None:
+        place = self._place
+        following: int | None = 0
+        while following is not None and not self._left:
+            page = place.page()
+            for message in place.shown(page):
+                place.taker.pushed(place.counter, message, _size(message))
+            following = page.next
+
+
+class AsyncHubDoor(_Patience):
+    def __init__(self, link: _Link, recipient: str, client: str | None) -> None:
+        self._link = link
+        self._recipient = recipient
+        self._client = client
+
+    async def connect(self, taker: LiveTaker, *, after: int | None, owner: str | None) -> AsyncHubLine:
+        del owner
+        return AsyncHubLine(self._link, _Place(self._link.hub, self._recipient, taker), after, self._client)
+
+
+class AsyncHubLine:
+    """`HubLine` for the tasks of an event loop. Whoever waits takes no thread."""
+
+    def __init__(self, link: _Link, place: _Place, after: int | None, client: str | None) -> None:
+        self._link = link
+        self._place = place
+        self._after = after
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self._room = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> str:
+        place = self._place
+        with place.hub.listening(place.recipient, self._ring):
+            place.begin(self._after, self._client)
+            while True:
+                self._rung.clear()
+                if place.hub.closing:
+                    raise closed()
+                await self._catch_up()
+                await self._rung.wait()
+
+    async def send(self, request: int, message: Message) -> None:
+        self._start(self._send(request, message))
+
+    async def collect(self, sequence_number: int) -> None:
+        self._start(self._collect(sequence_number))
+
+    def go_on(self) -> None:
+        self._room.set()
+
+    def leave(self) -> None:
+        raise AssertionError("a hub in this process sends nobody away")
+
+    async def close(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _send(self, request: int, message: Message) -> None:
+        try:
+            await self._link.publish((message,))
+        except RestanteError as error:
+            self._place.taker.heard(_problem(error, request=request))
+        else:
+            self._place.taker.heard(Fate(message.id or "", "processed"))
+
+    async def _collect(self, sequence_number: int) -> None:
+        self._place.taker.heard(await self._link.thread(self._place.collected, sequence_number))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _ring(self) -> None:
+        if not self._rung.is_set():
+            self._loop.call_soon_threadsafe(self._rung.set)
+
+    async def _catch_up(self) -> None:
+        place = self._place
+        following: int | None = 0
+        while following is not None:
+            page = await self._link.thread(place.page)
+            for message in place.shown(page):
+                self._room.clear()
+                if not place.taker.pushed(place.counter, message, _size(message)):
+                    await self._room.wait()
+            following = page.next
+
+
+def _problem(error: RestanteError, **answered: int) -> dict[str, object]:
+    """What was refused, and which of the things that were said it answers."""
+    return {**problem_of(error, correlation_id=""), **answered}
+
+
+def _size(message: Message) -> int:
+    """About as many bytes as it takes in memory."""
+    return (message.weight or 1) * KIB

@@ -1,0 +1,24 @@
+"""What the parts of the asynchronous link need of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from restante.calls.call import Call
+from restante.hub.door.hub import Hub
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads(Protocol):
+    """A link that has calls of its hub done in threads of its own."""
+
+    @property
+    def hub(self) -> Hub: ...
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+OwnWays: TypeAlias = Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]]
+"""From the type of a call to the function of the asynchronous link that carries it out in the event loop, or waits there."""

@@ -1,0 +1,93 @@
+"""The bell: whoever waits for mail of a recipient hears when a commit brought some, or freed some.
+
+Those who read along wait for a partition, and hear of each commit that counts something in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from restante.hub.engine.plan import Plan
+
+Ring = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Bell:
+    """Waiters by the hash of their recipient. Rings a little too often on a collision, never too seldom."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: dict[int, list[Ring]] = {}
+        self._readers: dict[int, list[Ring]] = {}
+        """By partition, those who read along and have come to its end."""
+        self.rung_at = -math.inf
+        """When the last commit was, by the clock that only goes forward."""
+
+    @contextmanager
+    def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
+        """While inside, `ring` is called after each commit that concerns the recipient."""
+        with self._listed(self._waiters, recipient_hash, ring):
+            yield
+
+    @contextmanager
+    def listening_to_partition(self, partition: int, ring: Ring) -> Iterator[None]:
+        """While inside, `ring` is called after each commit that counts something in the partition."""
+        with self._listed(self._readers, partition, ring):
+            yield
+
+    @contextmanager
+    def _listed(self, waiters: dict[int, list[Ring]], key: int, ring: Ring) -> Iterator[None]:
+        with self._lock:
+            waiters.setdefault(key, []).append(ring)
+        try:
+            yield
+        finally:
+            with self._lock:
+                rings = waiters[key]
+                rings.remove(ring)
+                if not rings:
+                    del waiters[key]
+
+    def ring(self, plan: Plan) -> None:
+        """Called by the committer after each commit."""
+        self.rung_at = time.monotonic()
+        if self._readers:
+            with self._lock:
+                rings = [ring for partition in plan.counters for ring in self._readers.get(partition, ())]
+            for ring in rings:
+                _ring(ring)
+        if not self._waiters:
+            return
+        with self._lock:
+            waiting = np.fromiter(self._waiters, np.uint64, len(self._waiters))
+            concerned = {
+                recipient for hashes in plan.concerns for recipient in waiting[np.isin(waiting, hashes)].tolist()
+            }
+            rings = [ring for recipient in concerned for ring in self._waiters[recipient]]
+        for ring in rings:
+            _ring(ring)
+
+    def ring_all(self) -> None:
+        """The hub closes: nobody waits any longer."""
+        with self._lock:
+            groups = (*self._waiters.values(), *self._readers.values())
+            rings = [ring for group in groups for ring in group]
+        for ring in rings:
+            _ring(ring)
+
+
+def _ring(ring: Ring) -> None:
+    """One listener that fails keeps the others from nothing."""
+    try:
+        ring()
+    except Exception:  # noqa: BLE001  # whatever a listener raises
+        _log.exception("A listener failed.")

@@ -1,0 +1,305 @@
+"""Group commit: whatever arrives while a commit is under way goes into the next.
+
+One thread plans the waiting requests, commits them together, brings memory up to it and only then answers them. A
+request that is refused gets its own error; if the commit fails, all of it fails and nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from restante import limits
+from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.hub.engine.plan import Draft, Plan
+
+T = TypeVar("T")
+
+Line = tuple[int, bytes]
+"""A partition, and the key of a producer group there."""
+_PASSED_MAX = 1_024
+_TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
+_log = logging.getLogger(__name__)
+
+
+class Request(Generic[T]):
+    """Something to be planned and committed; then it has a result or an error."""
+
+    __slots__ = ("alone", "error", "line", "put_off", "result", "size", "waiter")
+
+    def __init__(self, size: int = 0, line: Line | None = None) -> None:
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.size = size
+        """How much of a commit's bytes it takes."""
+        self.line = line
+        """Those of one line are judged by what became of the ones before them: they keep their order."""
+        self.alone = False
+        """Nobody else is in its commit."""
+        self.put_off = False
+        """It cannot be judged in this commit: the next one takes it."""
+        self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
+
+    def plan(self, draft: Draft) -> T:
+        raise NotImplementedError
+
+    def answer(self) -> T:
+        """The result, or the error raised, which is asked for once.
+
+        An error holds the frames that it went through, and they hold this request with all its messages. So neither the
+        request nor this frame goes on holding the error: they would keep each other until the next search for garbage.
+        """
+        error, self.error = self.error, None
+        if error is None:
+            return self.result  # type: ignore[return-value]  # set by the committer before anybody is woken
+        try:
+            raise error
+        finally:
+            del error
+
+
+class Planned(Request[T]):
+    """A request that is planned by a function."""
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, plan: Callable[[Draft], T], *, alone: bool = False) -> None:
+        super().__init__()
+        self._plan = plan
+        self.alone = alone
+
+    def plan(self, draft: Draft) -> T:
+        return self._plan(draft)
+
+
+JointPlan = Callable[[Plan, Sequence[Request[object]]], Sequence[Request[object]]]
+"""Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
+
+
+class Committer:
+    """The queue before the commit, and the thread that empties it."""
+
+    def __init__(
+        self, new_plan: Callable[[], Plan], plan_jointly: JointPlan, committed: Callable[[Plan], None]
+    ) -> None:
+        self._new_plan = new_plan
+        self._plan_jointly = plan_jointly
+        self._committed = committed
+        self._queue: deque[Request[object]] = deque()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._closing = False
+        self._broken = False
+        self._no_room_at = -math.inf
+        self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request[T]) -> T:
+        """Have a request committed, and wait for its answer."""
+        lock = threading.Lock()
+        lock.acquire()
+        request.waiter = lock
+        self._enqueue(request, wait=True)
+        lock.acquire()
+        return request.answer()
+
+    def submit_soon(self, request: Request[T], future: asyncio.Future[Request[T]]) -> None:
+        """Have a request committed; the future gets it, answered, in its own loop."""
+        request.waiter = future
+        self._enqueue(request, wait=False)
+
+    def submit_each(self, requests: Sequence[Request[T]]) -> None:
+        """Have several requests committed, one behind the other, and wait until all are answered."""
+        locks = [threading.Lock() for _ in requests]
+        for request, lock in zip(requests, locks, strict=True):
+            lock.acquire()
+            request.waiter = lock
+        self._enqueue_all(requests, wait=True)
+        for lock in locks:
+            lock.acquire()
+
+    def submit_each_soon(self, requests: Sequence[Request[T]], futures: Sequence[asyncio.Future[Request[T]]]) -> None:
+        """Have several requests committed, one behind the other; each future gets its own, answered."""
+        for request, future in zip(requests, futures, strict=True):
+            request.waiter = future
+        self._enqueue_all(requests, wait=False)
+
+    @property
+    def full(self) -> bool:
+        return len(self._queue) >= limits.QUEUE_REQUESTS_MAX
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still commit."""
+        return self._thread.is_alive() and not self._broken
+
+    def seconds_without_room(self) -> float:
+        """How long ago the storage was full for a commit; without end, if one was stored since."""
+        return time.monotonic() - self._no_room_at
+
+    def close(self) -> None:
+        """Commit what is waiting, then stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _enqueue(self, request: Request[T], *, wait: bool) -> None:
+        self._enqueue_all((request,), wait=wait)
+
+    def _enqueue_all(self, requests: Sequence[Request[T]], *, wait: bool) -> None:
+        with self._lock:
+            while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
+                self._changed.wait()
+            if self._closing:
+                raise closed()
+            # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
+            if not self._queue:
+                self._changed.notify_all()
+            self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
+
+    def _run(self) -> None:
+        while batch := self._take():
+            self._commit(batch)
+            _answer(self._without_those_put_off(batch))
+            del batch  # It would be kept until somebody else commits.
+
+    def _without_those_put_off(self, batch: list[Request[object]]) -> list[Request[object]]:
+        """Those who were put off come first in the next commit, unless all of this one has failed."""
+        again = [request for request in batch if request.put_off and request.error is None]
+        if not again:
+            return batch
+        with self._lock:
+            self._queue.extendleft(reversed(again))
+        answered = [request for request in batch if not request.put_off or request.error is not None]
+        for request in again:
+            request.put_off = False
+        return answered
+
+    def _take(self) -> list[Request[object]]:
+        """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
+        with self._lock:
+            while not self._queue and not self._closing:
+                self._changed.wait()
+            batch = _next_batch(self._queue)
+            self._changed.notify_all()
+            return batch
+
+    def _commit(self, batch: Sequence[Request[object]]) -> None:
+        plan, stored = self._new_plan(), False
+        try:
+            if self._broken:
+                raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
+            for request in self._plan_jointly(plan, batch):
+                _plan_one(plan, request)
+            _store(plan)
+            stored, self._no_room_at = True, -math.inf
+            plan.apply()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+            if isinstance(error, StorageFull):
+                self._no_room_at = time.monotonic()
+            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
+            if stored and not self._broken:
+                self._broken = True
+                _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            _fail(batch, error)
+            return
+        try:
+            self._committed(plan)
+        except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
+            # All is stored, and the callers are to hear so; a thread that ended here would leave everybody waiting.
+            _log.exception("What was committed could not be announced.")
+
+
+def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
+    """Take from the front, up to the size of a commit.
+
+    A few of one line go together, for they may be planned as one. Others behind one of their line wait for the next
+    commit, and keep their places.
+    """
+    batch: list[Request[object]] = []
+    passed: list[Request[object]] = []
+    taken: set[Line] = set()
+    room = limits.COMMIT_BYTES_MAX
+    while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
+        if batch and (queue[0].size > room or queue[0].alone or batch[-1].alone):
+            break
+        request = queue.popleft()
+        if request.line is not None:
+            if request.line in taken and (passed or len(batch) >= _TOGETHER_MAX):
+                passed.append(request)
+                continue
+            taken.add(request.line)
+        room -= request.size
+        batch.append(request)
+    queue.extendleft(reversed(passed))
+    return batch
+
+
+def closed() -> Unavailable:
+    """The error for whoever asks a hub that was closed."""
+    error = Unavailable("The hub is closed. Open it again.")
+    error.retriable = False
+    return error
+
+
+def _plan_one(plan: Plan, request: Request[object]) -> None:
+    draft = plan.draft()
+    try:
+        request.result = request.plan(draft)
+    except Exception as error:  # noqa: BLE001  # refused, or broken: its own caller hears of it, the others go on
+        request.error = error
+    else:
+        plan.accept(draft)
+
+
+def _store(plan: Plan) -> None:
+    """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
+    changes = plan.finish()
+    if changes.empty():
+        return
+    try:
+        plan.store.commit(changes)
+    except (StorageFull, StoreConflict):
+        raise
+    except Unavailable as error:
+        raise OutcomeUnknown(error.message, **error.details) from error
+
+
+def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
+    known = isinstance(error, RestanteError)
+    if not known:
+        _log.error("A commit failed.", exc_info=error)
+    failure = error if known else OutcomeUnknown(f"The commit failed ({type(error).__name__}). Open the hub again.")
+    for request in batch:
+        request.error = request.error or failure
+
+
+def _answer(batch: Iterable[Request[object]]) -> None:
+    """Wake everybody; those of one event loop with one call."""
+    loops: dict[asyncio.AbstractEventLoop, list[Request[object]]] = {}
+    for request in batch:
+        waiter = request.waiter
+        if isinstance(waiter, asyncio.Future):
+            loops.setdefault(waiter.get_loop(), []).append(request)
+        elif waiter is not None:
+            waiter.release()
+    for loop, requests in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, requests)
+        except RuntimeError:
+            # The loop has gone, and with it everybody who could have read the answers.
+            continue
+
+
+def _resolve(requests: Sequence[Request[object]]) -> None:
+    for request in requests:
+        future = request.waiter
+        if isinstance(future, asyncio.Future) and not future.done():
+            future.set_result(request)

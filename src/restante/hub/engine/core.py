@@ -1,0 +1,255 @@
+"""What the use cases share: the store, the memory of the partitions, the committer, the clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TypeVar, cast
+
+from restante import limits
+from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
+from restante.hub.engine.bell import Bell
+from restante.hub.engine.committer import Committer, JointPlan, Planned, Request
+from restante.hub.engine.live_mail import LivePost
+from restante.hub.engine.partitions import Deed, Partition, Unfiled
+from restante.hub.engine.plan import Draft, Plan
+from restante.model.columns.hashing import text_hash
+from restante.model.publishing.names import name_problem
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.head import Head, decode_head
+from restante.model.storage.keys import Cabinet, after_prefix, key_cabinet, number_key
+from restante.model.storage.partition import partition_of
+from restante.ports.clock import Clock
+from restante.ports.store import Store
+from restante.settings import Settings
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+
+_TRIES_MAX = 1_000
+
+
+class Stale(Exception):  # no error: a signal between the use cases and the committer
+    """The mailbox has changed since it was looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A recipient and where it lives."""
+
+    recipient: str
+    partition: int
+    hash: int
+
+
+class Pins:
+    """Which readers are reading: blobs of merged runs go only when no reader that could name them is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._readers: dict[int, int] = {}
+        self._buried: list[tuple[int, Sequence[BlobKey]]] = []
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._lock:
+            epoch = self._epoch
+            self._readers[epoch] = self._readers.get(epoch, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers[epoch] -= 1
+                if not self._readers[epoch]:
+                    del self._readers[epoch]
+
+    def epoch(self) -> int:
+        with self._lock:
+            return self._epoch
+
+    def any_before(self, epoch: int) -> bool:
+        """Whether blobs that were buried before are still there."""
+        with self._lock:
+            return any(buried < epoch for buried, _ in self._buried)
+
+    def bury(self, blobs: Sequence[BlobKey]) -> None:
+        """Blobs that no run names any more."""
+        with self._lock:
+            self._buried.append((self._epoch, blobs))
+            self._epoch += 1
+
+    def bury_unless_named(self, blobs: Sequence[BlobKey], error: BaseException) -> None:
+        """Blobs that were written ahead of a commit, which failed: they go, if it is sure that it will never name them.
+
+        Whoever was interrupted while it waited, or does not know what became of the commit, leaves them where they are.
+        What nobody names then is dropped when the store is opened.
+        """
+        if isinstance(error, Exception) and not isinstance(error, OutcomeUnknown):
+            self.bury(blobs)
+
+    def unreachable(self) -> list[BlobKey]:
+        """Take the buried blobs that no reader can reach."""
+        with self._lock:
+            oldest = min(self._readers, default=self._epoch)
+            free = [blob for epoch, blobs in self._buried if epoch < oldest for blob in blobs]
+            self._buried = [entry for entry in self._buried if entry[0] >= oldest]
+            return free
+
+
+@dataclass(slots=True)
+class Core:
+    """One open hub."""
+
+    store: Store
+    settings: Settings
+    clock: Clock
+    deed: Deed
+    fence: int
+    partitions: list[Partition]
+    random: Callable[[int], bytes] = os.urandom
+    pins: Pins = field(default_factory=Pins)
+    bell: Bell = field(default_factory=Bell)
+    live: LivePost = field(default_factory=LivePost)
+    unfiled: Unfiled = field(default_factory=Unfiled)
+    between_commits: deque[Callable[[], object]] = field(default_factory=deque)
+    """What is done in the committer's thread before it plans the next commit, when none is half done."""
+    closing: threading.Event = field(default_factory=threading.Event)
+    committer: Committer = field(init=False)
+    locate: Callable[[str], Address] = field(init=False)
+    """Where a recipient lives; those asked for last are remembered."""
+    _memories: dict[type, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.locate = lru_cache(limits.ADDRESSES_REMEMBERED_MAX)(self._locate)
+
+    def memory(self, kind: type[M]) -> M:
+        """What a subject remembers of this hub, under the type of its memory; made when it is first asked for."""
+        found = self._memories.get(kind)
+        if found is None:
+            found = self._memories.setdefault(kind, kind())
+        return cast("M", found)
+
+    def remember(self, memory: object) -> None:
+        """Give a subject a memory that was loaded, or made with what only the opener of the hub has."""
+        self._memories[type(memory)] = memory
+
+    def start(self, plan_jointly: JointPlan) -> None:
+        """Begin to commit."""
+        self.committer = Committer(self._new_plan, plan_jointly, self._announce)
+
+    def _announce(self, plan: Plan) -> None:
+        self.live.announce(plan.mail)
+        self.bell.ring(plan)
+
+    def _new_plan(self) -> Plan:
+        while self.between_commits:
+            self.between_commits.popleft()()
+        return Plan(self.store, self.partitions, self.fence)
+
+    def commit(self, plan: Callable[[Draft], T]) -> T:
+        """Plan and commit one small request, and wait for it."""
+        return self.submit(Planned(plan))
+
+    def do_between_commits(self, work: Callable[[], T]) -> T:
+        """Have something done in the committer's thread while no commit is half done; gives what came of it.
+
+        What it raises is the caller's to hear: the thread that everybody's commits depend on goes on.
+        """
+        done: Future[T] = Future()
+        self.between_commits.append(partial(_do, work, done))
+        while not done.done():
+            self.commit(lambda _: None)
+        try:
+            return done.result()
+        finally:
+            del done  # An error holds this frame: with the future, which holds the error, all would be kept.
+
+    def submit(self, request: Request[T]) -> T:
+        return self.committer.submit(request)
+
+    def look_and_commit(self, attempt: Callable[[], T]) -> T:
+        """Do what looks into a mailbox and then commits; again, if the mailbox changed in between."""
+        for _ in range(_TRIES_MAX):
+            with self.pins.reading():
+                try:
+                    return attempt()
+                except Stale:
+                    continue
+        raise Unavailable("The mailbox changes faster than it can be read. Try again.")
+
+    def address(self, recipient: str) -> Address:
+        if not is_text(recipient) or not recipient.strip():
+            raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
+        if len(recipient) > limits.RECIPIENT_CHARACTERS_MAX:
+            raise InvalidRequest(
+                f"A recipient's name has at most {limits.RECIPIENT_CHARACTERS_MAX} characters, not {len(recipient)}."
+            )
+        problem = name_problem(recipient)
+        if problem is not None:
+            raise InvalidRequest(f"A recipient's name {problem}: {recipient!r}.")
+        return self.locate(recipient)
+
+    def _locate(self, recipient: str) -> Address:
+        return Address(
+            recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
+        )
+
+    def note_runs(self, partition: Partition) -> None:
+        """The runs of a partition have changed."""
+        if len(partition.runs) > limits.UNFILED_RUNS_MAX:
+            self.unfiled.overdue.add(partition.number)
+        else:
+            self.unfiled.overdue.discard(partition.number)
+
+    def heads(self, address: Address) -> dict[Cabinet, Head]:
+        """The heads of a recipient's cabinets, as committed."""
+        prefix = number_key(address.hash)
+        entries = self.store.scan(address.partition, Space.HEAD, start=prefix, end=after_prefix(prefix))
+        heads = {key_cabinet(key): decode_head(value) for key, value in entries}
+        return {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+
+    def new_uuid(self) -> bytes:
+        """A UUIDv7: sorts by time, to the microsecond or so."""
+        milliseconds, microseconds = divmod(self.clock(), 1000)
+        value = int.from_bytes(self.random(8), "big") & ~(0x3 << 62)
+        value |= (milliseconds << 80) | (0x7 << 76) | ((microseconds * 4096 // 1000) << 64) | (0x2 << 62)
+        return value.to_bytes(16, "big")
+
+
+def _do(work: Callable[[], T], done: Future[T]) -> None:
+    try:
+        done.set_result(work())
+    except BaseException as error:  # noqa: BLE001  # whatever it is, whoever waits for it hears of it
+        done.set_exception(error)
+
+
+def is_text(value: object) -> bool:
+    """Whether it can be stored as text: lone surrogates cannot."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def parse_uuid(text: str, what: str) -> bytes:
+    try:
+        parsed = uuid.UUID(text)
+        if str(parsed) != text.lower():  # UUID takes braces, and dashes anywhere
+            raise ValueError(text)
+        return parsed.bytes
+    except (ValueError, AttributeError, TypeError) as error:
+        named = {"parameter": what} if what.isidentifier() else {}
+        raise InvalidRequest(f"{what} must be a UUID of 36 characters, not {text!r}.", **named) from error
+
+
+def uuid_text(value: bytes) -> str:
+    return str(uuid.UUID(bytes=value))

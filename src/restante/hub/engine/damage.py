@@ -1,0 +1,86 @@
+"""Reading around damage: what a bad block does not touch is as good as ever.
+
+A read that meets a bad block says which one. The rows that lie in it are left out, and what is before and behind them
+is read anew; so each try leaves out one block more, and there are no more tries than blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from restante.errors import DataDamaged
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.row_reads import read_data, read_records
+from restante.limits import BLOCK_BYTES
+from restante.model.storage.piece import Piece
+from restante.model.storage.rows import RECORD, RecordArray
+from restante.model.storage.run import Run, Stored
+from restante.ports.store import Store
+
+_log = logging.getLogger(__name__)
+
+_RowsOfBlock = Callable[[int], tuple[int, int]]
+"""First and last (exclusive) of the rows that have something in a block."""
+
+
+def sound_records(store: Store, stored: Stored, first: int, last: int) -> Iterator[tuple[int, RecordArray]]:
+    """The records of rows first to last (exclusive) that can be read, with the row each stretch begins with."""
+    # Without a frame there are no checksums, and nobody knows where the records lie.
+    waiting = [(first, last)] if len(stored.segment.checks) else []
+    while waiting:
+        first, last = waiting.pop()
+        try:
+            yield first, read_records(store, stored, first, last)
+        except DataDamaged as error:
+            waiting += _beside(error, first, last, partial(_rows_of_records, stored))
+
+
+def sound_data(store: Store, stored: Stored, row: int, records: RecordArray) -> Iterator[Piece]:
+    """The data of neighbouring rows, which begin with `row`, as far as it can be read."""
+    starts = records["data_start"].astype(np.int64)
+    ends = starts + records["data_length"]
+
+    def rows_of(block: int) -> tuple[int, int]:
+        first = np.searchsorted(ends, block * BLOCK_BYTES, side="right")
+        return int(first), int(np.searchsorted(starts, (block + 1) * BLOCK_BYTES, side="left"))
+
+    waiting = [(0, len(records))]
+    while waiting:
+        first, last = waiting.pop()
+        try:
+            yield read_data(store, stored, row + first, records[first:last])
+        except DataDamaged as error:
+            waiting += _beside(error, first, last, rows_of)
+
+
+def _rows_of_records(stored: Stored, block: int) -> tuple[int, int]:
+    start = block * BLOCK_BYTES - stored.segment.records_at
+    return max(0, start // RECORD.itemsize), max(0, -(-(start + BLOCK_BYTES) // RECORD.itemsize))
+
+
+def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) -> list[tuple[int, int]]:
+    """What is left of some rows without those in the damaged block; nothing, if no block is to blame."""
+    block = error.details.get("block")
+    if not isinstance(block, int):
+        return []
+    low, high = rows_of(block)
+    low, high = max(low, first), min(high, last)
+    if low >= high:
+        return []
+    return [(begin, end) for begin, end in ((high, last), (first, low)) if begin < end]
+
+
+def is_damaged(partition: Partition, run: Run) -> bool:
+    """Whether a run is known to be damaged, by its directories or because somebody met it."""
+    return run.row.identity in partition.damaged_runs or any(stored.damaged for stored in run.segments)
+
+
+def tell_once(partition: Partition, what: str, error: DataDamaged) -> None:
+    """Log what damage keeps from being done; not again at every round."""
+    if what not in partition.damage_told:
+        partition.damage_told.add(what)
+        _log.error("%s is passed over: %s", what, error.message)

@@ -1,0 +1,340 @@
+"""Filing: mailbags into shelves, in the background and on demand.
+
+A merge reads slices of the runs, writes the shelf's segments ahead, and swaps the run rows in one small commit. It can
+stop anywhere: before the swap the new blobs are orphans, dropped when the store is opened; after it the old blobs are.
+Filing moves no number and writes no head, so it changes nothing that anybody can see.
+
+A damaged run is a border: what is before it and what is behind it are merged, each for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.core import Core, Stale
+from restante.hub.engine.damage import is_damaged, tell_once
+from restante.hub.engine.partitions import Partition, run_key
+from restante.hub.engine.plan import Draft
+from restante.hub.engine.row_reads import read_piece
+from restante.hub.engine.tasks import Task, guarded
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.handful import Handful, NameTable
+from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
+from restante.model.storage.keys import Cabinet, key_cabinet, number_key
+from restante.model.storage.merge import Keep, Stretch, merged, slices
+from restante.model.storage.piece import Piece
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge, in_order
+from restante.model.storage.segment import Encoded, Segment, decode
+
+
+def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
+    """One merge, if there is one worth it; gives how many runs went into it."""
+    with partition.filing_lock:
+        partition.compact_fingerprints()
+        partition.fresh_runs = 0
+        # Each failure makes one more run a border, so this ends.
+        while runs := _chosen(partition, everything=everything):
+            if rewrite(core, partition, runs):
+                return len(runs)
+        return 0
+
+
+def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
+    """The runs to merge now, all of them sound as far as anybody knows; or none."""
+    for damaged, group in groupby(partition.runs, lambda run: is_damaged(partition, run)):
+        runs = {run.row.identity: run for run in group}
+        if not damaged:
+            rows = choose_merge([run.row for run in runs.values()], everything=everything)
+            if rows:
+                return [runs[row.identity] for row in rows]
+    return []
+
+
+def file_all(core: Core) -> int:
+    """Merge until nothing is worth it; gives how many runs were merged away."""
+    filed = 0
+    for partition in core.partitions:
+        while count := file_once(core, partition, everything=True):
+            filed += count
+    drop_unreachable(core)
+    return filed
+
+
+def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
+    """Put these neighbouring runs into one shelf, without what is past its retention; under the filing lock.
+
+    False, and all is as it was, if one of them turns out to be damaged: filing will leave that one alone.
+    """
+    with core.pins.reading():
+        handful = _handful(core, partition, runs)
+    if handful is not None:
+        _file_handful(core, partition, runs, handful)
+        return True
+    written: list[tuple[SegmentRow, Segment]] = []
+    try:
+        with core.pins.reading():
+            _write_shelf(core, partition, runs, written)
+        shelf = _shelf(core, partition, runs, written)
+        core.commit(lambda draft: _swap(core, draft, partition, runs, shelf))
+    except BaseException as error:
+        blobs = [BlobKey(partition.number, place.blob) for place, _ in written]
+        core.pins.bury_unless_named(blobs, error)
+        if not isinstance(error, _MetDamage):
+            raise
+        _leave_alone(partition, runs, error)
+        drop_unreachable(core)
+        return False
+    drop_unreachable(core)
+    return True
+
+
+def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> Encoded | None:
+    """The shelf of a few small runs; None if they are not few, or something is special about one of them."""
+    rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
+    if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
+        return None
+    if runs[0].row.first <= partition.counters.forgotten or any(run.row.published_at for run in runs):
+        # Some of it may be past its retention, or has its time of publishing elsewhere.
+        return None
+    names = NameTable(core.deed.key)
+    handful = Handful(names)
+    try:
+        for run in runs:
+            for stored, place in zip(run.segments, run.row.segments, strict=True):
+                content = bytes(core.store.read_blob(stored.blob, 0, place.length))
+                handful.add_segment(content, stored.base - runs[0].row.first)
+    except (DataDamaged, FormatUnsupported):
+        # The long way finds out what is harmed.
+        return None
+    return handful.encoded(partition.number, names.encoded())
+
+
+def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: Encoded) -> None:
+    """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
+    blob, free = partition.take_blob(), core.pins.unreachable()
+    place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
+    row = RunRow(
+        blob.number, runs[0].row.first, runs[-1].row.last, (place,), RunState.VISIBLE, core.clock(), mailbag=False
+    )
+
+    def plan(draft: Draft) -> None:
+        draft.blobs.append((blob, shelf.parts))
+        draft.dropped.extend(free)
+        _swap(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
+
+    try:
+        core.commit(plan)
+    except BaseException:
+        core.pins.bury(free)
+        raise
+
+
+class _MetDamage(Exception):  # no error: a signal inside this module
+    """A segment of a run that was to be merged cannot be read."""
+
+    def __init__(self, stored: Stored, error: DataDamaged) -> None:
+        super().__init__(error.message)
+        self.stored = stored
+        self.error = error
+
+
+def _leave_alone(partition: Partition, runs: Sequence[Run], met: _MetDamage) -> None:
+    for run in runs:
+        if any(stored is met.stored for stored in run.segments):
+            partition.damaged_runs.add(run.row.identity)
+            tell_once(partition, f"Filing of run {run.row.identity} of partition {partition.number}", met.error)
+
+
+def _shelf(
+    core: Core, partition: Partition, runs: Sequence[Run], written: Sequence[tuple[SegmentRow, Segment]]
+) -> Run | None:
+    """The run of what was written; None if nothing of the merged runs is left."""
+    if not written:
+        return None
+    places, segments = tuple(place for place, _ in written), [segment for _, segment in written]
+    first, last = runs[0].row.first, runs[-1].row.last
+    row = RunRow(places[0].blob, first, last, places, RunState.VISIBLE, core.clock(), mailbag=False)
+    return Run.of(row, partition.number, segments)
+
+
+def _write_shelf(
+    core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
+) -> None:
+    """Whatever happens, `written` tells the blobs that there are."""
+    for stretches in slices(runs):
+        pieces = [_read(core, stretch) for stretch in stretches]
+        for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
+            blob = partition.take_blob()
+            core.store.put_blob(blob, encoded.parts)
+            place = SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows)
+            written.append((place, decode(encoded.front, trusted=True)))
+
+
+def _read(core: Core, stretch: Stretch) -> Piece:
+    lines = stretch.stored.segment.drawers
+    first, last = int(lines["row"][stretch.first]), lines[stretch.last - 1]
+    try:
+        return read_piece(core.store, stretch.stored, first, int(last["row"]) + int(last["count"]))
+    except DataDamaged as error:
+        raise _MetDamage(stretch.stored, error) from error
+
+
+def _keeper(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> Keep:
+    """Says which rows are within their retention."""
+    heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
+
+    def keep(piece: Piece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        return _kept_rows(piece, drawer, heads) if heads else None
+
+    return keep
+
+
+def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> dict[Cabinet, Head]:
+    """The heads, in the hash range of these drawers, that let some of their messages go."""
+    low = min(int(stretch.stored.segment.recipient_hash[stretch.first]) for stretch in stretches)
+    high = max(int(stretch.stored.segment.recipient_hash[stretch.last - 1]) for stretch in stretches)
+    end = number_key(high + 1) if high + 1 < 2**64 else None
+    entries = core.store.scan(partition.number, Space.HEAD, start=number_key(low), end=end)
+    heads = {key_cabinet(key): decode_head(value) for key, value in entries}
+    return {cabinet: head for cabinet, head in heads.items() if head.forgotten or head.apart}
+
+
+def _kept_rows(piece: Piece, drawer: NDArray[np.int64], heads: dict[Cabinet, Head]) -> NDArray[np.bool_]:
+    numbers = piece.numbers
+    kept = np.ones(len(numbers), np.bool_)
+    for index in np.unique(drawer).tolist():
+        head = heads.get(Cabinet(*piece.stored.segment.cabinet(index)))
+        if head is not None:
+            own = drawer == index
+            # The feed still tells that a message was published which was released to the end since.
+            kept[own] = stored_mask(head, numbers[own]) | (apart_of(head, numbers[own]) == Apart.MOVED)
+    return kept
+
+
+def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
+    """Replace the rows of the merged runs by that of the shelf."""
+    merged_away = {run.row.identity for run in runs}
+    if not merged_away <= {run.row.identity for run in partition.runs}:
+        raise Stale
+    lost = _feed_loses(core, partition, runs, shelf)
+    kept = [run.row for run in runs if run.row.last > lost and _serves_feed(core, partition, run.row, shelf)]
+    if lost:
+        draft.add_feed_gone(partition.number, lost)
+    for run in runs:
+        draft.delete(partition.number, Space.RUN, run_key(run.row))
+    feed = [msgspec.structs.replace(row, state=RunState.FEED) for row in kept]
+    for row in feed:
+        draft.put_run(partition.number, row)
+    if shelf is not None:
+        draft.put_run(partition.number, shelf.row)
+    draft.counters[partition.number] = draft.count(partition.number)
+    stays = {row.identity for row in feed}
+    gone = [stored.blob for run in runs if run.row.identity not in stays for stored in run.segments]
+    draft.applies.append(lambda: _apply_swap(core, partition, merged_away, shelf, feed, gone))
+
+
+def _serves_feed(core: Core, partition: Partition, row: RunRow, shelf: Run | None) -> bool:
+    """Whether a merged run stays for the feed: when the shelf is too large to be read in number order at once.
+
+    One whose own parts stay already does not: no message is kept for the feed twice.
+    """
+    if _kept_parts(partition, row):
+        return False
+    too_large = shelf is not None and len(shelf.segments) > 1
+    return too_large and _within_reach(core, row) and in_order(row)
+
+
+def _kept_parts(partition: Partition, row: RunRow) -> list[RunRow]:
+    """The runs kept for the feed that have some of a run's numbers."""
+    return [kept for kept in partition.feed_runs if kept.first <= row.last and kept.last >= row.first]
+
+
+def _within_reach(core: Core, row: RunRow) -> bool:
+    return core.clock() - row.made_at < core.settings.feed_reach_seconds * 1_000_000
+
+
+def _feed_loses(core: Core, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> int:
+    """The last number that the feed can no longer tell when these runs have become a shelf; 0: it loses nothing.
+
+    A shelf of one segment serves it as its parts did. In a larger one, what came from runs that could be read in number
+    order is lost, unless they stay, or parts of theirs stay since an earlier merge. Those parts go in number order, so
+    what is lost of them is what lies before the first that is left.
+    """
+    if shelf is None or len(shelf.segments) == 1:
+        return 0
+    gone = 0
+    for run in runs:
+        parts = _kept_parts(partition, run.row)
+        if not in_order(run.row):
+            continue
+        begin = min((kept.first for kept in parts), default=run.row.first)
+        if begin > run.row.first:
+            gone = max(gone, begin - 1)
+        elif not parts and not _within_reach(core, run.row):
+            gone = max(gone, run.row.last)
+    return gone
+
+
+def _apply_swap(
+    core: Core,
+    partition: Partition,
+    merged_away: set[int],
+    shelf: Run | None,
+    feed: Sequence[RunRow],
+    gone: Sequence[BlobKey],
+) -> None:
+    left = [run for run in partition.runs if run.row.identity not in merged_away]
+    if shelf is not None:
+        left.append(shelf)
+        left.sort(key=lambda run: run.row.first)
+    # First what stays for the feed: who reads it must find each message in one of the two.
+    partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
+    partition.runs = tuple(left)
+    core.note_runs(partition)
+    for blob in gone:
+        partition.expiries.pop(blob.number, None)
+    core.pins.bury(gone)
+
+
+def drop_unreachable(core: Core) -> None:
+    """Drop the blobs that no run names and no reader can reach any more."""
+    blobs = core.pins.unreachable()
+    if blobs:
+        try:
+            core.commit(lambda draft: draft.dropped.extend(blobs))
+        except BaseException:
+            core.pins.bury(blobs)
+            raise
+
+
+def relieve(core: Core) -> None:
+    """Called by publishers: when too much is unfiled, they file before they publish, and so slow down."""
+    for number in tuple(core.unfiled.overdue):
+        file_once(core, core.partitions[number], everything=True)
+
+
+def _file_always(core: Core) -> None:
+    while not core.closing.is_set():
+        core.unfiled.wanted.wait()
+        core.unfiled.wanted.clear()
+        for partition in core.partitions:
+            if partition.fresh_runs >= limits.FILING_HANDFUL:
+                _file_partition(core, partition)
+
+
+def _file_partition(core: Core, partition: Partition) -> None:
+    while not core.closing.is_set() and guarded(core, partial(file_once, partition=partition)):
+        pass
+
+
+TASK = Task(
+    "filing", _file_always, wake=lambda core: core.unfiled.wanted.set(), is_wanted=lambda core: core.settings.filing
+)

@@ -1,0 +1,38 @@
+"""Putting mailbags into a commit: their blobs, their run, and after the commit the catalog's entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from restante import limits
+from restante.hub.engine.core import Core
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.plan import Draft
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, tier_of
+from restante.model.storage.segment import Encoded
+
+
+def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: int, count: int) -> None:
+    """A mailbag into the draft; it is in the catalog after the commit."""
+    partition = core.partitions[segments[0].group]
+    laid = []
+    for segment in segments:
+        blob = draft.take_blob(partition.number)
+        draft.blobs.append((blob, segment.parts))
+        laid.append(SegmentRow(blob.number, segment.length, len(segment.front), segment.rows))
+    row = RunRow(laid[0].blob, first, first + count - 1, tuple(laid), RunState.VISIBLE, core.clock(), mailbag=True)
+    draft.put_run(partition.number, row)
+    recipients = segments[0].recipients if len(segments) == 1 else None
+    run = Run.of(row, partition.number, [segment.front for segment in segments], recipients)
+    draft.applies.append(partial(enter_runs, core, partition, (run,)))
+
+
+def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
+    """Into the catalog; and filing is told, when there is enough for it."""
+    partition.runs = (*partition.runs, *runs)
+    core.note_runs(partition)
+    # A look at all runs is dear, and one tiny run more changes little.
+    partition.fresh_runs += sum([1 if tier_of(run.row.length) == 0 else limits.FILING_HANDFUL for run in runs])
+    if partition.fresh_runs >= limits.FILING_HANDFUL and not core.unfiled.wanted.is_set():
+        core.unfiled.wanted.set()

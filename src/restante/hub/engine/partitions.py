@@ -1,0 +1,253 @@
+"""What the hub remembers of each partition, and how that is loaded from a store."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.row_reads import read_front
+from restante.model.batches.binding import NOTHING_BOUND, load_bindings
+from restante.model.columns.hashing import Hashes
+from restante.model.removal.erasure import Erased, decode_erased
+from restante.model.storage.changes import BlobKey, Changes, Space
+from restante.model.storage.identity import Fingerprints, Known, merge
+from restante.model.storage.keys import number_key
+from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
+from restante.ports.store import Store
+
+FORMAT_VERSION = 4
+"""Of the data. `migrating` brings older data to it."""
+_DEED_KEY = b"deed"
+PARTITION_KEY = b"partition"
+_RECENT_MAX = 1_024
+"""So many fingerprints are looked up one by one before they are sorted into the arrays."""
+
+
+class Deed(msgspec.Struct, frozen=True, array_like=True):
+    """What is fixed when a store is created."""
+
+    format: int
+    partition_count: int
+    key: int
+    """The key of all hashes."""
+
+
+class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
+    """The counters of a partition, written with every commit that moves one."""
+
+    visible: int = 0
+    waiting: int = 0
+    next_blob: int = 1
+    forgotten: int = 0
+    """No message with a higher number is past its retention."""
+    erasures: int = 0
+    """How many recipients were erased: another one makes what was looked up before worthless."""
+    feed_gone: int = 0
+    """The last number that retention took from the feed: it reaches back to the next."""
+
+
+@dataclass(slots=True)
+class Unfiled:
+    """Which partitions filing has to look at."""
+
+    wanted: threading.Event = field(default_factory=threading.Event)
+    overdue: set[int] = field(default_factory=set)
+    """Partitions with so many runs that their publishers have to help filing."""
+
+
+class Partition:
+    """The memory of one partition. Only the committer's thread changes it; readers see whole values."""
+
+    __slots__ = (
+        "_fingerprints",
+        "_lock",
+        "_recent",
+        "bindings",
+        "counters",
+        "damage_told",
+        "damaged_runs",
+        "erased",
+        "expiries",
+        "feed_runs",
+        "filing_lock",
+        "forgotten_rows",
+        "fresh_runs",
+        "next_blob",
+        "number",
+        "runs",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.counters = PartitionRow()
+        self.runs: tuple[Run, ...] = ()
+        """The visible runs in number order."""
+        self.feed_runs: tuple[RunRow, ...] = ()
+        """Runs merged into shelves that stay for the feed."""
+        self._fingerprints = Fingerprints()
+        self._recent: dict[int, int] = {}
+        """Fingerprint to number of the latest few, which are not in the arrays yet."""
+        self.erased = Erased()
+        self.bindings = NOTHING_BOUND
+        """Which messages belong to which batches."""
+        self.expiries: dict[int, NDArray[np.int64]] = {}
+        """By blob, when the next message of each drawer expires; only of blobs looked at."""
+        self.forgotten_rows = 0
+        """Messages past their retention that may still lie in runs."""
+        self.fresh_runs = limits.FILING_HANDFUL
+        """How many have come since filing last looked; a large one counts for several, and whoever was just opened too."""
+        self.damaged_runs: set[int] = set()
+        """Runs found damaged when they were to be merged: filing leaves them alone."""
+        self.damage_told: set[str] = set()
+        """What damage keeps from being done, and the log knows of."""
+        self.next_blob = 1
+        self.filing_lock = threading.Lock()
+        """Held by the thread that rewrites the runs."""
+        self._lock = threading.Lock()
+
+    def take_blob(self) -> BlobKey:
+        """A new blob number. One that is never committed is lost, which harms nobody."""
+        with self._lock:
+            self.next_blob += 1
+            return BlobKey(self.number, self.next_blob - 1)
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """Those of all messages."""
+        if self._recent:
+            with self._lock:
+                self._gather()
+        return self._fingerprints
+
+    @fingerprints.setter
+    def fingerprints(self, known: Fingerprints) -> None:
+        self._fingerprints = known
+
+    def knows_any(self, fingerprints: Sequence[int]) -> bool:
+        """Whether one of these may be stored already, or be erased."""
+        # First the recent ones, for they only ever go from here to there.
+        if not self._recent.keys().isdisjoint(fingerprints) or self._fingerprints.has_any(fingerprints):
+            return True
+        return len(self.erased) > 0 and bool(self.erased.may_contain(np.array(fingerprints, np.uint64)).any())
+
+    def remember(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> None:
+        """Add the fingerprints of new messages."""
+        with self._lock:
+            self._gather()
+            self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
+
+    def remember_sorted(self, level: Known) -> None:
+        """Add the fingerprints of new messages that are sorted already."""
+        with self._lock:
+            self._gather()
+            self._fingerprints = self._fingerprints.with_level(level)
+
+    def remember_few(self, fingerprints: Sequence[int], first: int) -> None:
+        """Add those of a few new messages that nobody knew, numbered from `first` on."""
+        with self._lock:
+            self._recent.update(zip(fingerprints, range(first, first + len(fingerprints)), strict=True))
+            if len(self._recent) >= _RECENT_MAX:
+                self._gather()
+
+    def _gather(self) -> None:
+        """Put the recent fingerprints into the arrays; under the lock."""
+        if self._recent:
+            count = len(self._recent)
+            fingerprints = np.fromiter(self._recent, np.uint64, count)
+            numbers = np.fromiter(self._recent.values(), np.int64, count)
+            self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
+            self._recent = {}
+
+    def compact_fingerprints(self) -> None:
+        """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""
+        while (pair := self._fingerprints.mergeable()) is not None:
+            merged = merge(*pair)
+            with self._lock:
+                self._fingerprints = self._fingerprints.with_merged(pair, merged)
+
+    @property
+    def unfiled(self) -> int:
+        return sum([run.row.mailbag and is_small(run.row) for run in self.runs])
+
+
+def load_deed(store: Store) -> Deed | None:
+    """The deed of a store, of this format or an older one; None if the store is new."""
+    value = store.get(0, Space.META, _DEED_KEY)
+    if value is None:
+        return None
+    version = msgspec.msgpack.decode(value, type=tuple[int, ...])[0]
+    if not 1 <= version <= FORMAT_VERSION:
+        raise FormatUnsupported(
+            f"The data has format version {version}; this program knows formats up to {FORMAT_VERSION}. Use the version "
+            "of Restante that wrote it, or a newer one.",
+            found=version,
+            known=FORMAT_VERSION,
+        )
+    return msgspec.msgpack.decode(value, type=Deed)
+
+
+def create_deed(store: Store, partition_count: int, key: int, fence: int) -> Deed:
+    deed = Deed(FORMAT_VERSION, partition_count, key)
+    changes = Changes(fences={0: fence})
+    put_deed(changes, deed)
+    store.commit(changes)
+    return deed
+
+
+def put_deed(changes: Changes, deed: Deed) -> None:
+    changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
+
+
+def load_partition(store: Store, number: int) -> Partition:
+    """A partition as the store has it, without its fingerprints."""
+    partition = Partition(number)
+    value = store.get(number, Space.PARTITION, PARTITION_KEY)
+    if value is not None:
+        partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
+        partition.next_blob = partition.counters.next_blob
+    rows = sorted((decode_run(value) for _, value in store.scan(number, Space.RUN)), key=lambda row: row.first)
+    visible = [row for row in rows if row.state is RunState.VISIBLE]
+    partition.runs = tuple(load_run(store, number, row) for row in visible)
+    partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
+    _check_order(number, visible)
+    partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])
+    partition.bindings = load_bindings(store.scan(number, Space.BATCH_BINDING))
+    return partition
+
+
+def load_run(store: Store, partition: int, row: RunRow) -> Run:
+    return Run.of(row, partition, [read_front(store, BlobKey(partition, place.blob), place) for place in row.segments])
+
+
+def _check_order(number: int, rows: Sequence[RunRow]) -> None:
+    for earlier, later in itertools.pairwise(rows):
+        if earlier.last >= later.first:
+            raise DataDamaged(
+                f"Runs {earlier.identity} and {later.identity} of partition {number} overlap. Run `restante doctor`.",
+                partition=number,
+            )
+
+
+def run_bounds(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last sequence numbers of runs, for bisection."""
+    firsts = np.array([run.row.first for run in runs], np.int64)
+    return firsts, np.array([run.row.last for run in runs], np.int64)
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_counters(row: PartitionRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def run_key(row: RunRow) -> bytes:
+    return number_key(row.identity)

@@ -1,0 +1,120 @@
+"""Reading rows of messages from blobs, verifying what is touched."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from restante.errors import DataDamaged
+from restante.limits import BLOCK_BYTES
+from restante.model.storage.changes import BlobKey, Buffer
+from restante.model.storage.piece import Piece, check_records, span
+from restante.model.storage.rows import RECORD, RecordArray
+from restante.model.storage.run import SegmentRow, Stored
+from restante.model.storage.segment import Area, Segment, decode, unreadable
+from restante.ports.store import Store
+
+_log = logging.getLogger(__name__)
+_DRAWERS_LISTED = 10
+
+
+def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
+    """A segment's directory. One that cannot be read stands in the way of all whom it may hold, and of nobody else."""
+    try:
+        return decode(bytes(store.read_blob(blob, 0, place.front)))
+    except DataDamaged as error:
+        _log.error("Blob %d of partition %d is damaged: %s", blob.number, blob.partition, error.message)
+        return unreadable(place.rows)
+
+
+def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordArray:
+    """The fixed part of rows first to last (exclusive)."""
+    at = stored.segment.records_at
+    start, stop = at + first * RECORD.itemsize, at + last * RECORD.itemsize
+    records = np.frombuffer(_read_area(store, stored, Area.LEDGER, start, stop), RECORD)
+    if stored.published_at:
+        records = records.copy()
+        records["published_at"] = stored.published_at
+    if len(records):
+        check_records(stored, records)
+    return records
+
+
+def read_piece(store: Store, stored: Stored, first: int, last: int) -> Piece:
+    """Rows first to last (exclusive) with their data and properties."""
+    records = read_records(store, stored, first, last)
+    return with_data(store, stored, first, records)
+
+
+def with_data(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+    """The piece of these records, which begin with row `first`."""
+    if not len(records):
+        return Piece(stored, first, records)
+    data = _read_area(store, stored, Area.DATA, *span(records, "data"))
+    properties: Buffer = b""
+    if records["properties_length"].any():
+        start, stop = span(records, "properties")
+        at = stored.segment.properties_at
+        properties = _read_area(store, stored, Area.LEDGER, at + start, at + stop)
+    return Piece(stored, first, records, data, properties)
+
+
+def read_data(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+    """The piece of these records, which begin with row `first`, without their properties."""
+    data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
+    return Piece(stored, first, records, data)
+
+
+def read_properties(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+    """The piece of these records, which begin with row `first`, without their data."""
+    start, stop = span(records, "properties") if len(records) else (0, 0)
+    at = stored.segment.properties_at
+    return Piece(stored, first, records, properties=_read_area(store, stored, Area.LEDGER, at + start, at + stop))
+
+
+def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) -> Buffer:
+    segment = stored.segment
+    if stop <= start:
+        return b""
+    # The front was verified when it was read; if something in it is damaged, the block must be asked.
+    if area is Area.LEDGER and stop <= len(segment.front) and segment.damaged is None:
+        return segment.front[start:stop]
+    offset, length, first, _ = segment.block_range(area, start, stop)
+    content = store.read_blob(stored.blob, offset, length)
+    bad = segment.bad_block(area, first, content)
+    if bad is not None:
+        raise damaged_block(store, stored, area, bad)
+    begin = start - first * BLOCK_BYTES
+    return memoryview(content)[begin : begin + stop - start]
+
+
+def damaged_block(store: Store, stored: Stored, area: Area, block: int) -> DataDamaged:
+    """The error that says what a damaged block harms."""
+    drawers = stored.segment.drawers_of(_rows_in(store, stored, area, block))
+    listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
+    return DataDamaged(
+        f"Block {block} of the {area.value} of run {stored.blob.number} (partition {stored.blob.partition}) fails its "
+        f"checksum; drawers in it: {listed or 'none'}. Restore the data folder from a backup.",
+        partition=stored.blob.partition,
+        run=stored.blob.number,
+        block=block,
+        drawers=drawers,
+    )
+
+
+def _rows_in(store: Store, stored: Stored, area: Area, block: int) -> slice:
+    """The rows that have something in a block; all of them, if what would tell is damaged too."""
+    segment = stored.segment
+    start, stop = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES
+    if area is Area.LEDGER and start < segment.properties_at:
+        at, size = segment.records_at, RECORD.itemsize
+        return slice(max(0, (start - at) // size), max(0, min(segment.rows, -(-(stop - at) // size))))
+    field, begin = ("data", 0) if area is Area.DATA else ("properties", segment.properties_at)
+    try:
+        records = read_records(store, stored, 0, segment.rows)
+    except DataDamaged:
+        return slice(0, segment.rows)
+    first = records[f"{field}_start"].astype(np.int64) + begin
+    inside = np.flatnonzero((first < stop) & (first + records[f"{field}_length"] > start))
+    return slice(int(inside[0]), int(inside[-1]) + 1) if len(inside) else slice(0, 0)

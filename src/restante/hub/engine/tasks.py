@@ -1,0 +1,95 @@
+"""Tasks: what subjects have done in the background, each by a thread of its own beside the committer.
+
+A subject states its tasks and chores where its other code is; the door lists the subjects. So a new subject edits no
+other one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from restante.errors import DataDamaged, Unavailable
+from restante.hub.engine.core import Core
+
+Chore = Callable[[Core], int]
+"""What is done now and then, and gives how much there was to do."""
+_RETRY_SECONDS = 1.0
+_LEAVE_SECONDS = 1.0
+"""How long a thread is waited for that may itself be waiting for somebody outside."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one thread does until the hub closes."""
+
+    name: str
+    run: Callable[[Core], None]
+    """Returns soon after `core.closing` is set and `wake` was called."""
+    wake: Callable[[Core], None] = lambda _: None
+    is_wanted: Callable[[Core], bool] = lambda _: True
+    waits_outside: bool = False
+    """It may be waiting for somebody who takes long to answer: then closing does not wait for it."""
+
+
+class Tasks:
+    """The threads of an open hub beside its committer."""
+
+    def __init__(self, core: Core, tasks: Iterable[Task]) -> None:
+        self._core = core
+        self._tasks = tuple(tasks)
+        self._threads: list[tuple[threading.Thread, Task]] = []
+
+    def begin(self) -> None:
+        """Start every task that this hub wants."""
+        for task in self._tasks:
+            if task.is_wanted(self._core):
+                self.start(task)
+
+    def running(self, name: str) -> int:
+        """How many threads were started for the tasks of a name."""
+        return sum(task.name == name for _, task in tuple(self._threads))
+
+    def start(self, task: Task) -> None:
+        """One more thread for a task."""
+        thread = threading.Thread(target=task.run, args=(self._core,), name=f"restante-{task.name}", daemon=True)
+        thread.start()
+        self._threads.append((thread, task))
+
+    def close(self) -> None:
+        """After `core.closing` is set: wait until the threads have noticed."""
+        for task in self._tasks:
+            task.wake(self._core)
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        for thread, task in tuple(self._threads):
+            # Whatever somebody outside says after this, they are told again by the next hub.
+            thread.join(max(0.0, deadline - time.monotonic()) if task.waits_outside else None)
+
+
+def housekeeping(chores: Sequence[Chore]) -> Task:
+    """The task that does the chores of all subjects, one after the other, every `housekeeping_seconds`."""
+
+    def keep_house(core: Core) -> None:
+        while not core.closing.wait(core.settings.housekeeping_seconds):
+            for chore in chores:
+                guarded(core, chore)
+
+    return Task("housekeeping", keep_house, is_wanted=lambda core: core.settings.housekeeping_seconds > 0)
+
+
+def guarded(core: Core, chore: Chore) -> int:
+    """Background work that fails is tried again later: it changes nothing that anybody can see."""
+    try:
+        return chore(core)
+    except (DataDamaged, Unavailable) as error:
+        if not core.closing.is_set():
+            _log.error("%s: %s", threading.current_thread().name, error)
+        core.closing.wait(_RETRY_SECONDS)
+    except Exception:  # noqa: BLE001  # a defect in one chore must not end the others of its thread
+        _log.exception("%s", threading.current_thread().name)
+        core.closing.wait(_RETRY_SECONDS)
+    return 0

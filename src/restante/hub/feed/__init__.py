@@ -1,0 +1,1 @@
+"""The feed and snapshots of a partition."""

@@ -1,0 +1,159 @@
+"""The calls of those who read along, carried out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import msgspec
+
+from restante import limits
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.errors import InvalidRequest
+from restante.hub.engine.core import Core, is_text
+from restante.hub.engine.functions import Functions
+from restante.hub.feed.feed import read_feed
+from restante.hub.feed.feed_memory import FeedMemory
+from restante.hub.feed.snapshot import read_snapshot
+from restante.hub.publishing.publish import check_partition
+from restante.model.access.access import Grant
+from restante.model.feed.feed import FEED_SCHEMA, feed_columns, schema_of
+from restante.model.feed.feed_answers import FeedAnswer, FeedWish, ReaderStatus, SnapshotAnswer
+from restante.model.mailboxes.filters import check_filters
+from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
+
+
+def changes(core: Core, call: ReadFeed, _: Grant) -> FeedAnswer:
+    check_feed(core, call)
+    if call.wait > 0:
+        found = _follow(core, call, min(call.wait, limits.WAIT_SECONDS_MAX))
+    else:
+        core.closing.wait(feed_pause(core, call))
+        found = look_feed(core, call)
+    note_reader(core, call, found)
+    return found
+
+
+def _follow(core: Core, call: ReadFeed, seconds: float) -> FeedAnswer:
+    deadline, rung, closing = time.monotonic() + seconds, threading.Event(), core.closing
+    with core.bell.listening_to_partition(call.partition, rung.set):
+        while True:
+            rung.clear()
+            found = nothing_beyond(core, call)
+            if found is not None and not rung.wait(max(0, deadline - time.monotonic())):
+                return found
+            if found is None or not closing.is_set():
+                pause = feed_pause(core, call, following=True)
+                closing.wait(min(pause, max(0, deadline - time.monotonic())))
+                if found is not None and closing.is_set():
+                    return found
+                found = look_feed(core, call, following=True)
+            call = msgspec.structs.replace(call, after=found.next)
+            if not nothing_new(found) or time.monotonic() >= deadline or closing.is_set():
+                return found
+
+
+def nothing_beyond(core: Core, call: ReadFeed) -> FeedAnswer | None:
+    """The answer to who is at the end of the log; None to who is elsewhere, or does not know. Nothing is read for it.
+
+    None also when the hub closes: who looks then hears of it.
+    """
+    counters = core.partitions[call.partition].counters
+    end = counters.visible
+    if call.after is None or call.after != end or core.closing.is_set():
+        return None
+    empty = schema_of(feed_columns(call.wish.columns)).empty_table()
+    return FeedAnswer(table=empty, next=call.after, start=counters.feed_gone + 1, end=end)
+
+
+def nothing_new(found: FeedAnswer) -> bool:
+    """Whether there is nothing to tell, and nothing to look at right away."""
+    return not found.table.num_rows and found.next >= found.end
+
+
+def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
+    """How many seconds to let pass before looking, so that reading along costs the publishers little.
+
+    Who follows gathers what comes meanwhile, unless there is a full page for him. Who catches up pauses only while
+    others commit.
+    """
+    paces, visible = core.memory(FeedMemory).paces, core.partitions[call.partition].counters.visible
+    if following and call.after is not None and visible - call.after < _page(call.limit):
+        return paces.following.pause()
+    if time.monotonic() - core.bell.rung_at > limits.FEED_BUSY_SECONDS:
+        return 0.0
+    return paces.catching_up.pause()
+
+
+def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAnswer:
+    """The changes that there are now. What was asked for has been checked."""
+    paces = core.memory(FeedMemory).paces
+    pace = paces.following if following else paces.catching_up
+    # Those of a round read one after the other: at once they would only fight for the interpreter.
+    with paces.one_at_a_time if following else nullcontext():
+        before = time.thread_time()
+        found = read_feed(core, call.partition, call.after, call.wish, _page(call.limit))
+        pace.note(time.thread_time() - before)
+    return found
+
+
+def note_reader(core: Core, call: ReadFeed, found: FeedAnswer) -> None:
+    """Somebody got an answer."""
+    if call.reader is not None:
+        rows = found.table.num_rows
+        core.memory(FeedMemory).readers.note(call.reader, call.partition, position=found.next, rows=rows)
+
+
+def snapshot(core: Core, call: ReadSnapshot, _: Grant) -> SnapshotAnswer:
+    _check(core, call.partition, None, call.limit)
+    _check_wish(call.wish, MESSAGE_SCHEMA.names)
+    return read_snapshot(core, call.partition, call.wish, _page(call.limit), after=call.after, position=call.position)
+
+
+def feed_readers(core: Core) -> tuple[ReaderStatus, ...]:
+    """How far those who gave a name have read."""
+    return core.memory(FeedMemory).readers.status([partition.counters.visible for partition in core.partitions])
+
+
+def check_feed(core: Core, call: ReadFeed) -> None:
+    _check_reader(call.reader)
+    _check(core, call.partition, call.after, call.limit)
+    _check_wish(call.wish, FEED_SCHEMA.names)
+
+
+def _page(limit: int | None) -> int:
+    return limits.FEED_CHANGES_DEFAULT if limit is None else min(limit, limits.FEED_CHANGES_MAX)
+
+
+def _check_reader(reader: str | None) -> None:
+    if reader is None:
+        return
+    if not is_text(reader) or not reader.strip() or len(reader) > limits.READER_CHARACTERS_MAX:
+        raise InvalidRequest(
+            f"A reader's name is text of 1 to {limits.READER_CHARACTERS_MAX} characters, not {reader!r}.",
+            parameter="reader",
+        )
+
+
+def _check(core: Core, partition: int, after: int | None, limit: int | None) -> None:
+    check_partition(core, partition)
+    if after is not None and not 0 <= after < 2**63:
+        raise InvalidRequest(f"after must be a sequence number, 0 or more, not {after}.", parameter="after")
+    if limit is not None and limit < 1:
+        raise InvalidRequest(f"limit must be at least 1, not {limit}.", parameter="limit")
+
+
+def _check_wish(wish: FeedWish, known: Sequence[str]) -> None:
+    for name in wish.columns:
+        if name not in known:
+            raise InvalidRequest(
+                f"There is no column {name!r}. There are {', '.join(known)}.", parameter="columns", column=name
+            )
+    check_filters("origin", wish.origins)
+    check_filters("kind", wish.kinds)
+    check_filters("recipient", wish.recipients)
+
+
+FUNCTIONS: Functions = {ReadFeed: changes, ReadSnapshot: snapshot}

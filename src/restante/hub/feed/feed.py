@@ -1,0 +1,319 @@
+"""The feed: everything that happened in a partition, by sequence number, from the stored runs and change records.
+
+Every number of the log is a message, a change record, or a gap. An answer takes a stretch of numbers: its change
+records, the rows of the runs that have its messages, and of both what the wish asks for. It ends at the limit, or at
+64 MiB, or when it has looked at enough; `next` says up to where it has looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from restante import limits
+from restante.errors import PositionAhead, PositionGone
+from restante.hub.engine.core import Core
+from restante.hub.engine.partitions import Partition
+from restante.hub.feed.feed_memory import FeedMemory, Loaded, RunKey
+from restante.hub.feed.feed_rows import Choice, Group, Span, in_number_order, load, spans_of, whole_span
+from restante.hub.feed.feed_settled import settled
+from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
+from restante.hub.feed.feed_tiny import is_tiny, joined_span
+from restante.model.feed.feed import (
+    NumberedRecord,
+    Released,
+    changes_table,
+    feed_columns,
+    in_log_order,
+    published_table,
+    schema_of,
+)
+from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.storage.change import ChangeKind, decode_change
+from restante.model.storage.changes import Space
+from restante.model.storage.gathered import Gathered
+from restante.model.storage.keys import key_number, number_key
+from restante.model.storage.run import Run
+
+_LARGE = 4_096
+"""A run with so many rows is a part of the answer by itself; smaller neighbours are joined."""
+_PAGING = 8
+"""Who takes at least one row in so many of a large run will probably take the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A wish, understood."""
+
+    choice: Choice
+    columns: tuple[str, ...]
+
+    @property
+    def data(self) -> bool:
+        return "data" in self.columns
+
+    @property
+    def properties(self) -> bool:
+        return "properties" in self.columns
+
+    def has(self, entry: NumberedRecord) -> bool:
+        """Whether a change record is asked for. That a recipient was erased concerns all origins and kinds."""
+        record, choice = entry[1], self.choice
+        if record.kind is ChangeKind.BATCH_COMPLETED:
+            return choice.everything()
+        if choice.recipients and record.recipient not in choice.recipients:
+            return False
+        if record.kind is ChangeKind.ERASED:
+            return True
+        return (not choice.origins or record.origin in choice.origins) and (
+            not choice.kinds or record.message_kind in choice.kinds
+        )
+
+
+def choice_of(core: Core, wish: FeedWish) -> Choice:
+    hashes = frozenset(core.locate(recipient).hash for recipient in wish.recipients)
+    return Choice(frozenset(wish.origins), frozenset(wish.kinds), frozenset(wish.recipients), hashes)
+
+
+def read_feed(core: Core, partition: int, after: int | None, wish: FeedWish, limit: int) -> FeedAnswer:
+    """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
+    memory = core.partitions[partition]
+    wanted = Wanted(choice_of(core, wish), feed_columns(wish.columns))
+    while True:
+        with core.pins.reading():
+            gone = feed_gone(core, memory) if after is None else after
+            answer = _read(core, memory, gone, wanted, limit)
+            left = feed_gone(core, memory)
+        if gone > answer.end:
+            raise PositionAhead(
+                f"The feed of partition {partition} ends at {answer.end}, before {after}: an older backup was restored, or "
+                "this is another hub. Begin anew, with a snapshot or from the start, so that nothing is skipped.",
+                end=answer.end,
+            )
+        if left <= gone:
+            return FeedAnswer(table=answer.table, next=answer.next, start=left + 1, end=answer.end)
+        if after is not None:
+            raise PositionGone(
+                f"The feed of partition {partition} no longer reaches back to {after}: it begins with {left + 1}. Take a "
+                "snapshot, or read on from there.",
+                first=left + 1,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    table: pa.Table
+    next: int
+    end: int
+
+
+def _read(core: Core, partition: Partition, after: int, wanted: Wanted, limit: int) -> _Read:
+    seen = view(partition)
+    if after >= seen.end:
+        return _Read(schema_of(wanted.columns).empty_table(), after, seen.end)
+    high = min(seen.end, after + limits.FEED_NUMBERS_AT_ONCE)
+    records, high = _records(core, partition, after + 1, high, limit)
+    taking = _Taking(core, partition.number, wanted, limit, [entry for entry in records if wanted.has(entry)])
+    covered = taking.gather(seen, after + 1, high)
+    last = taking.cut(covered)
+    return _Read(taking.table(seen, last), last, seen.end)
+
+
+def _records(core: Core, partition: Partition, low: int, high: int, limit: int) -> tuple[list[NumberedRecord], int]:
+    """The change records of a stretch, and up to where they are all there."""
+    entries = core.store.scan(
+        partition.number, Space.CHANGE, start=number_key(low), end=number_key(high + 1), limit=limit
+    )
+    records = [(key_number(key), decode_change(value)) for key, value in entries]
+    return records, high if len(records) < limit else records[-1][0]
+
+
+@dataclass(slots=True)
+class _Part:
+    """Some rows of the answer, in number order; with the run that they are, if it is a large one."""
+
+    group: Group
+    run: RunKey | None = None
+    low: int = 0
+    high: int = 0
+    first: int = 0
+    """Where it begins among the rows that are loaded."""
+    whole: Loaded | None = None
+
+
+@dataclass(slots=True)
+class _Taking:
+    """An answer in the making."""
+
+    core: Core
+    partition: int
+    wanted: Wanted
+    limit: int
+    records: list[NumberedRecord]
+    parts: list[_Part] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    """Of small runs, not yet a part."""
+    tiny: list[Run] = field(default_factory=list)
+    """Not yet spans."""
+    pending: int = 0
+    messages: int = 0
+    size: int = 0
+
+    def gather(self, seen: View, low: int, high: int) -> int:
+        """Find the messages from low to high, until there is enough; gives up to where they are all found."""
+        numbers = np.array([number for number, record in self.records if not record.moved], np.int64)
+        for looked, (source, first, last) in enumerate(sources(seen, low, high), 1):
+            run = loaded(self.core, self.partition, source)
+            if self.wanted.choice.may_have(run):
+                self._take(run, first, last)
+            changes = self.messages + int(np.searchsorted(numbers, last, side="right"))
+            if changes >= self.limit or self.size >= limits.FEED_BYTES_MAX or looked >= limits.FEED_RUNS_AT_ONCE:
+                high = last
+                break
+        self._join()
+        return high
+
+    def _take(self, run: Run, low: int, high: int) -> None:
+        if run.row.rows >= _LARGE:
+            self._join()
+            part = self._large(run, low, high)
+            if part is not None:
+                self._add(part)
+            return
+        if self.wanted.data and self._whole(run, low, high) and is_tiny(run):
+            self.tiny.append(run)
+            self._count(run.row.rows, run.row.length)
+        else:
+            self._join_tiny()
+            self._add_spans(self._spans(run, low, high))
+        if self.pending >= 2 * _LARGE:
+            self._join()
+
+    def _whole(self, run: Run, low: int, high: int) -> bool:
+        return low <= run.row.first and run.row.last <= high and self.wanted.choice.everything()
+
+    def _add_spans(self, spans: Sequence[Span]) -> None:
+        self.spans += spans
+        for span in spans:
+            rows = len(span.records) if span.wanted is None else int(span.wanted.sum())
+            self._count(rows, int(span.records["data_length"].sum()) if self.wanted.data else 0)
+
+    def _count(self, rows: int, size: int) -> None:
+        self.pending += rows
+        self.messages += rows
+        self.size += size
+
+    def _join_tiny(self) -> None:
+        """Make spans of the tiny runs found so far, which are counted."""
+        tiny, self.tiny = self.tiny, []
+        joined = joined_span(self.core, self.partition, tiny) if len(tiny) > 1 else None
+        if joined is not None:
+            self.spans.append(joined)
+        else:
+            self.spans += [whole_span(self.core.store, stored) for run in tiny for stored in run.segments]
+
+    def _spans(self, run: Run, low: int, high: int) -> list[Span]:
+        store, choice = self.core.store, self.wanted.choice
+        if self._whole(run, low, high):
+            return [whole_span(store, stored) for stored in run.segments]
+        return [
+            span for stored in run.segments for span in spans_of(store, stored, choice.of(stored), low=low, high=high)
+        ]
+
+    def _join(self) -> None:
+        """Make a part of the small runs found so far."""
+        self._join_tiny()
+        if self.pending:
+            group = in_number_order(self.spans, data=self.wanted.data, properties=self.wanted.properties)
+            self.parts.append(_Part(group))
+        self.spans, self.pending = [], 0
+
+    def _large(self, run: Run, low: int, high: int) -> _Part | None:
+        """The rows of a large run, which may be known from the page before."""
+        key = (self.partition, tuple([place.blob for place in run.row.segments]))
+        known = self.core.memory(FeedMemory).loaded.get((key, self.wanted))
+        if known is not None and known.low <= low and high <= known.high:
+            first, last = np.searchsorted(known.group.numbers, [low, high + 1]).tolist()
+            return _Part(known.group.part(first, last), key, low, high, first, known) if first < last else None
+        spans = self._spans(run, low, high)
+        if not spans:
+            return None
+        group = in_number_order(spans, data=self.wanted.data, properties=self.wanted.properties)
+        return _Part(group, key, low, high) if len(group.rows) else None
+
+    def _add(self, part: _Part) -> None:
+        self.parts.append(part)
+        self.messages += len(part.group.rows)
+        self.size += int(part.group.sizes.sum())
+
+    def cut(self, covered: int) -> int:
+        """The last number of the answer: never within a change, and at least one change."""
+        records = [
+            (number, 100 + 100 * record.count)
+            for number, record in self.records
+            if number <= covered and not record.moved
+        ]
+        own, sizes = np.array(records, np.int64).reshape(-1, 2).T
+        numbers = np.concatenate([own, *(part.group.numbers for part in self.parts)])
+        sizes = np.concatenate([sizes, *(part.group.sizes for part in self.parts)])
+        if len(numbers) <= self.limit and int(sizes.sum()) <= limits.FEED_BYTES_MAX:
+            return covered
+        order = np.argsort(numbers, kind="stable")
+        fitting = int(np.searchsorted(np.cumsum(sizes[order]), limits.FEED_BYTES_MAX, side="right"))
+        count = min(self.limit, max(1, fitting))
+        return covered if count >= len(numbers) else int(numbers[order[count - 1]])
+
+    def table(self, seen: View, last: int) -> pa.Table:
+        """All that was found up to a number."""
+        names, records = self.wanted.columns, [entry for entry in self.records if entry[0] <= last]
+        released = Released.of(records)
+        published = []
+        for part in self.parts:
+            count = int(np.searchsorted(part.group.numbers, last, side="right"))
+            if count:
+                published.append(published_table(self._rows(part, count), released, names))
+        others = [entry for entry in records if not entry[1].moved]
+        if not others:
+            return in_log_order(published, None, names)
+        rows = settled(
+            self.core.store,
+            seen.runs,
+            others,
+            self.core.deed.key,
+            with_ids="id" in names,
+            with_texts="text_id" in names,
+        )
+        return in_log_order(published, changes_table(others, rows, names), names)
+
+    def _rows(self, part: _Part, count: int) -> Gathered:
+        """The first rows of a part, read; what the next page will want of a large run is remembered."""
+        store, wanted, group = self.core.store, self.wanted, part.group
+        whole = part.whole
+        if whole is not None and whole.gathered is not None:
+            rows = whole.gathered.part(part.first, part.first + count)
+        elif part.run is not None and _worth_loading(group, count, again=whole is not None):
+            gathered = load(store, group, wanted.columns)
+            self.core.memory(FeedMemory).loaded.put((part.run, wanted), Loaded(part.low, part.high, group, gathered))
+            return gathered.part(0, count)
+        else:
+            rows = load(store, group.part(0, count), wanted.columns)
+        if part.run is not None:
+            self._remember(part, count)
+        return rows
+
+    def _remember(self, part: _Part, count: int) -> None:
+        assert part.run is not None
+        key = (part.run, self.wanted)
+        if count == len(part.group.rows):
+            self.core.memory(FeedMemory).loaded.drop(key)
+        elif part.whole is None:
+            self.core.memory(FeedMemory).loaded.put(key, Loaded(part.low, part.high, part.group, None))
+
+
+def _worth_loading(group: Group, count: int, *, again: bool) -> bool:
+    """Whether to read all rows of a large run, of which so many are taken now, and some were before."""
+    paged = count < len(group.rows) and (again or len(group.rows) <= count * _PAGING)
+    return paged and group.nbytes + int(group.sizes.sum()) <= limits.FEED_BYTES_REMEMBERED_MAX

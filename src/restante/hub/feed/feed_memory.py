@@ -1,0 +1,141 @@
+"""What the hub remembers for those who read along: runs and rows read last, and how far each reader is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from restante import limits
+from restante.hub.feed.feed_pace import Paces
+from restante.hub.feed.feed_rows import Group
+from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.storage.gathered import Gathered
+from restante.model.storage.run import Run
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Lately(Generic[K, V]):
+    """The values used last, bounded in number and in size."""
+
+    def __init__(self, count_max: int, bytes_max: int, size: Callable[[V], int]) -> None:
+        self._lock = threading.Lock()
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._size = size
+        self._bytes = 0
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value, unless it is too large; those used longest ago go."""
+        size = self._size(value)
+        with self._lock:
+            self._drop(key)
+            if size > self._bytes_max:
+                return
+            self._values[key] = value
+            self._bytes += size
+            while len(self._values) > self._count_max or self._bytes > self._bytes_max:
+                self._drop(next(iter(self._values)))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
+    def drop(self, key: K) -> None:
+        with self._lock:
+            self._drop(key)
+
+    def _drop(self, key: K) -> None:
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._bytes -= self._size(value)
+
+
+@dataclass(slots=True)
+class _Reader:
+    changes: int = 0
+    requests: int = 0
+    positions: dict[int, int] = field(default_factory=dict)
+    """By partition, up to where it has read."""
+
+
+class Readers:
+    """How far each named reader is. The one that has not read for longest is forgotten when there are too many."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[str, _Reader] = OrderedDict()
+
+    def note(self, name: str, partition: int, *, position: int, rows: int) -> None:
+        with self._lock:
+            reader = self._readers.pop(name, None) or _Reader()
+            self._readers[name] = reader
+            reader.changes += rows
+            reader.requests += 1
+            reader.positions[partition] = position
+            while len(self._readers) > limits.READERS_REMEMBERED_MAX:
+                self._readers.popitem(last=False)
+
+    def status(self, visible: Sequence[int]) -> tuple[ReaderStatus, ...]:
+        """Those known, by name; `visible` is the end of each partition's log."""
+        with self._lock:
+            return tuple(
+                ReaderStatus(reader=name, lag=_lag(reader, visible), changes=reader.changes, requests=reader.requests)
+                for name, reader in sorted(self._readers.items())
+            )
+
+
+def _lag(reader: _Reader, visible: Sequence[int]) -> int:
+    return sum(max(0, visible[partition] - position) for partition, position in reader.positions.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The wanted rows of a large run from one number to another, in order; with what was read of them, if it was."""
+
+    low: int
+    high: int
+    group: Group
+    gathered: Gathered | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.group.nbytes + (0 if self.gathered is None else int(self.group.sizes.sum()))
+
+
+RunKey = tuple[int, tuple[int, ...]]
+"""Partition and blobs: whatever is written again has other blobs."""
+
+
+class FeedMemory:
+    """One of these in each open hub."""
+
+    def __init__(self) -> None:
+        self.runs: Lately[RunKey, Run] = Lately(
+            limits.FEED_RUNS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, _front_bytes
+        )
+        """Runs kept for the feed, with their directories."""
+        self.loaded: Lately[tuple[RunKey, Hashable], Loaded] = Lately(
+            limits.FEED_ROWS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, lambda loaded: loaded.nbytes
+        )
+        """Large runs of which somebody takes page after page."""
+        self.readers = Readers()
+        self.paces = Paces(time.monotonic)
+
+
+def _front_bytes(run: Run) -> int:
+    return sum([place.front for place in run.row.segments])

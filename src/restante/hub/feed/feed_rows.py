@@ -1,0 +1,274 @@
+"""Rows gathered from runs: which are wanted is told by directories and records; data is read only of those taken.
+
+Rows lie sorted by cabinet in their runs, and are wanted in number order. So the records of the drawers that may have
+some are read, their places tell the order, and then the data of exactly the rows that an answer takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from restante.hub.engine.row_reads import read_data, read_properties, read_records
+from restante.limits import BLOCK_BYTES
+from restante.model.columns.arrow import Column, column_of
+from restante.model.columns.texts import Texts
+from restante.model.storage.catalog import damaged_directory
+from restante.model.storage.gathered import Gathered
+from restante.model.storage.head import Numbers
+from restante.model.storage.merge import Stretch, cabinets_of, united
+from restante.model.storage.piece import Piece
+from restante.model.storage.rows import RECORD, TEXT_ID, RecordArray
+from restante.model.storage.run import Run, Stored, drawer_numbers
+from restante.ports.store import Store
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_ROWS_READ_ALONG = BLOCK_BYTES // RECORD.itemsize
+"""Fewer rows than that between two wanted drawers are read along: they share a block, or nearly."""
+_BYTES_READ_ALONG = 4 * BLOCK_BYTES
+_ROW_BYTES = 100
+"""What a row of an answer takes beside its data and properties, about."""
+_SCATTERED = 8
+"""Numbers are put in order by a table of their range, unless that is so many times longer than they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which drawers are asked for; empty: all."""
+
+    origins: frozenset[str]
+    kinds: frozenset[str]
+    recipients: frozenset[str]
+    hashes: frozenset[int]
+    """Those of the recipients."""
+
+    def everything(self) -> bool:
+        return not (self.origins or self.kinds or self.recipients)
+
+    def may_have(self, run: Run) -> bool:
+        """Whether a run may have something, by what is known of it without its directory."""
+        return not self.recipients or run.recipients is None or not run.recipients.isdisjoint(self.hashes)
+
+    def of(self, stored: Stored) -> Mask:
+        """The chosen drawers of a segment."""
+        segment = stored.segment
+        if segment.damaged is not None:
+            raise damaged_directory(stored, *_first_damaged(segment.damaged))
+        chosen = np.ones(len(segment.drawers), np.bool_)
+        if self.origins:
+            chosen &= _named(segment.drawers["origin"], segment.names.origins, self.origins)
+        if self.kinds:
+            chosen &= _named(segment.drawers["kind"], segment.names.kinds, self.kinds)
+        if self.recipients:
+            chosen &= np.isin(segment.recipient_hash, np.fromiter(self.hashes, np.uint64, len(self.hashes)))
+            for drawer in np.flatnonzero(chosen).tolist():
+                chosen[drawer] = segment.recipients[drawer].as_py() in self.recipients
+        return chosen
+
+
+def _named(codes: NDArray[np.uint32], names: Sequence[str], asked: frozenset[str]) -> Mask:
+    wanted = np.array([name in asked for name in names] or [False], np.bool_)
+    return wanted[codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Neighbouring drawers of a segment, the records of all their rows, and which rows are wanted (None: all)."""
+
+    stretch: Stretch
+    row: int
+    records: RecordArray
+    wanted: Mask | None
+    held: Piece | None = None
+    """All of it, if it is in memory."""
+
+    @property
+    def numbers(self) -> Numbers:
+        return self.records["place"].astype(np.int64) + self.stretch.stored.base
+
+
+def spans_of(store: Store, stored: Stored, chosen: Mask, *, low: int, high: int) -> Iterator[Span]:
+    """The rows of the chosen drawers with numbers from low to high (inclusive)."""
+    first, last = drawer_numbers(stored)
+    inside = chosen & (first <= high) & (last >= low)
+    drawers = np.flatnonzero(inside)
+    if not len(drawers):
+        return
+    lines = stored.segment.drawers
+    begin = lines["row"][drawers].astype(np.int64)
+    end = begin + lines["count"][drawers]
+    borders = np.flatnonzero(begin[1:] - end[:-1] > _ROWS_READ_ALONG) + 1
+    whole = bool(((first >= low) & (last <= high))[drawers].all())
+    for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(drawers)], strict=True):
+        stretch = Stretch(stored, int(drawers[a]), int(drawers[b - 1]) + 1)
+        row = int(begin[a])
+        records = read_records(store, stored, row, int(end[b - 1]))
+        if whole and stretch.last - stretch.first == b - a:
+            yield Span(stretch, row, records, None)
+            continue
+        counts = lines["count"][stretch.first : stretch.last]
+        wanted = np.repeat(inside[stretch.first : stretch.last], counts)
+        place = records["place"].astype(np.int64) + stored.base
+        yield Span(stretch, row, records, wanted & (place >= low) & (place <= high))
+
+
+def whole_span(store: Store, stored: Stored) -> Span:
+    """All rows of a segment."""
+    segment = stored.segment
+    if segment.damaged is not None:
+        raise damaged_directory(stored, *_first_damaged(segment.damaged))
+    return Span(Stretch(stored, 0, len(segment.drawers)), 0, read_records(store, stored, 0, segment.rows), None)
+
+
+def _first_damaged(damaged: Mask) -> tuple[int, int]:
+    first = int(np.argmax(damaged))
+    return first, first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Wanted rows of some spans in order: `rows` count through the records of all the spans."""
+
+    spans: tuple[Span, ...]
+    rows: Rows
+    numbers: Numbers
+    sizes: NDArray[np.int64]
+    """How many bytes each takes in an answer."""
+
+    def part(self, first: int, last: int) -> Group:
+        if first == 0 and last >= len(self.rows):
+            return self
+        return Group(self.spans, self.rows[first:last], self.numbers[first:last], self.sizes[first:last])
+
+    @property
+    def nbytes(self) -> int:
+        return sum([span.records.nbytes for span in self.spans]) + 24 * len(self.rows)
+
+
+def in_number_order(spans: Sequence[Span], *, data: bool, properties: bool) -> Group:
+    """The wanted rows of spans by number; what is to be read of them counts."""
+    numbers = joined_arrays([span.numbers for span in spans])
+    rows = None
+    if any(span.wanted is not None for span in spans):
+        rows = np.flatnonzero(joined_arrays([mask_of(span) for span in spans]))
+        numbers = numbers[rows]
+    order = _order(numbers)
+    if order is not None:
+        numbers = numbers[order]
+        rows = order if rows is None else rows[order]
+    elif rows is None:
+        rows = np.arange(len(numbers))
+    return Group(tuple(spans), rows, numbers, row_sizes(spans, rows, data=data, properties=properties))
+
+
+def row_sizes(spans: Sequence[Span], rows: Rows, *, data: bool, properties: bool) -> NDArray[np.int64]:
+    """How many bytes each of these rows takes in an answer."""
+    sizes = np.full(len(rows), _ROW_BYTES, np.int64)
+    for field, asked in (("data_length", data), ("properties_length", properties)):
+        if asked:
+            sizes += joined_arrays([span.records[field] for span in spans])[rows]
+    return sizes
+
+
+def mask_of(span: Span) -> Mask:
+    return np.ones(len(span.records), np.bool_) if span.wanted is None else span.wanted
+
+
+def _order(numbers: Numbers) -> Rows | None:
+    """How to put distinct numbers in order; None: they are."""
+    if bool((numbers[1:] > numbers[:-1]).all()):
+        return None
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low >= _SCATTERED * len(numbers):
+        return np.argsort(numbers, kind="stable")
+    place = np.full(high - low + 1, -1, np.int64)
+    place[numbers - low] = np.arange(len(numbers))
+    return place[place >= 0] if len(place) > len(numbers) else place
+
+
+def load(store: Store, group: Group, columns: Collection[str]) -> Gathered:
+    """The rows of a group, with their data and properties if these columns need them."""
+    spans, rows = group.spans, group.rows
+    stretches = [span.stretch for span in spans]
+    cabinets = cabinets_of(stretches)
+    names = [stretch.stored.segment.names for stretch in stretches]
+    # As opaque values: field by field it takes five times as long.
+    records = joined_arrays([span.records.view("V64") for span in spans])[rows].view(RECORD)
+    documents, medias = [own.document_types for own in names], [own.media_types for own in names]
+    document_types = united([span.records["document_type"] for span in spans], documents)
+    media_types = united([span.records["media_type"] for span in spans], medias)
+    if len(spans) > 1:
+        records["document_type"], records["media_type"] = document_types.codes[rows], media_types.codes[rows]
+    has_properties = "properties" in columns and bool(records["properties_length"].any())
+    has_properties |= "text_id" in columns and bool((records["flags"] & TEXT_ID).any())
+    return Gathered(
+        group.numbers,
+        records,
+        lines_of(stretches)[rows],
+        Texts.encode(cabinets.recipient),
+        cabinets.origin,
+        cabinets.kind,
+        document_types.values,
+        media_types.values,
+        _content(store, group, "data") if "data" in columns else None,
+        _content(store, group, "properties") if has_properties else None,
+    )
+
+
+def lines_of(stretches: Sequence[Stretch]) -> Rows:
+    """The drawer of each row, counted through all stretches."""
+    counts = joined_arrays([s.stored.segment.drawers["count"][s.first : s.last] for s in stretches])
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _content(store: Store, group: Group, field: str) -> pa.LargeBinaryArray:
+    """The data (or properties) of the rows of a group, in their order."""
+    starts = np.cumsum([0] + [len(span.records) for span in group.spans])
+    ascending = np.sort(group.rows)
+    borders = np.searchsorted(ascending, starts).tolist()
+    position = np.empty(int(starts[-1]), np.int64)
+    parts: list[Column] = []
+    read = 0
+    for span, start, a, b in zip(group.spans, starts.tolist(), borders, borders[1:], strict=False):
+        for piece in _pieces(store, span, ascending[a:b] - start, field):
+            begin, count = start + piece.row - span.row, len(piece.records)
+            position[begin : begin + count] = np.arange(read, read + count)
+            read += count
+            parts.append(piece.data_column() if field == "data" else piece.properties_column())
+    joined: Column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    places = position[group.rows]
+    if len(places) < len(joined) or not bool((places[1:] > places[:-1]).all()):
+        joined = joined.take(column_of(places))
+    content: pa.LargeBinaryArray = joined
+    return content
+
+
+def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Piece]:
+    """Some rows of a span, which ascend: what lies near to each other is read as one."""
+    if not len(rows):
+        return
+    if span.held is not None:
+        yield span.held
+        return
+    records = span.records
+    read = read_data if field == "data" else read_properties
+    if len(rows) == len(records):
+        yield read(store, span.stretch.stored, span.row, records)
+        return
+    start = records[f"{field}_start"][rows].astype(np.int64)
+    end = start + records[f"{field}_length"][rows]
+    borders = np.flatnonzero(start[1:] - end[:-1] > _BYTES_READ_ALONG) + 1
+    for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(rows)], strict=True):
+        first, last = int(rows[a]), int(rows[b - 1]) + 1
+        yield read(store, span.stretch.stored, span.row + first, records[first:last])
+
+
+def joined_arrays(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""Mailboxes: peek, dequeue, explain, history, and what waits where."""

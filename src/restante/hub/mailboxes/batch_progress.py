@@ -1,0 +1,260 @@
+"""The progress of a batch by recipient: what became of the messages bound to it, as their mailboxes show it.
+
+Nothing is kept for this. The stretches of the batch say which messages are its own, the directories of the segments
+which recipients have some of them, and heads and change records what became of each. Messages past their retention
+have left their mailboxes, and so this view too; the counts of the batch still include them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.calls.batches import ReadProgress
+from restante.errors import DataDamaged, InvalidRequest
+from restante.hub.batches.batch_counts import home_of
+from restante.hub.batches.batches import check_id
+from restante.hub.engine.core import Address, Core
+from restante.hub.engine.damage import tell_once
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.row_reads import read_records
+from restante.hub.mailboxes.history import fates_of, records_of
+from restante.hub.mailboxes.mailbox import Chunk, look
+from restante.hub.mailboxes.message_columns import STATES, WAITING
+from restante.hub.mailboxes.overview import Overview, overview
+from restante.model.access.access import Grant
+from restante.model.batches.batch import check_visible, decode_batch
+from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
+from restante.model.batches.binding import Spans
+from restante.model.columns.arrow import column_of, strings_of
+from restante.model.mailboxes.answers import moment
+from restante.model.mailboxes.paging import page_size
+from restante.model.publishing.message import NEVER, State
+from restante.model.storage.catalog import Place
+from restante.model.storage.change import ChangeKind, ChangeRecord
+from restante.model.storage.changes import Space
+from restante.model.storage.head import Apart, Head
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.run import drawer_of_rows
+
+Mask = NDArray[np.bool_]
+_COLLECTED = STATES.index(State.COLLECTED)
+_SET_ASIDE = STATES.index(State.SET_ASIDE)
+_NAMES_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What one partition has of a batch."""
+
+    items: Spans
+    duplicates: Spans
+
+
+def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
+    """A page of recipients by partition and name; with `waiting` only those who have something left to collect.
+
+    Also what was sent under the batch, was stored before and still waits: a repeated run shows who is late.
+    """
+    batch_id, waiting = check_id(call.batch_id), call.waiting
+    size = page_size(call.limit)
+    begin, name = (0, "") if call.after is None else _parse_token(call.after)
+    value = core.store.get(home_of(core, batch_id), Space.BATCH, batch_id)
+    check_visible(None if value is None else decode_batch(value), batch_id, caller)
+    found: list[tuple[int, RecipientProgress]] = []
+    with core.pins.reading():
+        for memory in core.partitions[begin:]:
+            beyond = name if memory.number == begin else ""
+            for entry in _of_partition(core, memory, batch_id, waiting=waiting, after=beyond):
+                if len(found) == size:
+                    return _page(found, more=True)
+                found.append((memory.number, entry))
+    return _page(found, more=False)
+
+
+def _page(found: list[tuple[int, RecipientProgress]], *, more: bool) -> ProgressPage:
+    recipients = tuple(entry for _, entry in found)
+    return ProgressPage(recipients=recipients, next=_token(*found[-1]) if more else None)
+
+
+def _token(partition: int, entry: RecipientProgress) -> str:
+    return base64.urlsafe_b64encode(f"{partition}:{entry.recipient}".encode()).decode().rstrip("=")
+
+
+def _parse_token(token: str) -> tuple[int, str]:
+    try:
+        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
+        partition, _, name = text.partition(":")
+        if not (partition.isascii() and partition.isdecimal() and len(partition) <= 6 and name):
+            raise ValueError(text)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(
+            f"after must be the `next` of the page before, not {token!r}.", parameter="after"
+        ) from error
+    return int(partition), name
+
+
+def _of_partition(
+    core: Core, memory: Partition, batch: bytes, *, waiting: bool, after: str
+) -> Iterator[RecipientProgress]:
+    known, now = memory.bindings, core.clock()
+    bound = _Bound(known.items.of(batch), known.duplicates.of(batch))
+    if not len(bound.items) and not len(bound.duplicates):
+        return
+    names = _names(core, memory, bound, waiting=waiting, after=after)
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        for name in strings_of(names.slice(start, _NAMES_AT_ONCE)):
+            try:
+                entry = _of_recipient(core, core.locate(name), bound, now)
+            except DataDamaged as error:
+                tell_once(memory, f"The progress of some recipients of partition {memory.number}", error)
+                continue
+            if _waits(entry) or (not waiting and (entry.collected or entry.expired or entry.withdrawn)):
+                yield entry
+
+
+def _waits(entry: RecipientProgress) -> bool:
+    return bool(entry.waiting or entry.set_aside or entry.duplicates_waiting)
+
+
+def _names(core: Core, memory: Partition, bound: _Bound, *, waiting: bool, after: str) -> pa.StringArray:
+    """The recipients beyond `after`, in order, who have a message of the batch."""
+    seen = overview(core, memory)
+    drawers = _touched(core, seen, bound.items) | _touched(core, seen, bound.duplicates)
+    if waiting:
+        drawers &= _may_wait(seen)
+    names = pc.unique(seen.recipients.filter(column_of(drawers)))
+    names = names.filter(pc.greater(names, pa.scalar(after)))
+    ordered: pa.StringArray = names.take(pc.sort_indices(names))
+    return ordered
+
+
+def _touched(core: Core, seen: Overview, spans: Spans) -> Mask:
+    """Which drawers have a row in these stretches. Only segments are read with drawers that lie partly in one."""
+    touched, whole = spans.touching(seen.first, seen.last)
+    unsure = touched & ~whole
+    for index in np.unique(seen.segment[unsure]).tolist():
+        stored, own = seen.segments[index], np.flatnonzero(unsure & (seen.segment == index))
+        try:
+            records = read_records(core.store, stored, 0, stored.segment.rows)
+        except DataDamaged:
+            continue  # whoever may have something in it is looked at one by one
+        inside = spans.inside(records["place"].astype(np.int64) + stored.base)
+        drawer = drawer_of_rows(stored)[inside]
+        rows = np.bincount(drawer[drawer >= 0], minlength=len(stored.segment.drawers))
+        touched[own] = rows[seen.drawer[own]] > 0
+    return touched
+
+
+def _may_wait(seen: Overview) -> Mask:
+    """Drawers that reach beyond their cabinet's head, or may hold something set aside."""
+    head = seen.of_heads([head.head for head in seen.decoded])[seen.rank]
+    aside = [any(entry.why is Apart.SET_ASIDE for entry in head.apart) for head in seen.decoded]
+    waits: Mask = (seen.last > head) | (seen.of_heads([int(some) for some in aside])[seen.rank] > 0)
+    return waits
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a recipient has of the batch."""
+
+    states: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATES), np.int64))
+    oldest: int = NEVER
+    duplicates_waiting: int = 0
+
+    def answer(self, recipient: str) -> RecipientProgress:
+        counts = dict(zip(STATES, self.states.tolist(), strict=True))
+        return RecipientProgress(
+            recipient=recipient,
+            collected=counts[State.COLLECTED],
+            waiting=counts[State.WAITING],
+            set_aside=counts[State.SET_ASIDE],
+            expired=counts[State.EXPIRED],
+            withdrawn=counts[State.WITHDRAWN],
+            oldest_waiting=None if self.oldest == NEVER else moment(self.oldest),
+            duplicates_waiting=self.duplicates_waiting,
+        )
+
+
+def _of_recipient(core: Core, address: Address, bound: _Bound, now: int) -> RecipientProgress:
+    opened, tally = look(core, address), _Tally()
+    for cabinet, places in opened.places.items():
+        head, records = opened.head(cabinet), _Records(core, address, cabinet)
+        for place in places:
+            _add_place(core, tally, bound, place, head, records, now)
+    return tally.answer(address.recipient)
+
+
+class _Records:
+    """The change records of a cabinet, read when first asked for."""
+
+    def __init__(self, core: Core, address: Address, cabinet: Cabinet) -> None:
+        self._core, self._address, self._cabinet = core, address, cabinet
+        self._all: list[tuple[int, ChangeRecord]] | None = None
+
+    def all(self) -> list[tuple[int, ChangeRecord]]:
+        if self._all is None:
+            self._all = records_of(self._core, self._address, self._cabinet)
+        return self._all
+
+    def all_collected(self, place: Place) -> bool:
+        """Whether no record speaks of anything but collection there."""
+        others = [record for _, record in self.all() if record.kind is not ChangeKind.COLLECTED]
+        return not any(_meets(place, entry.first, entry.last) for record in others for entry in record.ranges)
+
+
+def _meets(place: Place, first: int, last: int) -> bool:
+    return first <= place.last and last >= place.first
+
+
+def _add_place(core: Core, tally: _Tally, bound: _Bound, place: Place, head: Head, records: _Records, now: int) -> None:
+    """Count a drawer: by its line in the directory where that says all, else row by row."""
+    first, last = np.array([place.first]), np.array([place.last])
+    (items,), (whole,) = bound.items.touching(first, last)
+    (duplicates,), _ = bound.duplicates.touching(first, last)
+    if not items and not duplicates:
+        return
+    state = _state_of(place, head, records, now) if whole and not duplicates else None
+    if state is None:
+        _add_rows(core, tally, bound, place, head, records.all(), now)
+        return
+    tally.states[state] += place.count
+    if state == WAITING:
+        tally.oldest = min(tally.oldest, int(place.stored.segment.drawers["earliest_published"][place.drawer]))
+
+
+def _state_of(place: Place, head: Head, records: _Records, now: int) -> int | None:
+    """The state of all messages of a drawer, if it can be told without reading them."""
+    if any(_meets(place, entry.first, entry.last) for entry in head.apart):
+        return None
+    if place.first > head.head:
+        return WAITING if place.earliest_expiry > now else None
+    collected = head.forgotten < place.first and place.last <= head.head
+    return _COLLECTED if collected and records.all_collected(place) else None
+
+
+def _add_rows(
+    core: Core,
+    tally: _Tally,
+    bound: _Bound,
+    place: Place,
+    head: Head,
+    records: list[tuple[int, ChangeRecord]],
+    now: int,
+) -> None:
+    rows = read_records(core.store, place.stored, place.row, place.row + place.count)
+    chunk = Chunk.of(place.stored, place.row, rows)
+    fates, shown = fates_of(head, records, chunk.numbers, rows["expires_at"], now)
+    items = shown & bound.items.inside(chunk.numbers)
+    tally.states += np.bincount(fates.state[items], minlength=len(STATES))
+    waits = items & (fates.state == WAITING)
+    tally.oldest = min(tally.oldest, int(rows["published_at"][waits].min(initial=NEVER)))
+    pending = shown & ((fates.state == WAITING) | (fates.state == _SET_ASIDE))
+    tally.duplicates_waiting += int((pending & bound.duplicates.inside(chunk.numbers)).sum())

@@ -1,0 +1,95 @@
+"""The calls about mailboxes, carried out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from restante.calls.batches import ReadProgress
+from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListPartitions, PartitionOf, Peek, ReadHistory
+from restante.hub.engine.committer import Request
+from restante.hub.engine.core import Core, parse_uuid, uuid_text
+from restante.hub.engine.functions import Functions
+from restante.hub.mailboxes import dequeue, explain, history, peek
+from restante.hub.mailboxes.batch_progress import progress
+from restante.hub.mailboxes.claim_checks import content_of
+from restante.model.access.access import Grant
+from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus
+from restante.model.mailboxes.filters import check_filters
+from restante.model.mailboxes.outtake import to_messages
+from restante.model.publishing.message import Message
+
+
+def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | None:
+    address = core.address(call.recipient)
+    found = peek.peek(core, address, peek.wish(call), wait=call.wait)
+    if found is None:
+        return None
+    content = None if found.row.inline else content_of(core, address, found)
+    return BundleAnswer(
+        bundle_id=uuid_text(found.bundle_id),
+        recipient=call.recipient,
+        origin=found.row.origin,
+        kind=found.row.kind,
+        document_types=found.document_types,
+        message_count=found.row.count,
+        table=found.table,
+        content=None if content is None else content.data,
+        media_type=None if content is None else content.media_type,
+    )
+
+
+def dequeue_request(core: Core, call: Dequeue) -> Request[Dequeued]:
+    """A dequeue, to be submitted."""
+    return dequeue.request(core, core.address(call.recipient), parse_uuid(call.bundle_id, "bundle_id"))
+
+
+def dequeue_bundle(core: Core, call: Dequeue, _: Grant) -> Dequeued:
+    return core.submit(dequeue_request(core, call))
+
+
+def explain_mailbox(core: Core, call: Explain, _: Grant) -> Explanation:
+    check_filters("origin", call.origins)
+    address = core.address(call.recipient)
+    return explain.explain(core, address, frozenset(call.origins), frozenset(call.origin_groups))
+
+
+def history_page(core: Core, call: ReadHistory, _: Grant) -> HistoryPage:
+    table, following = history_columns(core, call)
+    return HistoryPage(messages=to_messages(table), next=following)
+
+
+def history_columns(core: Core, call: ReadHistory) -> tuple[pa.Table, int | None]:
+    """A page of history as columns, and where the next begins."""
+    return history.history_table(core, core.address(call.recipient), call)
+
+
+def find_message(core: Core, call: FindMessage, _: Grant) -> Message:
+    return history.find(core, core.address(call.recipient), call.message_id)
+
+
+def list_partitions(core: Core, _: ListPartitions, __: Grant) -> tuple[PartitionStatus, ...]:
+    return tuple(
+        PartitionStatus(
+            partition=partition.number,
+            visible_sequence=partition.counters.visible,
+            waiting=partition.counters.waiting,
+            unfiled=partition.unfiled,
+        )
+        for partition in core.partitions
+    )
+
+
+def partition_of(core: Core, call: PartitionOf, _: Grant) -> int:
+    return core.address(call.recipient).partition
+
+
+FUNCTIONS: Functions = {
+    Peek: peek_bundle,
+    Dequeue: dequeue_bundle,
+    Explain: explain_mailbox,
+    ReadHistory: history_page,
+    FindMessage: find_message,
+    ListPartitions: list_partitions,
+    PartitionOf: partition_of,
+    ReadProgress: progress,
+}

@@ -1,0 +1,129 @@
+"""Content by claim check: the origin is asked for it, once it has delivered it is kept with the bundle.
+
+The bundle is open before the origin is asked. If the origin fails, or takes too long, the bundle stays open and the
+next peek asks again, under the same request id.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+import xxhash
+
+from restante import limits
+from restante.errors import DataDamaged, OriginDidNotDeliver, RestanteError
+from restante.hub.engine.core import Address, Core, uuid_text
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes.origins import Origins
+from restante.hub.mailboxes.outbox import message_ids
+from restante.hub.mailboxes.peek import Bundle
+from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.keys import bundle_key
+from restante.ports.content import Content, ContentFunction, ContentRequest
+
+
+class ContentRow(msgspec.Struct, frozen=True, array_like=True):
+    """Where the content of a bundle lies."""
+
+    blobs: tuple[int, ...]
+    lengths: tuple[int, ...]
+    checks: tuple[int, ...]
+    media_type: str
+
+
+def content_of(core: Core, address: Address, bundle: Bundle) -> Content:
+    """The content of a claim-check bundle, kept or asked for."""
+    key = bundle_key(address.hash, address.recipient, bundle.bundle_id)
+    value = core.store.get(address.partition, Space.CONTENT, key)
+    if value is not None:
+        return _read(core, address.partition, msgspec.msgpack.decode(value, type=ContentRow))
+    content = _ask(core, address, bundle, key)
+    core.commit(lambda draft: _keep(draft, address, key, content))
+    return content
+
+
+def _read(core: Core, partition: int, row: ContentRow) -> Content:
+    parts = []
+    for number, length, check in zip(row.blobs, row.lengths, row.checks, strict=True):
+        part = bytes(core.store.read_blob(BlobKey(partition, number), 0, length))
+        if xxhash.xxh3_64_intdigest(part) != check:
+            raise DataDamaged(f"The content in blob {number} of partition {partition} fails its checksum.", blob=number)
+        parts.append(part)
+    return Content(data=b"".join(parts), media_type=row.media_type)
+
+
+def _keep(draft: Draft, address: Address, key: bytes, content: Content) -> None:
+    if draft.get(address.partition, Space.CONTENT, key) is not None:
+        return
+    size = limits.BLOB_BYTES_MAX
+    parts: Sequence[bytes] = [content.data[at : at + size] for at in range(0, len(content.data), size)]
+    blobs = [draft.take_blob(address.partition) for _ in parts]
+    draft.blobs.extend((blob, [part]) for blob, part in zip(blobs, parts, strict=True))
+    row = ContentRow(
+        tuple(blob.number for blob in blobs),
+        tuple(len(part) for part in parts),
+        tuple(xxhash.xxh3_64_intdigest(part) for part in parts),
+        content.media_type,
+    )
+    draft.put(address.partition, Space.CONTENT, key, msgspec.msgpack.encode(row))
+
+
+def _ask(core: Core, address: Address, bundle: Bundle, key: bytes) -> Content:
+    row = bundle.row
+    port = core.memory(Origins).ports.get(row.origin)
+    request = ContentRequest(
+        request_id=uuid_text(row.request_id),
+        bundle_id=uuid_text(bundle.bundle_id),
+        recipient=row.recipient,
+        format=row.format,
+        message_ids=message_ids(core, address, row),
+    )
+    try:
+        if port is None or port.content is None:
+            raise OriginDidNotDeliver(f"Origin {row.origin!r} has no content function any more. Configure it again.")
+        content = _in_time(port.content, request, core.memory(Origins).content_seconds)
+        if len(content.data) > limits.CONTENT_BYTES_MAX:
+            raise OriginDidNotDeliver(
+                f"Origin {row.origin!r} delivered {len(content.data)} bytes; at most {limits.CONTENT_BYTES_MAX} are allowed."
+            )
+    except OriginDidNotDeliver:
+        _note_failure(core, address, key, core.clock())
+        raise
+    return content
+
+
+def _note_failure(core: Core, address: Address, key: bytes, now: int) -> None:
+    """Remember it for explain."""
+
+    def plan(draft: Draft) -> None:
+        value = draft.get(address.partition, Space.BUNDLE, key)
+        if value is not None:
+            row = msgspec.structs.replace(decode_bundle(value), undelivered_at=now)
+            draft.put(address.partition, Space.BUNDLE, key, encode_bundle(row))
+
+    core.commit(plan)
+
+
+def _in_time(function: ContentFunction, request: ContentRequest, seconds: float) -> Content:
+    """Call the origin in a thread of its own; one that takes too long is left to itself."""
+    outcome: list[Content | BaseException] = []
+    thread = threading.Thread(target=_call, args=(function, request, outcome.append), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise OriginDidNotDeliver(f"The origin did not deliver within {seconds:g} s. Peek again.")
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        detail = result.message if isinstance(result, RestanteError) else f"{result!r}."
+        raise OriginDidNotDeliver(f"The origin failed to deliver: {detail} Peek again.") from result
+    return result
+
+
+def _call(function: ContentFunction, request: ContentRequest, put: Callable[[Content | BaseException], None]) -> None:
+    try:
+        put(function(request))
+    except BaseException as error:  # noqa: BLE001  # handed to the caller's thread
+        put(error)

@@ -1,0 +1,128 @@
+"""Explain: why a peek answers what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from restante.hub.engine.core import Address, Core, uuid_text
+from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look, requested
+from restante.hub.mailboxes.peek import free_cabinets
+from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
+from restante.model.mailboxes.bundle import decode_bundle
+from restante.model.storage.changes import Space
+from restante.model.storage.head import stored_mask, waiting_mask
+from restante.model.storage.keys import Cabinet, bundle_key
+
+_TEXTS = {
+    Reason.READY: "A peek answers messages now.",
+    Reason.NOTHING_WAITING: "Everything was collected, has expired, was withdrawn or set aside; nothing waits.",
+    Reason.NOT_YET_VISIBLE: "Messages have arrived, but are not visible yet.",
+    Reason.BUNDLE_OPEN_IN_GROUP: "A bundle of another origin in the same origin group is open: dequeue it first.",
+    Reason.ORIGIN_DID_NOT_DELIVER: "The origin did not deliver the content of the open bundle: peek again to ask it.",
+    Reason.RECIPIENT_UNKNOWN: "No message for this recipient within the retention.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits in a cabinet: how many, since when, from which number."""
+
+    messages: int
+    oldest: int
+    first: int
+
+
+def explain(core: Core, address: Address, origins: Collection[str], origin_groups: Collection[str]) -> Explanation:
+    with core.pins.reading():
+        opened = look(core, address)
+        cabinets = requested(core, opened, origins, origin_groups)
+        now = core.clock()
+        backlogs = {cabinet: backlog(core, opened, cabinet, now) for cabinet in cabinets}
+        waiting = {cabinet: found for cabinet, found in backlogs.items() if found.messages}
+        reason = _reason(core, opened, cabinets, waiting, now)
+    ordered = sorted(waiting.items(), key=lambda entry: entry[1].first)
+    return Explanation(
+        reason=reason,
+        text=_TEXTS[reason],
+        waiting=tuple(
+            Waiting(origin=c.origin, kind=c.kind, messages=found.messages, oldest=moment(found.oldest))
+            for c, found in ordered
+        ),
+        open_bundles=_open_bundles(core, opened),
+        # What one hub has stored is visible: this counts once several nodes store for each other.
+        not_yet_visible=0,
+    )
+
+
+def backlog(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> Backlog:
+    """Messages that wait and have not expired; what an open bundle holds waits too."""
+    head = opened.head(cabinet)
+    count, oldest, first = 0, 2**63 - 1, 0
+    places = opened.places.get(cabinet, [])
+    for chunk in chunks(core, places, after=head.head):
+        numbers = chunk.numbers
+        mark = head.open
+        held = (
+            (numbers >= mark.first) & (numbers <= mark.last) if mark is not None else np.zeros(len(numbers), np.bool_)
+        )
+        waits = waiting_mask(head, numbers) & (held | (chunk.records["expires_at"] > now))
+        if waits.any():
+            first = first if count else int(numbers[np.argmax(waits)])
+            oldest = min(oldest, int(chunk.records["published_at"][waits].min()))
+        count += int(waits.sum())
+    return Backlog(count, oldest, first)
+
+
+def _reason(
+    core: Core, opened: Opened, cabinets: Collection[Cabinet], waiting: dict[Cabinet, Backlog], now: int
+) -> Reason:
+    open_ones = [cabinet for cabinet in cabinets if opened.head(cabinet).open is not None]
+    if open_ones:
+        return _open_reason(core, opened, open_ones)
+    free = free_cabinets(core, opened, cabinets)
+    if any(first_number(core, opened, cabinet, now) is not None for cabinet in free):
+        return Reason.READY
+    if waiting:
+        return Reason.BUNDLE_OPEN_IN_GROUP
+    return Reason.NOTHING_WAITING if known(core, opened) else Reason.RECIPIENT_UNKNOWN
+
+
+def _open_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> Reason:
+    """A bundle of these is open: a peek answers it, unless its origin has failed to deliver."""
+    marks = [mark for cabinet in cabinets if (mark := opened.head(cabinet).open) is not None]
+    mark = min(marks, key=lambda mark: mark.first)
+    address = opened.address
+    key = bundle_key(address.hash, address.recipient, mark.bundle_id)
+    value = core.store.get(address.partition, Space.BUNDLE, key)
+    failed = value is not None and decode_bundle(value).undelivered_at
+    if failed and core.store.get(address.partition, Space.CONTENT, key) is None:
+        return Reason.ORIGIN_DID_NOT_DELIVER
+    return Reason.READY
+
+
+def known(core: Core, opened: Opened) -> bool:
+    """Whether any message of the recipient is within its retention."""
+    for cabinet, places in opened.places.items():
+        head = opened.head(cabinet)
+        if not head.forgotten and not head.apart and places:
+            return True
+        if any(stored_mask(head, chunk.numbers).any() for chunk in chunks(core, places)):
+            return True
+    return False
+
+
+def _open_bundles(core: Core, opened: Opened) -> tuple[OpenBundle, ...]:
+    marks = [(mark, cabinet) for cabinet, head in opened.heads.items() if (mark := head.open) is not None]
+    return tuple(
+        OpenBundle(
+            bundle_id=uuid_text(mark.bundle_id),
+            origin=cabinet.origin,
+            origin_group=core.settings.group_of(cabinet.origin),
+            messages=mark.count,
+            opened_at=moment(mark.opened_at),
+        )
+        for mark, cabinet in sorted(marks, key=lambda entry: entry[0].first)
+    )

@@ -1,0 +1,68 @@
+"""Collecting by number: a connected client says up to where it has everything, and all up to there is dequeued.
+
+Each commit opens a bundle of what waits up to the number, and dequeues it at once; so batches, origins and the feed
+hear of it as of any other bundle. Where somebody holds a bundle open, nothing is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from restante.errors import BundleOpen, InvalidRequest
+from restante.hub.engine.core import Address, Core, uuid_text
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes import dequeue
+from restante.hub.mailboxes.mailbox import Opened, look
+from restante.hub.mailboxes.peek import Wish, choose, fill, open_planned
+from restante.model.mailboxes.bundle import Bounds, Filling
+from restante.model.storage.keys import Cabinet
+
+
+def collect(core: Core, address: Address, number: int) -> int:
+    """Dequeue all up to this number; gives how many messages that were."""
+    if not 0 <= number < 2**63:
+        raise InvalidRequest(f"sequence_number must be a whole number, 0 or more, not {number}.")
+    total = 0
+    while count := core.look_and_commit(partial(_collect_some, core, address, number)):
+        total += count
+    return total
+
+
+def _collect_some(core: Core, address: Address, number: int) -> int:
+    """One bundle of what waits up to the number; 0 if nothing does."""
+    now, opened = core.clock(), look(core, address)
+    cabinets = _collected_so(core, opened)
+    _check_none_open(opened, cabinets)
+    chosen = choose(core, opened, cabinets, now)
+    if chosen is None or chosen[1] > number:
+        return 0
+    cabinet, _ = chosen
+    filling = Filling(opened.head(cabinet), now, Bounds(before=number + 1))
+    fill(core, opened.places[cabinet], filling)
+    bundle_id = core.new_uuid()
+
+    def plan(draft: Draft) -> int:
+        open_planned(core, draft, opened, cabinet, filling, bundle_id, Wish())
+        return dequeue.plan(core, draft, address, bundle_id).messages
+
+    return core.commit(plan)
+
+
+def _collected_so(core: Core, opened: Opened) -> list[Cabinet]:
+    settings, cabinets = core.settings, opened.cabinets()
+    found = [cabinet for cabinet in cabinets if settings.live_collect(settings.group_of(cabinet.origin))]
+    if not found and (cabinets or not any(group.live_collect for group in settings.origin_groups.values())):
+        raise InvalidRequest(
+            "None of this recipient's origin groups is collected over a live connection: peek and dequeue, or set "
+            "live_collect = true for the group."
+        )
+    return found
+
+
+def _check_none_open(opened: Opened, cabinets: Collection[Cabinet]) -> None:
+    for cabinet in cabinets:
+        mark = opened.head(cabinet).open
+        if mark is not None:
+            text = uuid_text(mark.bundle_id)
+            raise BundleOpen(f"Bundle {text} is open. Dequeue it before you collect by number.", bundle_id=text)

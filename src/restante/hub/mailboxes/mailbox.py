@@ -1,0 +1,126 @@
+"""A recipient's mailbox at one moment: its drawers, its heads, and what waits first in each cabinet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from restante import limits
+from restante.errors import InvalidRequest
+from restante.hub.engine.core import Address, Core
+from restante.hub.engine.row_reads import read_records
+from restante.model.mailboxes.bundle import first_waiting
+from restante.model.storage.catalog import Mailbox, Place, mailbox
+from restante.model.storage.head import EMPTY_HEAD, Head, Numbers
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.rows import RecordArray
+from restante.model.storage.run import Run, Stored
+
+_ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A mailbox, looked into."""
+
+    address: Address
+    places: Mailbox
+    heads: dict[Cabinet, Head]
+    erasures: int
+    """How many erasures the partition had seen: another one makes this view worthless."""
+    runs: tuple[Run, ...]
+
+    def head(self, cabinet: Cabinet) -> Head:
+        return self.heads.get(cabinet, EMPTY_HEAD)
+
+    def cabinets(self) -> set[Cabinet]:
+        return self.places.keys() | self.heads.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring rows of one cabinet."""
+
+    stored: Stored
+    row: int
+    records: RecordArray
+    numbers: Numbers
+
+    @staticmethod
+    def of(stored: Stored, row: int, records: RecordArray) -> Chunk:
+        return Chunk(stored, row, records, records["place"].astype(np.int64) + stored.base)
+
+    def part(self, first: int, last: int) -> Chunk:
+        """Its rows first to last (exclusive)."""
+        return Chunk(self.stored, self.row + first, self.records[first:last], self.numbers[first:last])
+
+
+def look(core: Core, address: Address) -> Opened:
+    """Look into a mailbox; inside `core.pins.reading()`.
+
+    Heads first, then runs: an older head shows a message too many, which the commit of a bundle notices; an older run
+    beside a newer head could show what was erased in between.
+    """
+    memory = core.partitions[address.partition]
+    erasures = memory.counters.erasures
+    heads = core.heads(address)
+    runs = memory.runs
+    return Opened(address, mailbox(runs, address.recipient, address.hash), heads, erasures, runs)
+
+
+def requested(core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]) -> list[Cabinet]:
+    """The cabinets that a peek asks for: those of these origins and groups; all, if none are named."""
+    cabinets = opened.cabinets()
+    if not origins and not origin_groups:
+        return list(cabinets)
+    settings = core.settings
+    known = set(settings.origin_groups) | {settings.group_of(origin) for origin in settings.origins}
+    known |= {settings.group_of(cabinet.origin) for cabinet in cabinets}
+    for group in origin_groups:
+        if group not in known:
+            raise InvalidRequest(
+                f"There is no origin group {group[:64]!r}. Configure it, or name an origin.", parameter="origin_group"
+            )
+    return [c for c in cabinets if c.origin in origins or settings.group_of(c.origin) in origin_groups]
+
+
+def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int, *, after: int = 0) -> int | None:
+    """The first number beyond `after` that waits in a cabinet and has not expired. Reads only drawers that it must."""
+    head = opened.head(cabinet)
+    head = msgspec.structs.replace(head, head=max(head.head, after))
+    for place in opened.places.get(cabinet, ()):
+        if place.last <= head.head or any(e.first <= place.first and place.last <= e.last for e in head.apart):
+            continue
+        untouched = place.first > head.head and place.earliest_expiry > now
+        if untouched and not any(entry.first <= place.first <= entry.last for entry in head.apart):
+            return place.first
+        records = read_records(core.store, place.stored, place.row, place.row + place.count)
+        numbers = records["place"].astype(np.int64) + place.stored.base
+        found = first_waiting(head, numbers, records["expires_at"], now)
+        if found is not None:
+            return found
+    return None
+
+
+def chunks(core: Core, places: Sequence[Place], *, after: int = 0, last: int = 2**63 - 1) -> Iterator[Chunk]:
+    """The rows of a cabinet, drawer after drawer, from the first drawer that reaches beyond `after` to `last`.
+
+    Drawers that lie side by side are read as one.
+    """
+    wanted = [place for place in places if place.last > after and place.first <= last]
+    index = 0
+    while index < len(wanted):
+        begin = wanted[index]
+        end = begin.row + begin.count
+        index += 1
+        while index < len(wanted) and _continues(begin, end, wanted[index]):
+            end += wanted[index].count
+            index += 1
+        yield Chunk.of(begin.stored, begin.row, read_records(core.store, begin.stored, begin.row, end))
+
+
+def _continues(begin: Place, end: int, place: Place) -> bool:
+    return place.stored is begin.stored and place.row == end and end + place.count - begin.row <= _ROWS_AT_ONCE

@@ -1,0 +1,255 @@
+"""Peek: the open bundle again, or the next one.
+
+The bundle is decided on a view of the mailbox, outside the committer's thread, and committed only if the mailbox's
+heads are still those of the view; otherwise it is decided again. So two concurrent peeks give one bundle, and reading
+thousands of rows holds nobody up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.calls.mailboxes import Peek
+from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
+from restante.hub.batches.binding import shares_of
+from restante.hub.engine.core import Address, Core, Stale, parse_uuid, uuid_text
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, look, requested
+from restante.hub.mailboxes.message_columns import bundle_table, document_types
+from restante.hub.mailboxes.settle import settle
+from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
+from restante.model.mailboxes.filters import check_filters
+from restante.model.storage.catalog import Place
+from restante.model.storage.change import ChangeKind
+from restante.model.storage.changes import Space
+from restante.model.storage.head import OpenMark, Range, decode_head, in_ranges
+from restante.model.storage.keys import Cabinet, bundle_key, key_cabinet, number_key
+
+DEFAULT_FORMAT = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a peek asks for."""
+
+    origins: Collection[str] = ()
+    origin_groups: Collection[str] = ()
+    bundle_id: bytes | None = None
+    format: str | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle and its messages."""
+
+    bundle_id: bytes
+    row: BundleRow
+    document_types: tuple[str, ...]
+    table: pa.Table
+
+    @staticmethod
+    def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> Bundle:
+        table = bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), chunks)
+        return Bundle(bundle_id, row, document_types(chunks), table)
+
+
+def wish(call: Peek) -> Wish:
+    """What a call asks for, checked."""
+    check_filters("origin", call.origins)
+    check_filters("format", () if call.format is None else (call.format,))
+    for name, value in (("max_messages", call.max_messages), ("max_weight", call.max_weight)):
+        if value is not None and value < 1:
+            raise InvalidRequest(f"{name} must be at least 1, not {value}.", parameter=name)
+    most = limits.BUNDLE_WEIGHT_KIB_MAX
+    bounds = Bounds(messages=min(call.max_messages or most, most), weight=min(call.max_weight or most, most))
+    proposed = None if call.bundle_id is None else parse_uuid(call.bundle_id, "bundle_id")
+    return Wish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds)
+
+
+def peek(core: Core, address: Address, asked: Wish, *, wait: float = 0) -> Bundle | None:
+    """The bundle, or None when there is nothing; with `wait`, as soon as there is something."""
+    found = peek_now(core, address, asked)
+    if found is not None or wait <= 0:
+        return found
+    deadline = time.monotonic() + min(wait, limits.WAIT_SECONDS_MAX)
+    rung = threading.Event()
+    with core.bell.listening(address.hash, rung.set):
+        while (found := peek_now(core, address, asked)) is None:
+            left = deadline - time.monotonic()
+            if left <= 0 or core.closing.is_set() or not rung.wait(left):
+                return peek_now(core, address, asked)
+            rung.clear()
+    return found
+
+
+def peek_now(core: Core, address: Address, asked: Wish) -> Bundle | None:
+    return core.look_and_commit(lambda: _peek_once(core, address, asked))
+
+
+def _peek_once(core: Core, address: Address, asked: Wish) -> Bundle | None:
+    now = core.clock()
+    opened = look(core, address)
+    cabinets = requested(core, opened, asked.origins, asked.origin_groups)
+    already = open_bundle(core, opened, cabinets, asked)
+    if already is not None:
+        return already
+    _check_unused(core, address, asked)
+    chosen = choose(core, opened, free_cabinets(core, opened, cabinets), now)
+    if chosen is None:
+        return None
+    cabinet, first = chosen
+    bounds = replace(asked.bounds, before=strict_end(core, opened, cabinet, first, now))
+    filling = Filling(opened.head(cabinet), now, bounds)
+    read = fill(core, opened.places[cabinet], filling)
+    bundle_id = asked.bundle_id or core.new_uuid()
+    row = core.commit(lambda draft: open_planned(core, draft, opened, cabinet, filling, bundle_id, asked))
+    return Bundle.of(core, bundle_id, row, _trimmed(read, row))
+
+
+def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: Wish) -> Bundle | None:
+    """The open bundle of these cabinets with the smallest number, if there is one."""
+    marks = {cabinet: mark for cabinet in cabinets if (mark := opened.head(cabinet).open) is not None}
+    if not marks:
+        return None
+    cabinet = min(marks, key=lambda cabinet: marks[cabinet].first)
+    mark = marks[cabinet]
+    if asked.bundle_id is not None and asked.bundle_id != mark.bundle_id:
+        raise _other_open(mark.bundle_id, "Dequeue it first, or peek without a bundle id.")
+    address = opened.address
+    value = core.store.get(address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, mark.bundle_id))
+    if value is None:
+        raise Stale
+    row = decode_bundle(value)
+    if not row.inline and asked.format is not None and asked.format != row.format:
+        raise _other_open(mark.bundle_id, f"It was opened with format {row.format!r}.")
+    places = opened.places.get(cabinet, [])
+    return Bundle.of(
+        core, mark.bundle_id, row, _trimmed(list(chunks(core, places, after=row.first - 1, last=row.last)), row)
+    )
+
+
+def _other_open(bundle_id: bytes, advice: str) -> BundleOpen:
+    text = uuid_text(bundle_id)
+    return BundleOpen(f"Bundle {text} is open. {advice}", bundle_id=text)
+
+
+def _check_unused(core: Core, address: Address, asked: Wish) -> None:
+    if asked.bundle_id is None:
+        return
+    value = core.store.get(
+        address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, asked.bundle_id)
+    )
+    if value is not None:
+        text = uuid_text(asked.bundle_id)
+        raise BundleIdUsed(f"{address.recipient} has had a bundle {text} before. Propose another id.", bundle_id=text)
+
+
+def free_cabinets(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> list[Cabinet]:
+    """Those whose origin group has no open bundle."""
+    group_of = core.settings.group_of
+    busy = {group_of(cabinet.origin) for cabinet, head in opened.heads.items() if head.open is not None}
+    return [cabinet for cabinet in cabinets if group_of(cabinet.origin) not in busy]
+
+
+def choose(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) -> tuple[Cabinet, int] | None:
+    """The cabinet whose first waiting number is smallest, and that number."""
+    firsts = [(number, c) for c in cabinets if (number := first_number(core, opened, c, now)) is not None]
+    if not firsts:
+        return None
+    number, cabinet = min(firsts)
+    return cabinet, number
+
+
+def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: int) -> int:
+    """Where strict order ends a bundle: at the first message that waits, after its own first, in another cabinet."""
+    group = core.settings.group_of(cabinet.origin)
+    if not core.settings.strict_order(group):
+        return 2**63 - 1
+    others = [c for c in opened.places if c != cabinet and core.settings.group_of(c.origin) == group]
+    firsts = [first_number(core, opened, other, now, after=first) for other in others]
+    return min((number for number in firsts if number is not None), default=2**63 - 1)
+
+
+def fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
+    """Fill the bundle; gives what was read on the way."""
+    read = []
+    for chunk in chunks(core, places, after=filling.head.head):
+        filling.add(chunk.numbers, chunk.records)
+        read.append(chunk)
+        if filling.ended:
+            break
+    return read
+
+
+def open_planned(
+    core: Core, draft: Draft, opened: Opened, cabinet: Cabinet, filling: Filling, bundle_id: bytes, asked: Wish
+) -> BundleRow:
+    """Commit the bundle, if the mailbox is as it was looked into."""
+    address = opened.address
+    _check_fresh(draft, opened)
+    head = filling.head
+    for part in filling.expired:
+        if part[1].any():
+            head = settle(core, draft, address, cabinet, head, kind=ChangeKind.EXPIRED, at=filling.now, part=part)
+    first, last = filling.first_taken, filling.last_taken
+    left_out = [
+        Range(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first
+    ]
+    row = BundleRow(
+        *cabinet,
+        first,
+        last,
+        filling.count,
+        tuple(left_out),
+        filling.now,
+        filling.inline,
+        format="" if filling.inline else asked.format or DEFAULT_FORMAT,
+        request_id=b"" if filling.inline else core.new_uuid(),
+        batches=shares_of(draft, address.partition, filling.taken),
+    )
+    mark = OpenMark(bundle_id, first, last, filling.count, filling.now)
+    draft.put(
+        address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id), encode_bundle(row)
+    )
+    draft.put_head(address.partition, address.hash, cabinet, msgspec.structs.replace(head, open=mark))
+    draft.add_waiting(address.partition, -filling.expired_count)
+    return row
+
+
+def _check_fresh(draft: Draft, opened: Opened) -> None:
+    address = opened.address
+    entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
+    heads = {key_cabinet(key): decode_head(value) for key, value in entries}
+    own = {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+    if own != opened.heads or draft.count(address.partition).erasures != opened.erasures:
+        raise Stale
+
+
+def _trimmed(read: Sequence[Chunk], row: BundleRow) -> list[Chunk]:
+    """The neighbouring rows of a bundle: from its first number to its last, without those left out."""
+    kept = []
+    for chunk in read:
+        numbers = chunk.numbers
+        low, high = np.searchsorted(numbers, [row.first, row.last + 1]).tolist()
+        if not row.left_out:
+            kept.append(chunk.part(low, high))
+            continue
+        gone = in_ranges(row.left_out, numbers[low:high])
+        kept += [chunk.part(low + start, low + stop) for start, stop in _runs_of(~gone)]
+    return [chunk for chunk in kept if len(chunk.records)]
+
+
+def _runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Stretches of true."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+    return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))

@@ -1,0 +1,152 @@
+"""The recipients with waiting messages, by how many or by how old."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.calls.mailboxes import ListRecipients, Order
+from restante.errors import DataDamaged, InvalidRequest
+from restante.hub.engine.core import Core
+from restante.hub.engine.damage import tell_once
+from restante.hub.engine.partitions import Partition
+from restante.hub.mailboxes.explain import backlog
+from restante.hub.mailboxes.mailbox import look
+from restante.hub.mailboxes.overview import beyond_heads, overview
+from restante.model.access.access import Grant
+from restante.model.columns.arrow import Column, column_of, strings_of
+from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
+from restante.model.mailboxes.paging import page_size
+
+AGE_MAX = 5_000_000
+"""A listing is at most this old, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Recipients with waiting messages as columns."""
+
+    as_of: int
+    recipient: pa.StringArray
+    waiting: NDArray[np.int64]
+    oldest: NDArray[np.int64]
+    partition: NDArray[np.int64]
+
+
+class Listings:
+    """The last listing, made anew when it is asked for and too old."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._last: Listing | None = None
+        self._orders: dict[Order, NDArray[np.int64]] = {}
+
+    def page(self, _core: Core, call: ListRecipients, _caller: Grant) -> RecipientPage:
+        order = call.order
+        if order not in ("waiting", "oldest"):
+            raise InvalidRequest(f"order must be waiting or oldest, not {order!r}.")
+        size, start = page_size(call.limit), _parse_token(call.after)
+        with self._lock:
+            listing, rows = self._current(order)
+        chosen = rows[start : start + size]
+        summaries = zip(
+            strings_of(listing.recipient.take(column_of(chosen))),
+            listing.waiting[chosen].tolist(),
+            listing.oldest[chosen].tolist(),
+            listing.partition[chosen].tolist(),
+            strict=True,
+        )
+        return RecipientPage(
+            recipients=tuple(
+                RecipientSummary(recipient=recipient, waiting=waiting, oldest=moment(oldest), partition=partition)
+                for recipient, waiting, oldest, partition in summaries
+            ),
+            next=str(start + size) if start + size < len(rows) else None,
+            as_of=moment(listing.as_of),
+        )
+
+    def _current(self, order: Order) -> tuple[Listing, NDArray[np.int64]]:
+        now = self._core.clock()
+        if self._last is None or not 0 <= now - self._last.as_of < AGE_MAX:
+            self._last, self._orders = _list(self._core, now), {}
+        if order not in self._orders:
+            self._orders[order] = _ordered(self._last, order)
+        return self._last, self._orders[order]
+
+
+def _parse_token(after: str | None) -> int:
+    if after is None:
+        return 0
+    if not (after.isascii() and after.isdecimal() and len(after) <= 18):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {after!r}.")
+    return int(after)
+
+
+def _ordered(listing: Listing, order: Order) -> NDArray[np.int64]:
+    """Most waiting first, or oldest first; ties by the recipient's name."""
+    name = pc.rank(listing.recipient, tiebreaker="dense").to_numpy() if len(listing.waiting) else np.zeros(0, np.int64)
+    key = -listing.waiting if order == "waiting" else listing.oldest
+    return np.lexsort([name, key])
+
+
+def _list(core: Core, now: int) -> Listing:
+    with core.pins.reading():
+        parts = [_list_partition(core, partition, now) for partition in core.partitions]
+    return Listing(
+        now,
+        pa.concat_arrays([recipient for recipient, _, _ in parts]),
+        np.concatenate([waiting for _, waiting, _ in parts]),
+        np.concatenate([oldest for _, _, oldest in parts]),
+        np.repeat(np.arange(len(parts)), [len(waiting) for _, waiting, _ in parts]),
+    )
+
+
+def _list_partition(
+    core: Core, partition: Partition, now: int
+) -> tuple[pa.StringArray, NDArray[np.int64], NDArray[np.int64]]:
+    seen = overview(core, partition)
+    beyond = beyond_heads(core, partition, seen)
+    codes = seen.recipients.dictionary_encode()
+    code = np.asarray(codes.indices).astype(np.int64)
+    exact = _exceptions(seen.earliest_expiry <= now, seen.rank, seen.head_rank, [bool(h.apart) for h in seen.decoded])
+    dictionary: Column = codes.dictionary
+    recipients = len(dictionary)
+    waiting = np.bincount(code, np.where(exact, 0, beyond.count), recipients).astype(np.int64)
+    oldest = np.full(recipients, 2**63 - 1, np.int64)
+    plain = (beyond.count > 0) & ~exact
+    np.minimum.at(oldest, code[plain], beyond.published[plain])
+    for index in np.unique(code[exact]).tolist():
+        try:
+            _count_exactly(core, dictionary[index].as_py(), index, waiting, oldest, now)
+        except DataDamaged as error:
+            # What can be counted without reading is still listed.
+            tell_once(partition, f"The listing of some recipients of partition {partition.number}", error)
+    rows = np.flatnonzero(waiting)
+    names: pa.StringArray = dictionary.take(column_of(rows))
+    return names, waiting[rows], oldest[rows]
+
+
+def _exceptions(
+    expiring: NDArray[np.bool_], rank: NDArray[np.int64], head_rank: NDArray[np.int64], apart: list[bool]
+) -> NDArray[np.bool_]:
+    """Drawers of cabinets that must be counted message by message: something expired, or was settled apart."""
+    odd = np.zeros(int(rank.max(initial=-1)) + 1 + len(head_rank), np.bool_)
+    odd[rank[expiring]] = True
+    odd[head_rank[np.array(apart, np.bool_)]] = True
+    return odd[rank]
+
+
+def _count_exactly(
+    core: Core, recipient: str, index: int, waiting: NDArray[np.int64], oldest: NDArray[np.int64], now: int
+) -> None:
+    """The whole mailbox, cabinet by cabinet."""
+    opened = look(core, core.locate(recipient))
+    found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
+    waiting[index] = sum(entry.messages for entry in found)
+    oldest[index] = min((entry.oldest for entry in found if entry.messages), default=2**63 - 1)

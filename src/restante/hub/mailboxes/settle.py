@@ -1,0 +1,51 @@
+"""Settling messages out of turn: the change record, the note beside the head, and what batches count."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.hub.batches.binding import count_settled
+from restante.hub.engine.core import Address, Core
+from restante.hub.engine.plan import Draft
+from restante.model.storage.change import ChangeKind, ChangeRecord
+from restante.model.storage.head import Apart, Head, Numbers, Range, apart_of, ranges_of, with_apart
+from restante.model.storage.keys import Cabinet
+
+Part = tuple[Numbers, NDArray[np.bool_]]
+"""Neighbouring numbers of a cabinet, and which of them are to be settled."""
+
+_APART = {
+    ChangeKind.EXPIRED: Apart.EXPIRED,
+    ChangeKind.WITHDRAWN: Apart.WITHDRAWN,
+    ChangeKind.SET_ASIDE: Apart.SET_ASIDE,
+}
+
+
+def settle(
+    core: Core,
+    draft: Draft,
+    address: Address,
+    cabinet: Cabinet,
+    head: Head,
+    *,
+    kind: ChangeKind,
+    at: int,
+    part: Part,
+) -> Head:
+    """Settle the chosen ones of a cabinet's neighbouring numbers; gives the head to be put.
+
+    Neighbours that are apart for the same reason share one range, so the list stays short however often this happens.
+    """
+    numbers, chosen = part
+    record = change(cabinet, kind, at, int(chosen.sum()), ranges_of(chosen, numbers))
+    draft.record(address.partition, address.hash, record)
+    count_settled(core, draft, address.partition, numbers[chosen], kind)
+    why = _APART[kind]
+    joined = ranges_of(chosen | (apart_of(head, numbers) == why), numbers)
+    return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))
+
+
+def change(cabinet: Cabinet, kind: ChangeKind, at: int, count: int, ranges: tuple[Range, ...]) -> ChangeRecord:
+    return ChangeRecord(kind, at, cabinet.recipient, cabinet.origin, cabinet.kind, count, ranges)

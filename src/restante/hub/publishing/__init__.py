@@ -1,0 +1,1 @@
+"""Publishing: messages in, judged, numbered and stored; producers' numbers; notices sent as messages."""

@@ -1,0 +1,295 @@
+"""Judging what arrives: new, a duplicate, a conflict, or erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.hub.engine.core import Core
+from restante.hub.engine.damage import sound_data
+from restante.hub.engine.partitions import Partition, PartitionRow
+from restante.hub.engine.row_places import Found, Lost, Questions, locate
+from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
+from restante.model.columns.texts import Texts
+from restante.model.publishing.arrival import Arrivals, Grouped, group
+from restante.model.publishing.message import MessageColumns
+from restante.model.removal.erasure import digests, second_hashes
+from restante.model.storage.changes import Space
+from restante.model.storage.head import EMPTY_HEAD, decode_head, stored_mask
+from restante.model.storage.identity import Fingerprints, Known
+from restante.model.storage.keys import Cabinet, cabinet_key
+from restante.model.storage.piece import Piece
+from restante.model.storage.rows import BUNDLEABLE, INLINE
+
+Mask = NDArray[np.bool_]
+RowNumbers = NDArray[np.int64]
+
+
+class Verdict(IntEnum):
+    NEW = 0
+    DUPLICATE = 1
+    CONFLICT = 2
+    ERASED = 3
+    DAMAGED = 4
+    """The stored message of its fingerprint cannot be read: nobody knows what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a partition knew when arrivals were judged against it."""
+
+    counters: PartitionRow
+    levels: tuple[Known, ...]
+
+    @staticmethod
+    def of(partition: Partition) -> Seen:
+        """The counters first: what has a higher number than they tell, has come since."""
+        counters = partition.counters
+        return Seen(counters, partition.fingerprints.levels)
+
+    def newer(self, partition: Partition, counters: PartitionRow | None = None) -> Fingerprints | None:
+        """What the partition has come to know since; None, if it has let something go."""
+        counters = counters or partition.counters
+        if (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures):
+            return None
+        known = {id(level) for level in self.levels}
+        return Fingerprints(tuple(level for level in partition.fingerprints.levels if id(level) not in known))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Arrivals with the verdict on each, and what it rests on."""
+
+    arrivals: Arrivals
+    grouped: Grouped
+    verdict: NDArray[np.int8]
+    original: RowNumbers
+    """Of each duplicate the number of the stored message that it repeats; if that is an arrival too, -1 - its row."""
+    seen: dict[int, Seen]
+
+
+def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
+    """The verdict on each arrival, the requests (rows start[i] to start[i + 1]) taken in order.
+
+    A request with a conflict, an erased message or a damaged twin will be refused whole, so its messages count for none
+    after it. One that is refused already is not accepted, in any of its rows.
+    """
+    verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
+    grouped = group(arrivals)
+    seen = {partition: Seen.of(core.partitions[partition]) for partition in grouped.partitions}
+    for partition, rows in grouped.parts():
+        _judge_stored(core, arrivals, partition, rows, verdict, original)
+    _judge_twins(arrivals, grouped, start, accepted, verdict, original)
+    return Judged(arrivals, grouped, verdict, original, seen)
+
+
+def holds(core: Core, judged: Judged) -> bool:
+    """Whether the verdict is still right: nothing of the same identity came or went since."""
+    for partition, rows in judged.grouped.parts():
+        newer = judged.seen[partition].newer(core.partitions[partition])
+        if newer is None or len(newer.find(judged.arrivals.fingerprint[rows])[0]):
+            return False
+    return True
+
+
+def disjoint(judged: Sequence[Judged]) -> bool:
+    """Whether no two of these have arrivals that may be of one identity."""
+    prints = [np.unique(one.arrivals.fingerprint) for one in judged]
+    together = np.sort(np.concatenate(prints))
+    return not bool((together[1:] == together[:-1]).any())
+
+
+def _judge_stored(
+    core: Core,
+    arrivals: Arrivals,
+    partition: int,
+    rows: RowNumbers,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
+) -> None:
+    """Against what is stored."""
+    memory = core.partitions[partition]
+    if len(memory.erased):
+        verdict[_erased(core, arrivals, memory, rows)] = Verdict.ERASED
+    index, number = memory.fingerprints.find(arrivals.fingerprint[rows])
+    if not len(index):
+        return
+    asked = rows[index]
+    code = arrivals.columns.recipient.codes[asked].astype(np.int64)
+    for found in locate(core.store, memory.runs, Questions(arrivals.recipient_hash, code, number)):
+        if isinstance(found, Lost):
+            lost = asked[found.asked]
+            verdict[lost[verdict[lost] == Verdict.NEW]] = Verdict.DAMAGED
+        else:
+            _compare(core, arrivals.columns, partition, asked[found.asked], found, verdict, original)
+
+
+def _erased(core: Core, arrivals: Arrivals, memory: Partition, rows: RowNumbers) -> RowNumbers:
+    """Which of these rows have an identity that was erased."""
+    rows = rows[memory.erased.may_contain(arrivals.fingerprint[rows])]
+    recipient = arrivals.columns.recipient
+    code, own = np.unique(recipient.codes[rows], return_inverse=True)
+    second = second_hashes(strings_of(recipient.values.take(column_of(code))), core.deed.key)
+    asked = digests(arrivals.recipient_hash[code][own], second[own], arrivals.columns.id[rows])
+    return rows[memory.erased.contains(asked)]
+
+
+def _compare(
+    core: Core,
+    columns: MessageColumns,
+    partition: int,
+    asked: RowNumbers,
+    found: Found,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
+) -> None:
+    """Rows of arrivals against the stored rows with their fingerprints, in full."""
+    recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
+    same = recipient == columns.recipient.codes[asked]
+    same &= (found.records["id"] == columns.id[asked]).all(axis=1)
+    same &= _kept(core, partition, found, same)
+    if not same.any():
+        return
+    found, asked = found.only(same), asked[same]
+    verdict[asked] = _content_verdicts(core, columns, asked, found)
+    # One that was released to the end is stored twice, and lives on under its last number.
+    np.maximum.at(original, asked, found.numbers)
+
+
+def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
+    """The code that each name has in a column of texts, -1 if none: then texts are compared as numbers."""
+    codes = pc.index_in(names, texts.values).fill_null(-1)
+    return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _equal(one: Column, other: Column) -> Mask:
+    return numbers_of(pc.equal(one, other))
+
+
+def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
+    """Which stored rows are within their retention: an identity lives exactly as long as its message."""
+    kept = np.ones(len(found.numbers), np.bool_)
+    segment = found.stored.segment
+    for row in np.flatnonzero(candidates & (found.numbers <= core.partitions[partition].counters.forgotten)).tolist():
+        drawer = int(found.drawer[row])
+        key = cabinet_key(int(segment.recipient_hash[drawer]), Cabinet(*segment.cabinet(drawer)))
+        value = core.store.get(partition, Space.HEAD, key)
+        head = EMPTY_HEAD if value is None else decode_head(value)
+        kept[row] = bool(stored_mask(head, found.numbers[row : row + 1])[0])
+    return kept
+
+
+def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> NDArray[np.int64]:
+    """Origin, kind, bundleable, weight and data decide."""
+    segment, records = found.stored.segment, found.records
+    flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
+    same: Mask = records["weight"] == columns.weight[asked]
+    same &= (records["flags"] & (BUNDLEABLE | INLINE)) == flags
+    for texts, names, field in (
+        (columns.origin, segment.names.origins, "origin"),
+        (columns.kind, segment.names.kinds, "kind"),
+    ):
+        code = _codes_in(texts, pa.array(names, pa.string()))[segment.drawers[field]]
+        same &= code[found.drawer] == texts.codes[asked]
+    verdicts = np.full(len(asked), int(Verdict.DAMAGED))
+    for piece in _data_of(core, found):
+        inside = slice(*np.searchsorted(found.row, [piece.row, piece.row + len(piece.records)]).tolist())
+        equal = same[inside] & _same_data(columns, asked[inside], piece, found.row[inside] - piece.row)
+        verdicts[inside] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
+    verdicts[~same] = Verdict.CONFLICT
+    return verdicts
+
+
+def _data_of(core: Core, found: Found) -> Iterable[Piece]:
+    """The data of the rows found, and of what lies between them; of a damaged segment, what can be read."""
+    first, last = int(found.row[0]), int(found.row[-1]) + 1
+    records = found.span[first - found.span_row : last - found.span_row]
+    return sound_data(core.store, found.stored, first, records)
+
+
+def _same_data(columns: MessageColumns, asked: RowNumbers, piece: Piece, row: RowNumbers) -> Mask:
+    """Whether arrivals have the same data as rows of a piece."""
+    stored = piece.data_column()
+    if not np.array_equal(row, np.arange(len(stored))):
+        stored = stored.take(column_of(row))
+    return _equal(stored, columns.data.take(column_of(asked)))
+
+
+def _judge_twins(
+    arrivals: Arrivals,
+    grouped: Grouped,
+    start: RowNumbers,
+    accepted: Mask,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
+) -> None:
+    """Against each other: arrivals of one commit that share an identity."""
+    rows, identity = _twins(arrivals, grouped)
+    if not len(rows):
+        return
+    refused = _bad_requests(start, verdict)
+    leader = np.full(int(identity.max()) + 1, -1, np.int64)
+    request = np.searchsorted(start, rows, side="right") - 1
+    for index in np.unique(request[accepted[rows]]).tolist():
+        own = request == index
+        leads = _judge_request(arrivals.columns, rows[own], identity[own], leader, verdict, original)
+        if leads is not None and not refused[index]:
+            leader = leads
+
+
+def _bad_requests(start: RowNumbers, verdict: NDArray[np.int8]) -> Mask:
+    bad = np.zeros(len(start) - 1, np.bool_)
+    bad[np.searchsorted(start, np.flatnonzero(verdict >= Verdict.CONFLICT), side="right") - 1] = True
+    return bad
+
+
+def _twins(arrivals: Arrivals, grouped: Grouped) -> tuple[RowNumbers, RowNumbers]:
+    """The rows that share their identity with another, in order, and a number for each identity."""
+    rows = grouped.near
+    if not len(rows):
+        return rows, rows
+    columns = arrivals.columns
+    keys = np.column_stack([columns.recipient.codes[rows].astype(np.uint64), columns.id[rows]])
+    _, identity, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    identity = identity.reshape(-1)
+    shared = counts[identity] > 1
+    return rows[shared], identity[shared]
+
+
+def _judge_request(
+    columns: MessageColumns,
+    rows: RowNumbers,
+    identity: RowNumbers,
+    leader: RowNumbers,
+    verdict: NDArray[np.int8],
+    original: RowNumbers,
+) -> RowNumbers | None:
+    """One request's twins: each against the first of its identity that was accepted, or the first of its own.
+
+    Gives the first of each identity with those of this request; None if the request is refused.
+    """
+    fresh = verdict[rows] == Verdict.NEW
+    rows, identity = rows[fresh], identity[fresh]
+    first_own = np.full(len(leader), -1, np.int64)
+    first_own[identity[::-1]] = rows[::-1]
+    leads = np.where(leader >= 0, leader, first_own)
+    against = leads[identity]
+    follows = against != rows
+    same = _twin_content(columns, rows[follows], against[follows])
+    verdict[rows[follows]] = np.where(same, Verdict.DUPLICATE, Verdict.CONFLICT)
+    original[rows[follows]] = -1 - against[follows]
+    return np.where(first_own >= 0, leads, leader) if same.all() else None
+
+
+def _twin_content(columns: MessageColumns, one: RowNumbers, other: RowNumbers) -> Mask:
+    same: Mask = (columns.weight[one] == columns.weight[other]) & (columns.bundleable[one] == columns.bundleable[other])
+    same &= columns.inline[one] == columns.inline[other]
+    for texts in (columns.origin, columns.kind):
+        same &= texts.codes[one] == texts.codes[other]
+    return same & _equal(columns.data.take(column_of(one)), columns.data.take(column_of(other)))

@@ -1,0 +1,205 @@
+"""Telling of completed batches: webhooks are posted and messages published until they are taken, or given up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+
+import msgspec
+
+from restante import limits
+from restante.errors import DataDamaged, RestanteError, Unavailable
+from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.notice_schedule import Place
+from restante.hub.batches.notices import batch_and_way
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import Draft
+from restante.hub.engine.tasks import Task, Tasks, guarded
+from restante.hub.publishing.publish import large_publish
+from restante.hub.publishing.sent import own_columns
+from restante.model.batches.notice import (
+    NOT_REACHED,
+    WEBHOOK,
+    NoticeState,
+    Outcome,
+    after_attempt,
+    decode_notice,
+    encode_notice,
+    receiver_of,
+)
+from restante.model.batches.webhook_signing import signed_headers
+from restante.model.publishing.message import HUB_ORIGIN, Message
+from restante.model.storage.changes import Space
+from restante.ports.webhook import WebhookCall
+
+KIND = "batch_completed"
+_PAGE = 1_000
+_SECOND = 1_000_000
+_log = logging.getLogger(__name__)
+
+
+def start_on_demand(core: Core, tasks: Tasks) -> None:
+    """Have each notice that is added start a thread, up to a bound, and those left from before start the first."""
+    teller = _Teller(core, tasks)
+    core.memory(BatchMemory).notices.wanted = teller.start_one
+
+
+class _Teller:
+    """Starts the threads that deliver notices: one more for each of the first notices, then no more."""
+
+    def __init__(self, core: Core, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._lock = threading.Lock()
+        self._started = 1 if _any_notices(core) else 0
+
+    def start_one(self) -> None:
+        with self._lock:
+            if self._started >= limits.WEBHOOKS_AT_ONCE_MAX:
+                return
+            self._started += 1
+        try:
+            self._tasks.start(_MORE)
+        except RuntimeError as error:  # The commit that brought the notice must not fail for want of a thread.
+            _log.error("No thread to tell of completed batches: %s", error)
+
+
+def _any_notices(core: Core) -> bool:
+    """Whether there may be something to tell from before."""
+    return any(core.store.scan(partition.number, Space.BATCH_NOTICE, limit=1) for partition in core.partitions)
+
+
+def load(core: Core) -> int:
+    """Line up what is still to be told; gives how many notices that are."""
+    return sum(_load_partition(core, partition.number) for partition in core.partitions)
+
+
+def _tell_what_was_left(core: Core) -> None:
+    loaded = False
+    while not loaded and not core.closing.is_set():
+        loaded = guarded(core, lambda core: 1 + load(core)) > 0
+    tell_always(core)
+
+
+def tell_always(core: Core) -> None:
+    """Deliver notices until the hub is closing."""
+    while (turn := core.memory(BatchMemory).notices.next_turn(core.clock, core.closing)) is not None:
+        # When it cannot even be recorded, the receiver may have been told: it is left alone for longer and longer.
+        again_at: int | None = core.clock()
+        reached = False
+        try:
+            again_at, reached = _attempt(core, turn.place)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread must go on, and the notice is not lost
+            if not core.closing.is_set():
+                _log.error("A notice could not be delivered, or that not be recorded: %r", error)
+        finally:
+            core.memory(BatchMemory).notices.done(turn, again_at=again_at, reached=reached, now=core.clock())
+
+
+def _load_partition(core: Core, partition: int) -> int:
+    count, after = 0, b""
+    while not core.closing.is_set() and (
+        entries := core.store.scan(partition, Space.BATCH_NOTICE, start=after, limit=_PAGE)
+    ):
+        for key, value in entries:
+            count += _line_up(core, Place(partition, key), value)
+        after = entries[-1][0] + b"\0"
+    return count
+
+
+def _line_up(core: Core, place: Place, value: bytes) -> bool:
+    try:
+        state = _decoded(place.partition, value)
+    except DataDamaged as error:
+        _log.error("%s", error)
+        return False
+    if state.waits:
+        core.memory(BatchMemory).notices.add(receiver_of(batch_and_way(place.key)[1], state), place, state.next_at)
+    return state.waits
+
+
+def _attempt(core: Core, place: Place) -> tuple[int | None, bool]:
+    """Try once, and record it; gives when to try again, and whether the receiver was reached."""
+    value = core.store.get(place.partition, Space.BATCH_NOTICE, place.key)
+    if value is None:
+        return None, True
+    state = _decoded(place.partition, value)
+    batch, way = batch_and_way(place.key)
+    outcome = _post(core, batch, state) if way == WEBHOOK else _publish(core, batch, state)
+    after = after_attempt(state, outcome, now=core.clock(), fraction=core.random(1)[0] / 256)
+    if after.problem:
+        _log.warning(
+            "Batch %s: %s was not told of its completion (attempt %d%s): %s",
+            batch,
+            way,
+            after.attempts,
+            "" if after.waits else ", given up",
+            outcome.detail or after.problem,
+        )
+    kept = core.commit(lambda draft: _record(core, draft, place, way, after))
+    return (after.next_at if after.waits and kept else None), outcome.reached
+
+
+def _record(core: Core, draft: Draft, place: Place, way: str, after: NoticeState) -> bool:
+    """Store what became of an attempt, unless the batch was deleted meanwhile."""
+    counted = core.memory(BatchMemory).notices_failed if after.problem else core.memory(BatchMemory).notices_delivered
+    draft.applies.append(lambda: counted.update({way: counted.get(way, 0) + 1}))
+    if draft.get(place.partition, Space.BATCH_NOTICE, place.key) is None:
+        return False
+    draft.put(place.partition, Space.BATCH_NOTICE, place.key, encode_notice(after))
+    return True
+
+
+def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
+    signed = signed_headers(
+        secret=state.secret, webhook_id=str(batch), at_seconds=core.clock() // _SECOND, body=state.payload
+    )
+    call = WebhookCall(url=state.target, body=state.payload, headers={"content-type": "application/json", **signed})
+    try:
+        post = core.memory(BatchMemory).post_webhook
+        if post is None:
+            raise Unavailable("cannot be told: this hub was opened without a way to post webhooks")
+        return _outcome(post(call))
+    except Exception as error:  # noqa: BLE001  # whatever the port raises: it is tried again later
+        detail = error.message if isinstance(error, RestanteError) else repr(error)
+        return Outcome(problem=NOT_REACHED, reached=False, detail=detail)
+
+
+def _outcome(status: int) -> Outcome:
+    if 200 <= status < 300:
+        return Outcome()
+    if 300 <= status < 400:
+        return Outcome(problem=f"answered {status}, and redirects are not followed: give the final address")
+    # 410 is how a receiver says that it wants no more.
+    return Outcome(problem=f"answered {status}", final=status == 410)
+
+
+def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
+    """The message has always the same id, so that it is there once however often it is published."""
+    message = Message(
+        recipient=state.target,
+        id=str(uuid.uuid5(batch, "completed")),
+        origin=HUB_ORIGIN,
+        kind=KIND,
+        data=msgspec.json.decode(state.payload),
+    )
+    try:
+        core.submit(large_publish(core, own_columns(message), None))
+    except RestanteError as error:
+        return Outcome(problem=error.message, final=not error.retriable)
+    return Outcome()
+
+
+def _decoded(partition: int, value: bytes) -> NoticeState:
+    try:
+        return decode_notice(value)
+    except msgspec.DecodeError as error:
+        raise DataDamaged(f"A notice in partition {partition} makes no sense: {error}.", partition=partition) from error
+
+
+def _wake(core: Core) -> None:
+    core.memory(BatchMemory).notices.wake()
+
+
+TASK = Task("notices", _tell_what_was_left, wake=_wake, is_wanted=_any_notices, waits_outside=True)
+_MORE = Task("notices", tell_always, wake=_wake, waits_outside=True)

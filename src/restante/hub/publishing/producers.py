@@ -1,0 +1,365 @@
+"""Producers that number what they publish: judging the numbers, linking, showing and forgetting their state.
+
+The state of a producer group in a partition is one small row, written in the commit that stores its parcel. Each owner
+has groups of its own: the owner stands in the key of the row, behind the number of the group. The parcels of a group are judged in their order. Small ones that follow each other may go into one commit; where the fate of one is
+not sure before it is planned, those behind it are put off to the next commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+
+import msgspec
+
+from restante import limits
+from restante.errors import (
+    DataDamaged,
+    InvalidClientState,
+    InvalidRequest,
+    ProducerDisconnected,
+    ProducerUnknown,
+    RestanteError,
+)
+from restante.hub.engine.committer import Line
+from restante.hub.engine.core import Core
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes.origins import claim_check_origins
+from restante.hub.publishing.batch_binding import OpenBatches
+from restante.hub.publishing.publish_request import Publish
+from restante.hub.publishing.refuse import whole_refusal
+from restante.model.access.access import Grant
+from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
+from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
+from restante.model.mailboxes.paging import page_size
+from restante.model.producers import producer
+from restante.model.producers.parcel_digest import Digests, digests_of_columns, of_batch
+from restante.model.producers.producer import ProducerRow, Standing, key_owner, producer_key, standing, state_of
+from restante.model.publishing import intake
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import key_number, number_key
+
+_ROWS_AT_ONCE = 1_000
+_LOOK_EVERY = 3_600 * 1_000_000
+_NOTHING = Receipt(accepted=0, duplicates=0, partitions=())
+_OWNER = re.compile(rf"[0-9a-f]{{{2 * OWNER_BYTES}}}")
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ProducerRow)
+
+
+@dataclass(slots=True)
+class ProducerMemory:
+    """The producers of one open hub, and how often they were answered as before, or refused."""
+
+    rows: dict[Line, ProducerRow] = field(default_factory=dict)
+    """By partition and group, the states of those who published last; only the committer's thread changes it."""
+    due: dict[int, int] = field(default_factory=dict)
+    """By partition, before when no producer's state is past its retention."""
+    replays: int = 0
+    fenced: int = 0
+    refused_numbers: int = 0
+
+
+@dataclass(slots=True)
+class Admission:
+    """What is to be stored, as far as numbers say."""
+
+    publishes: list[Publish] = field(default_factory=list)
+    followers: set[Publish] = field(default_factory=set)
+    """Those whose number is the next only if the one before them in their line is stored."""
+    ahead: dict[Line, Publish | None] = field(default_factory=dict)
+    """By line, what its next one has to follow; None if nothing more of it can be judged in this commit."""
+
+    def put_off(self, request: Publish) -> bool:
+        """Whether the next commit takes it."""
+        request.put_off = request in self.followers
+        return request.put_off
+
+
+def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admission:
+    """Those that are to be stored; the others are answered, or put off."""
+    found, batches = Admission(), OpenBatches(core, draft)
+    for request in publishes:
+        if request.numbers is None:
+            if not batches.refuse(request):
+                found.publishes.append(request)
+        elif request.line in found.ahead:
+            _admit_follower(found, request, batches)
+        elif _admit(core, draft, request, batches):
+            found.publishes.append(request)
+            found.ahead[_line(request)] = request
+        else:
+            found.ahead[_line(request)] = None
+    return found
+
+
+def _admit_follower(found: Admission, request: Publish, batches: OpenBatches) -> None:
+    """A later one of a line: it is stored with the one before, or judged when that is known."""
+    before = found.ahead[_line(request)]
+    if before is not None and _follows(request, before):
+        if batches.refuse(request):
+            found.ahead[_line(request)] = None
+            return
+        found.publishes.append(request)
+        found.followers.add(request)
+        found.ahead[_line(request)] = request
+    else:
+        request.put_off = True
+        found.ahead[_line(request)] = None
+
+
+def _follows(request: Publish, before: Publish) -> bool:
+    """Small ones alone: a large one is stored behind the small ones of its commit, so nothing may follow it there."""
+    small = before.unit is None and request.unit is None and bool(request.messages)
+    assert request.numbers is not None
+    assert before.numbers is not None
+    return small and producer.follows(request.numbers, before.numbers, len(before.messages))
+
+
+def line_of(core: Core, caller: Grant, partition: int, group: int) -> Line:
+    """Where the group of a caller stands: among its own, unless it is one that nobody owns, and the caller may use."""
+    spaces = spaces_of(caller)
+    own = partition, producer_key(group, spaces[0])
+    if len(spaces) == 1 or own in core.memory(ProducerMemory).rows or _is_stored(core, own):
+        return own
+    nobodys = partition, producer_key(group, NO_OWNER)
+    return nobodys if _is_stored(core, nobodys) else own
+
+
+def _is_stored(core: Core, line: Line) -> bool:
+    return core.store.get(line[0], Space.PRODUCER, line[1]) is not None
+
+
+def _line(request: Publish) -> Line:
+    line = request.line
+    assert line is not None, "who numbers is in a line"
+    return line
+
+
+def _admit(core: Core, draft: Draft, request: Publish, batches: OpenBatches) -> bool:
+    numbers, count = request.numbers, request.count()
+    assert numbers is not None, "only numbered ones are judged here"
+    row: ProducerRow | None = None
+    try:
+        row = _known(core, request)
+        where = standing(row, numbers, count)
+        # A repetition is answered as it was, also if its batch has been sealed since.
+        if where is Standing.NEXT and request.batch is not None:
+            batches.check(request.batch, request.caller)
+        if where is Standing.NEXT and count:
+            return True
+        request.result = _NOTHING if row is None or where is Standing.NEXT else _repeated(core, draft, request, row)
+    except RestanteError as error:
+        request.error = error
+        _count_refusal(core, draft, request, row, error)
+    return False
+
+
+def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> Receipt:
+    """The answer to the last range once more."""
+    numbers, partition = request.numbers, request.partition
+    assert numbers is not None
+    assert partition is not None
+    digests = request.digests or _digests(core, request)
+    receipt = producer.repeated(row, numbers, digests, partition)
+    core.memory(ProducerMemory).replays += 1
+    _put(core, draft, _line(request), producer.row_after(row, numbers, receipt, digests, core.clock()))
+    return receipt
+
+
+def _digests(core: Core, request: Publish) -> Digests:
+    columns, faults = intake.from_messages(request.messages, claim_check_origins=claim_check_origins(core))
+    if faults:
+        raise whole_refusal(core, columns, faults, request.partition)
+    return of_batch(digests_of_columns(columns, core.deed.key), request.batch)
+
+
+def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:
+    """Attempts of those who were fenced off are remembered with the group."""
+    if isinstance(error, ProducerDisconnected) and row is not None:
+        core.memory(ProducerMemory).fenced += 1
+        _put(core, draft, _line(request), producer.row_fenced(row))
+    elif isinstance(error, InvalidClientState):
+        core.memory(ProducerMemory).refused_numbers += 1
+
+
+def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
+    """The new states of the groups whose parcels are stored."""
+    numbered = [request for request in stored if request.numbers is not None and request.error is None]
+    if not numbered:
+        return
+    now, rows = core.clock(), dict[Line, ProducerRow]()
+    for request in numbered:
+        numbers, receipt, key = request.numbers, request.result, _line(request)
+        assert numbers is not None
+        assert receipt is not None
+        assert request.digests is not None
+        before = rows[key] if key in rows else _known(core, request)
+        rows[key] = producer.row_after(before, numbers, receipt, request.digests, now)
+    for line, row in rows.items():
+        draft.put(line[0], Space.PRODUCER, line[1], _encoder.encode(row))
+    draft.applies.append(partial(_remember_all, core, rows))
+
+
+def _known(core: Core, request: Publish) -> ProducerRow | None:
+    """What is committed; those asked for last are remembered."""
+    key = _line(request)
+    row = core.memory(ProducerMemory).rows.get(key)
+    if row is None:
+        value = core.store.get(key[0], Space.PRODUCER, key[1])
+        if value is not None:
+            row = _decoded(value)
+            _remember(core, key, row)
+    return row
+
+
+def _decoded(value: bytes) -> ProducerRow:
+    try:
+        return _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataDamaged(f"The state of a producer cannot be read: {error}. Run `restante doctor`.") from error
+
+
+def _put(core: Core, draft: Draft, line: Line, row: ProducerRow) -> None:
+    draft.put(line[0], Space.PRODUCER, line[1], _encoder.encode(row))
+    draft.applies.append(partial(_remember, core, line, row))
+
+
+def _remember_all(core: Core, rows: dict[Line, ProducerRow]) -> None:
+    for key, row in rows.items():
+        _remember(core, key, row)
+
+
+def _remember(core: Core, key: Line, row: ProducerRow) -> None:
+    """The latest stand last, so that the first may be forgotten."""
+    known = core.memory(ProducerMemory).rows
+    known.pop(key, None)
+    if len(known) >= limits.PRODUCERS_REMEMBERED_MAX:
+        del known[next(iter(known))]
+    known[key] = row
+
+
+def link(
+    core: Core,
+    partition: int,
+    *,
+    producer_group: int | None,
+    owner_level: int | None,
+    last_published_sequence_number: int | None,
+    caller: Grant,
+) -> ProducerState:
+    """Take a producer group up, or a new one; lower owner levels are fenced off from then on."""
+    if producer_group is not None:
+        producer.check_group(producer_group)
+    if owner_level is not None:
+        producer.check_level(owner_level)
+    if last_published_sequence_number is not None:
+        producer.check_sequence("last_published_sequence_number", last_published_sequence_number)
+    taken = None if producer_group is None else line_of(core, caller, partition, producer_group)
+
+    def plan(draft: Draft) -> ProducerState | RestanteError:
+        line = _new_line(core, draft, partition, caller) if taken is None else taken
+        row, group = _planned(draft, line), key_number(line[1])
+        try:
+            linked = producer.row_linked(row, group, owner_level, last_published_sequence_number, core.clock())
+        except ProducerDisconnected as error:
+            assert row is not None, "who is unknown is not fenced off"
+            core.memory(ProducerMemory).fenced += 1
+            _put(core, draft, line, producer.row_fenced(row))
+            return error
+        _put(core, draft, line, linked)
+        return _state_of(line, linked)
+
+    answer = core.commit(plan)
+    if isinstance(answer, RestanteError):
+        raise answer
+    return answer
+
+
+def _new_line(core: Core, draft: Draft, partition: int, caller: Grant) -> Line:
+    while True:
+        line = partition, producer_key(int.from_bytes(core.random(8), "big") >> 1, owner_of(caller))
+        if _planned(draft, line) is None:
+            return line
+
+
+def _planned(draft: Draft, line: Line) -> ProducerRow | None:
+    value = draft.get(line[0], Space.PRODUCER, line[1])
+    return None if value is None else _decoded(value)
+
+
+def _state_of(line: Line, row: ProducerRow) -> ProducerState:
+    partition, key = line
+    return state_of(row, partition, key_number(key), key_owner(key))
+
+
+def state(core: Core, partition: int, group: int, caller: Grant) -> ProducerState:
+    """Of the caller's own group; who may see all of them is shown the first that has this number, if it has none."""
+    producer.check_group(group)
+    line = line_of(core, caller, partition, group)
+    for key, value in (
+        *core.store.scan(partition, Space.PRODUCER, start=line[1], end=line[1] + b"\0"),
+        *core.store.scan(partition, Space.PRODUCER, start=number_key(group), end=number_key(group + 1)),
+    ):
+        if key == line[1] or may_see(caller, key_owner(key)):
+            return _state_of((partition, key), _decoded(value))
+    raise ProducerUnknown(
+        f"Producer group {group} is not known in partition {partition}: it has not published there, or was forgotten."
+    )
+
+
+def states(core: Core, partition: int, limit: int | None, after: str | None, caller: Grant) -> ProducerPage:
+    """A page of a partition's producers by their groups; `next` is the next `after`."""
+    size = page_size(limit)
+    found = list(islice(_visible(core, partition, caller, b"" if after is None else _after(after)), size + 1))
+    page = [_state_of((partition, key), _decoded(value)) for key, value in found[:size]]
+    return ProducerPage(producers=tuple(page), next=_token(found[size - 1][0]) if len(found) > size else None)
+
+
+def _visible(core: Core, partition: int, caller: Grant, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The rows beyond a key that the caller may see."""
+    while page := core.store.scan(partition, Space.PRODUCER, start=start, limit=_ROWS_AT_ONCE):
+        yield from ((key, value) for key, value in page if may_see(caller, key_owner(key)))
+        start = page[-1][0] + b"\0"
+
+
+def _token(key: bytes) -> str:
+    owner = key_owner(key).hex()
+    return f"{key_number(key)}-{owner}" if owner else str(key_number(key))
+
+
+def _after(token: str) -> bytes:
+    """The first key beyond the one that a token names."""
+    number, _, owner = token.partition("-")
+    right = number.isascii() and number.isdecimal() and len(number) <= 19 and int(number) <= limits.PRODUCER_GROUP_MAX
+    if not right or not (_OWNER.fullmatch(owner) or number == token):
+        raise InvalidRequest(f"after must be the `next` of the page before, not {token!r}.", parameter="after")
+    return producer_key(int(number), bytes.fromhex(owner)) + b"\0"
+
+
+def forget(core: Core, partition: Partition) -> None:
+    """The state of producers that nobody has used for as long as it is kept goes."""
+    kept = int(core.settings.producer_retention_seconds * 1_000_000)
+    if core.clock() < core.memory(ProducerMemory).due.get(partition.number, 0):
+        return
+    oldest, start = core.clock(), b""
+    while page := core.store.scan(partition.number, Space.PRODUCER, start=start, limit=_ROWS_AT_ONCE):
+        rows = [(key, value, _decoded(value).active_at) for key, value in page]
+        old = [(key, value) for key, value, active_at in rows if active_at + kept <= core.clock()]
+        if old:
+            core.commit(lambda draft, old=old: _delete_unchanged(core, draft, partition.number, old))  # type: ignore[misc]
+        oldest = min([oldest, *(active_at for _, _, active_at in rows if active_at + kept > core.clock())])
+        start = page[-1][0] + b"\0"
+    # A state is kept for a day at least, so an hour more does no harm; and looking at all of them takes a while.
+    core.memory(ProducerMemory).due[partition.number] = max(oldest + kept, core.clock() + _LOOK_EVERY)
+
+
+def _delete_unchanged(core: Core, draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
+    for key, value in entries:
+        if draft.get(partition, Space.PRODUCER, key) == value:
+            draft.delete(partition, Space.PRODUCER, key)
+            draft.applies.append(partial(core.memory(ProducerMemory).rows.pop, (partition, key), None))

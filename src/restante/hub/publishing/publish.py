@@ -1,0 +1,330 @@
+"""Publish: messages in, numbered and stored whole or not at all.
+
+What can be done before the commit is done in the caller's thread: a large send is checked, routed, judged and laid out
+as mailbags there, so that the commit only looks whether the verdict still holds, numbers and writes. The small sends of
+a commit are planned together, as one. Each is judged as if it had come alone after those before it; a refused one
+leaves no trace in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.errors import (
+    DataDamaged,
+    Fault,
+    Forbidden,
+    InvalidRequest,
+    PartitionUnknown,
+)
+from restante.hub.engine.committer import Line, Request
+from restante.hub.engine.core import Core
+from restante.hub.engine.live_mail import Shipped
+from restante.hub.engine.mailbags import put_mailbag
+from restante.hub.engine.plan import Draft, Plan
+from restante.hub.mailboxes.origins import claim_check_origins
+from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
+from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
+from restante.hub.publishing.producers import Admission, admitted, conclude
+from restante.hub.publishing.publish_few import plan_few
+from restante.hub.publishing.publish_request import ROW_BYTES, Parcel, Publish, Unit
+from restante.hub.publishing.refuse import verdict_faults, whole_refusal
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.access.origin_access import check_origins
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.producers.parcel_digest import digests_of_columns, of_batch
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing import intake
+from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
+from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.refusals import refusal
+from restante.model.storage.segment import Encoded
+
+
+def large_publish(
+    core: Core,
+    columns: MessageColumns,
+    partition: int | None,
+    numbers: ProducerNumbers | None = None,
+    batch: bytes | None = None,
+    caller: Grant = EVERYTHING,
+    line: Line | None = None,
+) -> Publish:
+    """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out."""
+    size = len(columns) * ROW_BYTES + columns.data.nbytes
+    request = Publish((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
+    if numbers is not None:
+        request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
+    arrivals = arrived(core, columns)
+    if _misplaced(request, arrivals.partition):
+        raise whole_refusal(core, columns, (), partition)
+    start = np.array([0, len(columns)])
+    with core.pins.reading():
+        judged = judge(core, arrivals, start, np.ones(len(columns), np.bool_))
+    request.unit = Unit([request], start, judged)
+    if not judged.verdict.any() and len(columns):
+        request.unit.parcel = laid_out(core, arrivals, judged.grouped)
+    return request
+
+
+def check_partition(core: Core, partition: int | None) -> None:
+    if partition is not None and not 0 <= partition < core.deed.partition_count:
+        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
+
+
+def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
+    """Plan the publishes among these requests; the others are given back."""
+    publishes = [request for request in requests if isinstance(request, Publish)]
+    if publishes:
+        draft = plan.draft()
+        stored = _plan_all(core, draft, admitted(core, draft, publishes))
+        conclude(core, draft, stored)
+        bind_items(core, draft, stored)
+        plan.accept(draft)
+    if len(publishes) == len(requests):
+        return []
+    return [request for request in requests if not isinstance(request, Publish)]
+
+
+def _plan_all(core: Core, draft: Draft, admission: Admission) -> Sequence[Publish]:
+    """Plan what was admitted; gives what was not put off.
+
+    On the short way nothing is refused, so who follows another in its line is stored behind it. On the long way the one
+    before may be refused, and then the follower's number is not the next: it is put off until that is known.
+    """
+    publishes = admission.publishes
+    small = [request for request in publishes if request.unit is None]
+    large = [request for request in publishes if request.unit is not None]
+    beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
+    planned = bool(small) and plan_few(core, draft, small, beside)
+    if not planned and admission.followers:
+        publishes = [request for request in publishes if not admission.put_off(request)]
+    for unit in _units(core, large if planned else publishes):
+        _plan(core, draft, unit)
+    return publishes
+
+
+def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
+    """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
+    small = [request for request in publishes if request.unit is None]
+    units = _small_units(core, small)
+    large = [request.unit for request in publishes if request.unit is not None]
+    units += [unit if holds(core, unit.judged) else _judged_again(core, [unit]) for unit in large]
+    if len(units) > 1 and not disjoint([unit.judged for unit in units]):
+        return [_judged_again(core, units)]
+    return units
+
+
+def _small_units(core: Core, small: list[Publish]) -> list[Unit]:
+    """One unit, or as many as the bounds of a send ask for; whoever is beyond them alone is refused."""
+    if not small:
+        return []
+    try:
+        return [_small_unit(core, small)]
+    except InvalidRequest as error:
+        if len(small) == 1:
+            small[0].error = error
+            return []
+    half = len(small) // 2
+    return [*_small_units(core, small[:half]), *_small_units(core, small[half:])]
+
+
+def _small_unit(core: Core, small: list[Publish]) -> Unit:
+    messages = [message for request in small for message in request.messages]
+    columns, faults = intake.from_messages(messages, claim_check_origins=claim_check_origins(core))
+    start = np.cumsum([0, *(len(request.messages) for request in small)])
+    found = _by_request(start, faults)
+    arrivals = arrived(core, columns)
+    for index, request in enumerate(small):
+        rows = np.arange(start[index], start[index + 1])
+        if index not in found:
+            _check_origins(request, columns.origin.take(rows))
+        if request.error is not None:
+            continue
+        if index in found or _misplaced(request, arrivals.partition[rows]):
+            request.error = whole_refusal(core, columns.take(rows), found.get(index, ()), request.partition)
+        elif request.numbers is not None:
+            request.digests = of_batch(digests_of_columns(columns.take(rows), core.deed.key), request.batch)
+    fine = np.repeat([request.error is None for request in small], np.diff(start)).astype(np.bool_)
+    return Unit(small, start, judge(core, arrivals, start, fine))
+
+
+def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
+    """Several units as one, in order, on what is stored now."""
+    requests = [request for unit in units for request in unit.requests]
+    columns = intake.concat([unit.arrivals.columns for unit in units])
+    start = np.cumsum([0, *(request.count() for request in requests)])
+    arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+    fine = np.repeat([request.error is None for request in requests], np.diff(start)).astype(np.bool_)
+    return Unit(requests, start, judge(core, arrivals, start, fine))
+
+
+def arrived(core: Core, columns: MessageColumns) -> Arrivals:
+    made = int(columns.made_id.sum())
+    if made:
+        random = core.random(made * intake.RANDOM_BYTES_PER_ID)
+        columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
+    return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+
+
+def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
+    place, counts = places(arrivals.partition, core.deed.partition_count)
+    now = core.clock()
+    segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
+    return Parcel(arrivals, grouped, place, counts, segments, now)
+
+
+def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, list[Fault]]:
+    """The faults of each request that has any; indices are counted from its own first message."""
+    found: dict[int, list[Fault]] = {}
+    for fault in faults:
+        index = int(np.searchsorted(start, fault.index, side="right")) - 1
+        own = msgspec.structs.replace(fault, index=fault.index - int(start[index]))
+        found.setdefault(index, []).append(own)
+    return found
+
+
+def _misplaced(request: Publish, partition: NDArray[np.int64]) -> bool:
+    """Whether a parcel to one partition holds something for another."""
+    return request.partition is not None and bool((partition != request.partition).any())
+
+
+def _check_origins(request: Publish, origins: Texts) -> None:
+    try:
+        check_origins(request.caller, origins)
+    except Forbidden as error:
+        request.error = error
+
+
+def _plan(core: Core, draft: Draft, unit: Unit) -> None:
+    verdict = unit.judged.verdict
+    if verdict.any():
+        _refuse_verdicts(unit)
+    stored = np.flatnonzero((verdict == Verdict.NEW) & unit.accepted())
+    number = np.zeros(0, np.int64)
+    if len(stored):
+        number = _store(core, draft, unit.parcel or _parcel_of(core, unit, stored))
+    _receipts(unit, stored, number)
+    for index, request in enumerate(unit.requests):
+        if request.batch is not None and request.result is not None and request.result.duplicates:
+            bind_duplicates(core, draft, request.batch, _duplicates(unit, index, stored, number))
+
+
+def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArray[np.int64]) -> Duplicates:
+    """The duplicates of a request, and the numbers of what they repeat: stored before, or in this commit."""
+    first, last = unit.start[index : index + 2].tolist()
+    rows = np.flatnonzero(unit.judged.verdict[first:last] == Verdict.DUPLICATE) + first
+    original = unit.judged.original[rows]
+    twins = original < 0
+    original[twins] = number[np.searchsorted(stored, -1 - original[twins])]
+    return Duplicates(unit.arrivals, rows, original)
+
+
+def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
+    """The rows that are to be stored."""
+    if len(stored) == len(unit.arrivals):
+        return laid_out(core, unit.arrivals, unit.judged.grouped)
+    taken = _taken(unit.arrivals, stored)
+    return laid_out(core, taken, group(taken))
+
+
+def _refuse_verdicts(unit: Unit) -> None:
+    _refuse_damaged(unit)
+    rows = np.flatnonzero((unit.judged.verdict >= Verdict.CONFLICT) & unit.accepted())
+    for index, faults in _by_request(unit.start, verdict_faults(unit.judged, rows)).items():
+        unit.requests[index].error = refusal(faults)
+
+
+def _refuse_damaged(unit: Unit) -> None:
+    """Who sends what may be stored already, where nobody can read it, is told so; the others go on."""
+    rows = np.flatnonzero((unit.judged.verdict == Verdict.DAMAGED) & unit.accepted())
+    for row, text in zip(rows.tolist(), unit.arrivals.columns.id_texts(rows), strict=True):
+        index = int(np.searchsorted(unit.start, row, side="right")) - 1
+        partition = int(unit.arrivals.partition[row])
+        unit.requests[index].error = unit.requests[index].error or maybe_stored(
+            f"Message number {row - int(unit.start[index])} ({text})", partition
+        )
+
+
+def maybe_stored(what: str, partition: int) -> DataDamaged:
+    """The error for a message that may be stored already, where nobody can read it."""
+    return DataDamaged(
+        f"{what} may be stored already, where partition {partition} is damaged; so none was stored. Run `restante "
+        "doctor`, and restore the data folder from a backup.",
+        partition=partition,
+    )
+
+
+def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
+    columns = arrivals.columns.take(rows)
+    # Taking rows may drop recipients that no row uses any more, so the hashes are found again through the texts.
+    kept = pc.index_in(columns.recipient.values, arrivals.columns.recipient.values).to_numpy(zero_copy_only=False)
+    return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])
+
+
+def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
+    """Number the messages and put their mailbags into the draft; gives the number of each."""
+    first = np.zeros(core.deed.partition_count, np.int64)
+    for partition in np.flatnonzero(parcel.counts).tolist():
+        first[partition] = draft.add_messages(partition, int(parcel.counts[partition]))
+    by_partition: dict[int, list[Encoded]] = {}
+    for encoded in parcel.segments:
+        by_partition.setdefault(encoded.group, []).append(encoded)
+    for partition, segments in by_partition.items():
+        put_mailbag(core, draft, segments, int(first[partition]), int(parcel.counts[partition]))
+    draft.concerns.append(parcel.arrivals.recipient_hash)
+    number = first[parcel.arrivals.partition] + parcel.place
+    draft.arrived.append(parcel.arrivals.fingerprint)
+    draft.applies.append(lambda: _remember(core, parcel, number))
+    draft.mail.append(Shipped(parcel.arrivals, number, parcel.published_at))
+    return number
+
+
+def _remember(core: Core, parcel: Parcel, number: NDArray[np.int64]) -> None:
+    """Add the fingerprints of what was stored, partition by partition."""
+    for partition, rows in parcel.grouped.parts():
+        core.partitions[partition].remember(parcel.arrivals.fingerprint[rows], number[rows])
+
+
+def _receipts(unit: Unit, stored: NDArray[np.int64], number: NDArray[np.int64]) -> None:
+    """Answer every request that was not refused."""
+    borders, starts = np.searchsorted(stored, unit.start).tolist(), unit.start.tolist()
+    partition = unit.arrivals.partition[stored]
+    partitions, numbers = (partition.tolist(), number.tolist()) if len(unit.requests) > 1 else ([], [])
+    for index, request in enumerate(unit.requests):
+        if request.error is not None:
+            continue
+        first, last = borders[index], borders[index + 1]
+        accepted = last - first
+        if accepted == 1 and partitions:
+            receipts: tuple[PartitionReceipt, ...] = (_receipt(partitions[first], numbers[first], numbers[first]),)
+        else:
+            receipts = _receipts_of(partition[first:last], number[first:last])
+        duplicates = starts[index + 1] - starts[index] - accepted
+        request.result = Receipt(accepted=accepted, duplicates=duplicates, partitions=receipts)
+
+
+def _receipt(partition: int, first: int, last: int) -> PartitionReceipt:
+    return PartitionReceipt(partition=partition, first_sequence_number=first, last_sequence_number=last)
+
+
+def _receipts_of(partition: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[PartitionReceipt, ...]:
+    """Of one request: its numbers in a partition are contiguous."""
+    if not len(partition):
+        return ()
+    order = np.argsort(partition.astype(np.uint16), kind="stable")
+    ordered = partition[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = np.append(begins[1:], len(ordered)) - 1
+    return tuple(
+        _receipt(*numbers)
+        for numbers in zip(
+            ordered[begins].tolist(), number[order[begins]].tolist(), number[order[ends]].tolist(), strict=True
+        )
+    )

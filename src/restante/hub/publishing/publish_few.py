@@ -1,0 +1,182 @@
+"""The short way to publish: a few messages that are plainly right and plainly new.
+
+Whoever is not (something to look at more closely, a fingerprint that is known, hashes that collide) goes the long way
+with all the others of the commit, which gives the same result, only later. So nothing is refused or judged here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from restante import limits
+from restante.hub.engine.core import Address, Core
+from restante.hub.engine.live_mail import Handed
+from restante.hub.engine.mailbags import put_mailbag
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes.origins import claim_check_origins
+from restante.hub.publishing.publish_request import Publish
+from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
+from restante.model.columns.hashing import Hashes, fingerprint
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.producers.parcel_digest import digests_of_letters, of_batch
+from restante.model.publishing.letter import Letter, letter_of
+from restante.model.storage.handful import Handful, NameTable
+from restante.model.storage.segment import Encoded
+
+_WORDS = struct.Struct("<2Q")
+
+
+class _Bag:
+    """What one partition gets."""
+
+    __slots__ = ("fingerprints", "following", "handful")
+
+    def __init__(self, names: NameTable) -> None:
+        self.handful = Handful(names)
+        self.fingerprints: list[int] = []
+        self.following = 0
+        """The number of the next message that is answered."""
+
+
+def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequence[Hashes]) -> bool:
+    """Plan these publishes, if they are few and nothing is special about any of them; else nothing is done.
+
+    `beside` are the fingerprints of the large publishes of the same commit.
+    """
+    most = limits.COMMIT_FEW_MESSAGES_MAX
+    if len(requests) > most or sum([len(request.messages) for request in requests]) > most:
+        return False
+    letters = _letters(core, requests)
+    if letters is None:
+        return False
+    names, addresses = NameTable(core.deed.key), [core.locate(letter.recipient) for letter in letters]
+    now, ids = core.clock(), _ids(core, letters)
+    bags = _bags(names, letters, addresses, ids, now)
+    if not _as_asked(requests, addresses) or not _all_new(core, bags, beside):
+        return False
+    mailbags = _mailbags(bags, names.encoded())
+    if mailbags is None:
+        return False
+    _take_digests(core, requests, letters)
+    for encoded in mailbags:
+        _store(core, draft, encoded, bags[encoded.group])
+    draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
+    draft.mail.append(Handed(letters, ids, _give_receipts(requests, addresses, bags), now))
+    return True
+
+
+def _letters(core: Core, requests: Sequence[Publish]) -> list[Letter] | None:
+    allowed = claim_check_origins(core)
+    letters, size = [], 0
+    for request in requests:
+        origins = request.caller.publishable()
+        for message in request.messages:
+            letter = letter_of(message, claim_check_origins=allowed)
+            if letter is None or (origins is not None and letter.origin not in origins):
+                return None
+            letters.append(letter)
+            size += len(letter.data) + len(letter.properties)
+    return letters if size <= limits.COMMIT_FEW_BYTES_MAX else None
+
+
+def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Letter]) -> None:
+    at = 0
+    for request in requests:
+        end = at + len(request.messages)
+        if request.numbers is not None:
+            request.digests = of_batch(digests_of_letters(letters[at:end], core.deed.key), request.batch)
+        at = end
+
+
+def _bags(
+    names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address], ids: Sequence[bytes], now: int
+) -> dict[int, _Bag]:
+    """The letters by partition, with the names of them all, as on the long way."""
+    bags: dict[int, _Bag] = {}
+    for letter, address, own_id in zip(letters, addresses, ids, strict=True):
+        bag = bags.get(address.partition)
+        if bag is None:
+            bag = bags[address.partition] = _Bag(names)
+        bag.fingerprints.append(fingerprint(address.hash, *_WORDS.unpack(own_id)))
+        bag.handful.add_letter(letter, own_id, address.hash, now)
+    return bags
+
+
+def _ids(core: Core, letters: Sequence[Letter]) -> list[bytes]:
+    """The id of each letter; one that has none gets one."""
+    count = sum([not letter.id for letter in letters])
+    if not count:
+        return [letter.id for letter in letters]
+    random = core.random(count * RANDOM_BYTES_PER_ID)
+    made = iter(few_uuids(count, now_ms=core.clock() // 1000, random=random))
+    return [letter.id or next(made) for letter in letters]
+
+
+def _as_asked(requests: Sequence[Publish], addresses: Sequence[Address]) -> bool:
+    """Whether everything is for the partition that its sender named, if any."""
+    at = 0
+    for request in requests:
+        end, asked = at + len(request.messages), request.partition
+        if asked is not None and any(address.partition != asked for address in addresses[at:end]):
+            return False
+        at = end
+    return True
+
+
+def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> bool:
+    """Whether no fingerprint is known, nor there twice."""
+    if beside:
+        own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
+        if any(np.isin(own, other).any() for other in beside):
+            return False
+    for partition, bag in bags.items():
+        fingerprints = bag.fingerprints
+        if len(fingerprints) > 1 and len(set(fingerprints)) < len(fingerprints):
+            return False
+        if core.partitions[partition].knows_any(fingerprints):
+            return False
+    return True
+
+
+def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[Encoded] | None:
+    mailbags = []
+    for partition, bag in bags.items():
+        encoded = bag.handful.encoded(partition, names)
+        if encoded is None:
+            return None
+        mailbags.append(encoded)
+    return mailbags
+
+
+def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
+    """Number a partition's letters and put their mailbag into the draft."""
+    partition, count = encoded.group, encoded.rows
+    first = bag.following = draft.add_messages(partition, count)
+    put_mailbag(core, draft, [encoded], first, count)
+    draft.arrived.append(bag.fingerprints)
+    draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
+
+
+def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], bags: dict[int, _Bag]) -> list[int]:
+    """Answer each request; gives the number of each letter."""
+    at, given = 0, []
+    for request in requests:
+        count = len(request.messages)
+        numbers: dict[int, list[int]] = {}
+        for address in addresses[at : at + count]:
+            partition = address.partition
+            bag = bags[partition]
+            numbers.setdefault(partition, []).append(bag.following)
+            given.append(bag.following)
+            bag.following += 1
+        receipts = [
+            PartitionReceipt(partition=partition, first_sequence_number=own[0], last_sequence_number=own[-1])
+            for partition, own in (sorted(numbers.items()) if count > 1 else numbers.items())
+        ]
+        request.result = Receipt(accepted=count, duplicates=0, partitions=tuple(receipts))
+        at += count
+    return given

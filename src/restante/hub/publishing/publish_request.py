@@ -1,0 +1,94 @@
+"""A publish as it waits for its commit: messages as they came, or laid out as mailbags by the caller's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.hub.engine.committer import Line, Request
+from restante.hub.publishing.identities import Judged
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.parcel_digest import Digests
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.arrival import Arrivals, Grouped
+from restante.model.publishing.message import Message
+from restante.model.storage.segment import Encoded
+
+ROW_BYTES = 512
+"""About what a message takes beside its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Messages laid out as mailbags, before they have numbers."""
+
+    arrivals: Arrivals
+    grouped: Grouped
+    place: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    segments: list[Encoded]
+    published_at: int
+
+
+@dataclass(slots=True)
+class Unit:
+    """Publishes that are judged together: all small ones of a commit, or one large one.
+
+    Request i has rows start[i] to start[i + 1]. The parcel is there if everything is new.
+    """
+
+    requests: list[Publish]
+    start: NDArray[np.int64]
+    judged: Judged
+    parcel: Parcel | None = None
+
+    @property
+    def arrivals(self) -> Arrivals:
+        return self.judged.arrivals
+
+    def accepted(self) -> NDArray[np.bool_]:
+        """For each row whether its request has not been refused."""
+        fine = np.array([request.error is None for request in self.requests], np.bool_)
+        return np.repeat(fine, np.diff(self.start))
+
+
+class Publish(Request[Receipt]):
+    """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
+
+    __slots__ = ("batch", "caller", "digests", "messages", "numbers", "partition", "unit")
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        *,
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+        batch: bytes | None = None,
+        caller: Grant = EVERYTHING,
+        line: Line | None = None,
+        size: int = 0,
+    ) -> None:
+        super().__init__(size + sum([_size(message) for message in messages]), line)
+        self.messages = messages
+        self.partition = partition
+        self.numbers = numbers
+        self.batch = batch
+        """The id of the batch whose items its new messages are."""
+        self.caller = caller
+        self.digests: Digests | None = None
+        """Of a numbered one, once it has been taken."""
+        self.unit: Unit | None = None
+        """A large publish is prepared by its caller's thread."""
+
+    def count(self) -> int:
+        return len(self.messages) if self.unit is None else len(self.unit.arrivals)
+
+
+def _size(message: Message) -> int:
+    """About what it takes; the size of a value is known only when it is encoded."""
+    data = message.data if message.text is None else message.text
+    return ROW_BYTES + len(data) if type(data) in {bytes, str} else ROW_BYTES

@@ -1,0 +1,1 @@
+"""Removal: withdraw, set aside, purge, expire, retain, erase."""

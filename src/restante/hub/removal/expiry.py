@@ -1,0 +1,73 @@
+"""Expiry: messages past their time are settled, also in mailboxes that nobody peeks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from restante.errors import DataDamaged
+from restante.hub.engine.core import Address, Core
+from restante.hub.engine.partitions import Partition
+from restante.hub.engine.row_reads import read_records
+from restante.hub.removal.removal import expire_cabinets
+from restante.model.publishing.message import NEVER
+from restante.model.storage.keys import Cabinet
+from restante.model.storage.run import Stored
+
+_CABINETS_AT_ONCE = 200
+
+
+def expire(core: Core) -> int:
+    """Settle all that has expired; gives the number of messages."""
+    return sum(_expire_partition(core, partition) for partition in core.partitions)
+
+
+def _expire_partition(core: Core, partition: Partition) -> int:
+    now, settled = core.clock(), 0
+    passed_over: set[Cabinet] = set()
+    with core.pins.reading():
+        due = [(stored, _due(partition, stored, now)) for run in partition.runs for stored in run.segments]
+        cabinets = {cabinet: None for stored, drawers in due for cabinet in _cabinets(stored, drawers)}
+        addresses = [(_address(core, cabinet), cabinet) for cabinet in cabinets]
+        for start in range(0, len(addresses), _CABINETS_AT_ONCE):
+            count, stale = expire_cabinets(core, addresses[start : start + _CABINETS_AT_ONCE], now)
+            settled += count
+            passed_over |= stale
+        for stored, drawers in due:
+            done = [drawer for drawer in drawers if Cabinet(*stored.segment.cabinet(drawer)) not in passed_over]
+            _note_next(core, partition, stored, done, now)
+    return settled
+
+
+def _due(partition: Partition, stored: Stored, now: int) -> list[int]:
+    """The drawers of a segment in which something has expired since they were last looked at."""
+    expiries = partition.expiries.get(stored.blob.number)
+    if expiries is None:
+        expiries = stored.segment.drawers["earliest_expiry"]
+    return list(np.flatnonzero((expiries <= now) & (stored.segment.drawers["count"] > 0)).tolist())
+
+
+def _cabinets(stored: Stored, drawers: list[int]) -> Iterator[Cabinet]:
+    return (Cabinet(*stored.segment.cabinet(drawer)) for drawer in drawers)
+
+
+def _address(core: Core, cabinet: Cabinet) -> Address:
+    return core.locate(cabinet.recipient)
+
+
+def _note_next(core: Core, partition: Partition, stored: Stored, drawers: list[int], now: int) -> None:
+    """Remember when the next message of these drawers expires, so that they are left in peace until then."""
+    if not drawers:
+        return
+    known = partition.expiries.get(stored.blob.number)
+    expiries = stored.segment.drawers["earliest_expiry"].copy() if known is None else known
+    for drawer in drawers:
+        line = stored.segment.drawers[drawer]
+        row = int(line["row"])
+        try:
+            times = read_records(core.store, stored, row, row + int(line["count"]))["expires_at"]
+        except DataDamaged:
+            continue
+        expiries[drawer] = times[times > now].min(initial=NEVER)
+    partition.expiries[stored.blob.number] = expiries

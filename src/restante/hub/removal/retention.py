@@ -1,0 +1,215 @@
+"""Retention: what was settled long enough ago goes, with its bundles, its change records and its identity.
+
+Change records lie in the order of time, so the oldest tell what ends its retention next. Forgetting is one small entry
+in the head: from then on history does not show the messages. Their bytes go when the runs that hold them are merged,
+or rewritten because most of them is past its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+import numpy as np
+
+from restante.hub.engine.core import Core
+from restante.hub.engine.damage import is_damaged
+from restante.hub.engine.filing import drop_unreachable, rewrite
+from restante.hub.engine.partitions import Partition, run_key
+from restante.hub.engine.plan import Draft
+from restante.hub.mailboxes.claim_checks import ContentRow
+from restante.hub.mailboxes.overview import Overview, overview
+from restante.hub.publishing import producers
+from restante.model.columns.hashing import text_hash
+from restante.model.removal.erasure import Erased, decode_erased
+from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.head import Apart, Head, with_apart
+from restante.model.storage.keys import Cabinet, bundle_key, key_number, number_key, settlement_key
+from restante.model.storage.run import Run, RunRow, in_order
+
+_RECORDS_AT_ONCE = 500
+_HEADS_AT_ONCE = 1_000
+_FORGETTING = (ChangeKind.COLLECTED, ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
+
+
+def retain(core: Core) -> int:
+    """Forget all that is past its retention, and free what it took; gives the number of messages forgotten."""
+    forgotten = 0
+    for partition in core.partitions:
+        forgotten += forget(core, partition)
+        producers.forget(core, partition)
+        sweep(core, partition)
+    drop_unreachable(core)
+    return forgotten
+
+
+def forget(core: Core, partition: Partition) -> int:
+    """The messages whose settling is past retention leave history."""
+    before = core.clock() - int(core.settings.collected_retention_seconds * 1_000_000)
+    forgotten = 0
+    while True:
+        page = core.store.scan(partition.number, Space.CHANGE, limit=_RECORDS_AT_ONCE)
+        due = [(key_number(key), record) for key, value in page if (record := decode_change(value)).at <= before]
+        if due:
+            forgotten += core.commit(lambda draft, due=due: _forget_page(core, draft, partition, due))  # type: ignore[misc]
+        if len(due) < _RECORDS_AT_ONCE:
+            _drop_old_erasures(core, partition)
+            return forgotten
+
+
+def _forget_page(core: Core, draft: Draft, partition: Partition, due: Sequence[tuple[int, ChangeRecord]]) -> int:
+    forgotten = 0
+    for number, record in due:
+        cabinet = Cabinet(record.recipient, record.origin, record.message_kind)
+        recipient_hash = text_hash(record.recipient, core.deed.key)
+        draft.delete(partition.number, Space.CHANGE, number_key(number))
+        draft.delete(partition.number, Space.SETTLEMENT, settlement_key(recipient_hash, cabinet, number))
+        # What the record speaks of has lower numbers, so the feed begins behind all of it.
+        draft.add_feed_gone(partition.number, number)
+        if record.kind in _FORGETTING or record.moved:
+            head = draft.head(partition.number, recipient_hash, cabinet)
+            draft.put_head(partition.number, recipient_hash, cabinet, forgotten_head(head, record))
+            draft.add_forgotten(partition.number, record.ranges[-1].last)
+            forgotten += 0 if record.moved else record.count
+        if record.bundle_id:
+            drop_bundle(core, draft, partition.number, bundle_key(recipient_hash, record.recipient, record.bundle_id))
+    draft.applies.append(lambda: _count_forgotten(partition, forgotten))
+    return forgotten
+
+
+def _count_forgotten(partition: Partition, messages: int) -> None:
+    partition.forgotten_rows += messages
+
+
+def forgotten_head(head: Head, record: ChangeRecord) -> Head:
+    """The head without the messages of this record.
+
+    All that a collected bundle's range covers, or that lies before it, was settled no later than the bundle; so the
+    whole stretch is forgotten. What was settled apart is forgotten one by one until such a stretch covers it.
+    """
+    if record.kind is ChangeKind.COLLECTED:
+        forgotten, apart = max(head.forgotten, record.ranges[-1].last), head.apart
+    else:
+        forgotten, apart = head.forgotten, with_apart(head.apart, record.ranges, Apart.GONE)
+    gone = (Apart.GONE, Apart.MOVED)
+    kept = tuple(entry for entry in apart if entry.why not in gone or entry.last > forgotten)
+    return msgspec.structs.replace(head, forgotten=forgotten, apart=kept)
+
+
+def drop_bundle(core: Core, draft: Draft, partition: int, key: bytes) -> None:
+    """A bundle and its content go."""
+    draft.delete(partition, Space.BUNDLE, key)
+    content = draft.get(partition, Space.CONTENT, key)
+    if content is not None:
+        row = msgspec.msgpack.decode(content, type=ContentRow)
+        blobs = [BlobKey(partition, blob) for blob in row.blobs]
+        draft.applies.append(lambda: core.pins.bury(blobs))
+        draft.delete(partition, Space.CONTENT, key)
+
+
+def _drop_old_erasures(core: Core, partition: Partition) -> None:
+    """Digests of erased messages go when the messages would have gone."""
+    if not len(partition.erased):
+        return
+    entries = core.store.scan(partition.number, Space.ERASED)
+    rows = [(key, decode_erased(value)) for key, value in entries]
+    old = [key for key, row in rows if row.until <= core.clock()]
+    if not old:
+        return
+    left = Erased.of([row for key, row in rows if key not in set(old)])
+
+    def plan(draft: Draft) -> None:
+        for key in old:
+            draft.delete(partition.number, Space.ERASED, key)
+        draft.applies.append(lambda: setattr(partition, "erased", left))
+
+    core.commit(plan)
+
+
+def sweep(core: Core, partition: Partition) -> None:
+    """Free what forgotten messages take: runs mostly past retention, heads of empty cabinets, old runs of the feed."""
+    with partition.filing_lock:
+        _drop_feed_runs(core, partition)
+    if not partition.counters.forgotten or not partition.forgotten_rows:
+        return
+    with partition.filing_lock:
+        with core.pins.reading():
+            seen = overview(core, partition)
+        for run in _mostly_forgotten(partition, seen):
+            rewrite(core, partition, [run])
+        partition.forgotten_rows = 0
+    _drop_idle_heads(core, partition)
+
+
+def _mostly_forgotten(partition: Partition, seen: Overview) -> list[Run]:
+    """Runs of which at least half the rows, by their drawers, are forgotten."""
+    forgotten = seen.of_heads([head.forgotten for head in seen.decoded])[seen.rank]
+    dead = np.where(seen.last <= forgotten, seen.count, 0)
+    by_blob = np.bincount(seen.segment, dead, len(seen.segments))
+    blobs = {stored.blob.number: int(rows) for stored, rows in zip(seen.segments, by_blob.tolist(), strict=True)}
+    return [
+        run
+        for run in partition.runs
+        if not is_damaged(partition, run)
+        and 2 * sum(blobs.get(stored.blob.number, 0) for stored in run.segments) >= run.row.rows
+    ]
+
+
+def _drop_idle_heads(core: Core, partition: Partition) -> None:
+    """A head goes when no message of its cabinet is stored any more."""
+    with core.pins.reading():
+        seen = overview(core, partition)
+    if any(stored.segment.damaged is not None for stored in seen.segments):
+        # What a damaged directory holds is not seen: a head that seems idle may be somebody's, whose mail was collected.
+        return
+    used = np.zeros(seen.ranks, np.bool_)
+    used[seen.rank] = True
+    idle = np.flatnonzero(~used[seen.head_rank]).tolist()
+    entries = [seen.heads[index] for index in idle if seen.decoded[index].open is None]
+    for start in range(0, len(entries), _HEADS_AT_ONCE):
+        page = entries[start : start + _HEADS_AT_ONCE]
+        core.commit(lambda draft, page=page: _delete_unchanged(draft, partition.number, page))  # type: ignore[misc]
+
+
+def _delete_unchanged(draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
+    for key, value in entries:
+        if draft.get(partition, Space.HEAD, key) == value:
+            draft.delete(partition, Space.HEAD, key)
+
+
+def _drop_feed_runs(core: Core, partition: Partition) -> None:
+    """Runs kept for the feed go when the feed no longer reaches back to them; in number order, so that it has a start.
+
+    Under the filing lock: what the visible runs can tell must not change meanwhile.
+    """
+    before = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000)
+    old = list(takewhile(lambda row: row.made_at <= before, partition.feed_runs))
+    if not old:
+        return
+
+    def plan(draft: Draft) -> None:
+        for row in old:
+            draft.delete(partition.number, Space.RUN, run_key(row))
+            if not _still_in_order(partition, row):
+                draft.add_feed_gone(partition.number, row.last)
+        draft.applies.append(lambda: _apply_feed_drop(core, partition, old))
+
+    core.commit(plan)
+
+
+def _still_in_order(partition: Partition, row: RunRow) -> bool:
+    """Whether the feed finds the messages of a run that was kept for it in the visible runs as well.
+
+    A run that is read in number order has all messages of its numbers that are stored. Those that are forgotten lie
+    before the start of the feed.
+    """
+    holding = [run.row for run in partition.runs if run.row.first <= row.last and run.row.last >= row.first]
+    return all(in_order(own) for own in holding)
+
+
+def _apply_feed_drop(core: Core, partition: Partition, old: Sequence[RunRow]) -> None:
+    gone = {row.identity for row in old}
+    partition.feed_runs = tuple(row for row in partition.feed_runs if row.identity not in gone)
+    core.pins.bury([BlobKey(partition.number, segment.blob) for row in old for segment in row.segments])

@@ -1,0 +1,203 @@
+"""Restore: reads a backup, verifies every byte of it, and puts its files into a new data folder.
+
+Nothing in a folder counts until all is verified: the database lies among the blobs under a name of its own until then,
+and a folder with blobs but without a database is refused by everybody who would open it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from restante.errors import DataDamaged, InvalidRequest, StorageFull, Unavailable
+from restante.hub.upkeep.archive import (
+    BLOCK,
+    END,
+    MANIFEST_NAME,
+    SEAL_NAME,
+    Entry,
+    Manifest,
+    ManifestFile,
+    decode_manifest,
+    is_part_name,
+    padding,
+    read_header,
+    seal,
+)
+from restante.limits import BACKUP_CHUNK_BYTES, MIB
+
+MANIFEST_BYTES_MAX = 256 * MIB
+"""A million files."""
+
+Read = Callable[[int], bytes]
+"""Gives at most so many bytes; none at the end."""
+Write = Callable[[bytes], object]
+OpenPart = Callable[[str], AbstractContextManager[Write]]
+
+_DATABASE = "restante.db"
+_BEGINNINGS = (_DATABASE.encode(), b"blobs/")
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+"""A hub's data is its owner's alone, whatever the umask."""
+_UNVERIFIED = Path("blobs", f"{_DATABASE}.unverified")
+
+
+def verify(read: Read) -> Manifest:
+    """Check a backup from its first byte to its last, and keep nothing."""
+    return _Reading(read, lambda _: nullcontext(len)).whole()
+
+
+def restore(read: Read, folder: Path) -> Manifest:
+    """Put a backup into a new or empty folder. If anything is wrong with it, the folder is as it was."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidRequest(f"{folder} is not empty. A backup is restored into a new or an empty folder.")
+    existed = folder.exists()
+    try:
+        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        with suppress(PermissionError):  # another's folder; who opens it is warned
+            folder.chmod(_FOLDER_MODE)
+        (folder / "blobs").mkdir(mode=_FOLDER_MODE)
+        manifest = _Reading(read, lambda name: _part_file(folder, name)).whole()
+        os.rename(folder / _UNVERIFIED, folder / _DATABASE)  # noqa: PTH104  # one step, and it says so
+        for path in (folder / "blobs", folder, folder.resolve().parent):
+            _flush_names(path)
+    except BaseException as error:
+        shutil.rmtree(folder if not existed else folder / "blobs", ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _translated(error, folder) from error
+        raise
+    return manifest
+
+
+class _Reading:
+    """One pass over a backup."""
+
+    def __init__(self, read: Read, open_part: OpenPart) -> None:
+        self._read = read
+        self._open_part = open_part
+        self._found: list[ManifestFile] = []
+
+    def whole(self) -> Manifest:
+        entry = self._entry()
+        while is_part_name(entry.name):
+            self._found.append(self._part(entry))
+            entry = self._entry()
+        if entry.name != MANIFEST_NAME or not self._found:
+            raise DataDamaged(f"The backup has an entry that does not belong there: {entry.name!r}. It is not used.")
+        content = self._small(entry, MANIFEST_BYTES_MAX)
+        if self._small(self._entry(), BLOCK) != seal(content):
+            raise DataDamaged(f"The backup's manifest fails its checksum ({SEAL_NAME}).")
+        manifest = decode_manifest(content)
+        if self._exactly(len(END)) != END or self._read(1):
+            raise DataDamaged("The backup goes on after its end.")
+        self._compare(manifest)
+        return manifest
+
+    def _compare(self, manifest: Manifest) -> None:
+        names = [file.name for file in self._found]
+        if names != [file.name for file in manifest.files] or len(set(names)) != len(names) or _DATABASE not in names:
+            raise DataDamaged("The backup does not hold the files that its manifest names.")
+        for found, named in zip(self._found, manifest.files, strict=True):
+            if found != named:
+                raise DataDamaged(f"{found.name} in the backup fails its checksum.", file=found.name)
+
+    def _entry(self) -> Entry:
+        block = self._up_to(BLOCK)
+        if not self._found and not _begins_like_a_backup(block):
+            raise _no_backup()
+        entry = read_header(_whole(block, BLOCK))
+        if entry is None and not self._found:
+            raise _no_backup()
+        if entry is None:
+            raise DataDamaged(f"The backup is damaged behind {self._found[-1].name}.")
+        return entry
+
+    def _part(self, entry: Entry) -> ManifestFile:
+        checksum, left = hashlib.sha256(), entry.size
+        with self._open_part(entry.name) as write:
+            while left:
+                chunk = self._exactly(min(left, BACKUP_CHUNK_BYTES))
+                checksum.update(chunk)
+                write(chunk)
+                left -= len(chunk)
+        self._padding(entry)
+        return ManifestFile(name=entry.name, bytes=entry.size, sha256=checksum.hexdigest())
+
+    def _small(self, entry: Entry, size_max: int) -> bytes:
+        if entry.size > size_max:
+            raise DataDamaged(f"{entry.name} in the backup has {entry.size} bytes, too many.")
+        content = self._exactly(entry.size)
+        self._padding(entry)
+        return content
+
+    def _padding(self, entry: Entry) -> None:
+        expected = padding(entry.size)
+        if self._exactly(len(expected)) != expected:
+            raise DataDamaged(f"The backup is damaged behind {entry.name}.")
+
+    def _exactly(self, size: int) -> bytes:
+        return _whole(self._up_to(size), size)
+
+    def _up_to(self, size: int) -> bytes:
+        """Less only at the end."""
+        content = self._read(size) if size else b""
+        if len(content) == size:
+            return content
+        parts = [content]
+        left = size - len(content)
+        while left and parts[-1]:
+            parts.append(self._read(left))
+            left -= len(parts[-1])
+        return b"".join(parts)
+
+
+def _whole(content: bytes, size: int) -> bytes:
+    if len(content) < size:
+        raise DataDamaged("The backup ends too early: it was cut short.")
+    return content
+
+
+def _begins_like_a_backup(block: bytes) -> bool:
+    """Also if little of it is there: what was cut short is told from what never was one."""
+    return any(block.startswith(name[: len(block)]) for name in _BEGINNINGS)
+
+
+def _no_backup() -> InvalidRequest:
+    return InvalidRequest("This is not a backup of Restante. Give a file that `restante backup` wrote.")
+
+
+@contextmanager
+def _part_file(folder: Path, name: str) -> Iterator[Write]:
+    path = folder / (_UNVERIFIED if name == _DATABASE else name)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        with io.FileIO(descriptor, "wb") as file:
+            yield lambda chunk: _write_all(file.write, chunk)
+            os.fsync(file.fileno())
+    except FileExistsError as error:
+        raise DataDamaged(f"The backup holds {name} twice.") from error
+
+
+def _write_all(write: Callable[[bytes | memoryview], int | None], chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[write(rest) or 0 :]
+
+
+def _flush_names(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _translated(error: OSError, folder: Path) -> StorageFull | Unavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageFull(f"No space is left for {folder}; nothing was restored. Make room and try again.")
+    return Unavailable(f"{folder} could not be written: {error}.")

@@ -1,0 +1,1 @@
+"""Batches, items, bindings, notices and webhooks."""

@@ -1,0 +1,86 @@
+"""A notice to somebody outside: what is stored of it, and what follows from an attempt to deliver it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from restante import limits
+from restante.model.batches.webhook_rules import pause_seconds
+
+WEBHOOK = "webhook"
+NOTIFY = "notify"
+NOT_REACHED = (
+    "could not be reached: nobody answered in time, or its address is not public and not in webhooks.allowed_networks"
+)
+"""All that is shown of a webhook that got no answer. Which it was would tell a stranger what there is in the hub's own
+network; the hub's log has it."""
+_SECOND = 1_000_000
+
+
+class NoticeState(msgspec.Struct, frozen=True, array_like=True):
+    """A notice and what became of it. Times in microseconds since 1970 UTC; 0 where there is none."""
+
+    target: str
+    """The address, or the recipient."""
+    secret: bytes
+    payload: bytes
+    attempts: int = 0
+    first_at: int = 0
+    last_at: int = 0
+    next_at: int = 0
+    delivered_at: int = 0
+    given_up_at: int = 0
+    problem: str = ""
+    """Of the last attempt, if it failed."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to be tried, or tried again."""
+        return not self.delivered_at and not self.given_up_at
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one attempt. Without a problem it was delivered."""
+
+    problem: str = ""
+    final: bool = False
+    """To try again would not help."""
+    reached: bool = True
+    """Whether the receiver answered at all."""
+    detail: str = ""
+    """What the hub's log says beside the problem, which everybody sees who may see the batch."""
+
+
+def after_attempt(state: NoticeState, outcome: Outcome, *, now: int, fraction: float) -> NoticeState:
+    """What is stored after an attempt. It is given up when that would not help, or has not for long."""
+    attempts, first_at = state.attempts + 1, state.first_at or now
+    tried = msgspec.structs.replace(state, attempts=attempts, first_at=first_at, last_at=now, next_at=0)
+    if not outcome.problem:
+        return msgspec.structs.replace(tried, delivered_at=now, problem="")
+    problem = outcome.problem[: limits.NOTICE_PROBLEM_CHARACTERS_MAX]
+    if outcome.final or now - first_at >= limits.WEBHOOK_GIVE_UP_SECONDS * _SECOND:
+        return msgspec.structs.replace(tried, given_up_at=now, problem=problem)
+    pause = round(pause_seconds(attempts, fraction) * _SECOND)
+    return msgspec.structs.replace(tried, next_at=now + pause, problem=problem)
+
+
+def receiver_of(way: str, state: NoticeState) -> str:
+    """Who is spoken to one at a time: a server elsewhere, or this hub."""
+    if way != WEBHOOK:
+        return way
+    parts = urlsplit(state.target)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(NoticeState)
+
+
+def encode_notice(state: NoticeState) -> bytes:
+    return _encoder.encode(state)
+
+
+def decode_notice(value: bytes) -> NoticeState:
+    return _decoder.decode(value)

@@ -1,0 +1,1 @@
+"""Columns: Arrow and NumPy arrays of texts, UUIDs, hashes, properties."""

@@ -1,0 +1,1 @@
+"""Consignments as they are stored and answered."""

@@ -1,0 +1,90 @@
+"""What the hub is asked and answers about consignments, as values: the same in process and over the network."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import Enum
+
+import msgspec
+
+from restante.model.batches.batch_answers import Webhook
+from restante.model.mailboxes.answers import Receipt
+
+
+class ConsignmentState(Enum):
+    """The texts are part of the stored format."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    DISCARDED = "discarded"
+
+
+class BatchWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The batch that a consignment opens: whom to tell when everything in it was collected."""
+
+    webhook: Webhook | None = None
+    notify: str | None = None
+
+
+class ConsignmentOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    key: str
+    state: ConsignmentState
+    batch: str | None = None
+    """The id of the batch that its messages will be items of."""
+    webhook_secret: str | None = None
+    """The secret that the hub made, if it was asked for a webhook and given none. It is told only here."""
+    created: bool = True
+    """Whether it is new. On the wire the status of the answer says so."""
+
+
+class Staged(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages the parcel has, duplicates included."""
+
+    staged: int
+
+
+class Winner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The attempt of a writer that counts, and how many messages it staged."""
+
+    writer: str
+    attempt: int
+    messages: int
+
+
+class StagedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """What one attempt of a writer has staged."""
+
+    writer: str
+    attempt: int
+    parcels: int
+    messages: int
+    bytes: int
+
+
+class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A consignment. Of one that is closed nothing is staged any more."""
+
+    id: str
+    key: str
+    state: ConsignmentState
+    batch: str | None
+    opened_at: datetime
+    last_activity_at: datetime
+    closed_at: datetime | None
+    """When it was committed or discarded."""
+    staged_messages: int
+    staged_bytes: int
+    receipt: Receipt | None
+    """What the commit answered."""
+
+
+class ConsignmentDetails(ConsignmentStatus, frozen=True, kw_only=True):
+    """The same, with the attempts, by writer and attempt."""
+
+    attempts: tuple[StagedAttempt, ...]
+
+
+class ConsignmentPage(msgspec.Struct, frozen=True, kw_only=True):
+    consignments: tuple[ConsignmentStatus, ...]
+    next: str | None

@@ -1,0 +1,1 @@
+"""The feed's columns and answers."""

@@ -1,0 +1,1 @@
+"""Bundles, and messages on their way out."""

@@ -1,0 +1,1 @@
+"""A producer's numbering, and digests of parcels."""

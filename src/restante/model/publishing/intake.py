@@ -1,0 +1,91 @@
+"""Messages into columns: whatever a sender gives, checked by the one set of rules, with every fault named.
+
+A faulty message keeps its row, with harmless values in place of what was wrong, so that row i is always message i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from restante.errors import Fault, InvalidRequest
+from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
+from restante.model.columns.texts import Texts
+from restante.model.columns.uuids import made_uuids
+from restante.model.publishing.intake_arrow import draft_of_arrow
+from restante.model.publishing.intake_messages import draft_of_messages
+from restante.model.publishing.intake_rules import checked
+from restante.model.publishing.message import Message, MessageColumns
+from restante.model.publishing.validation import Faults
+
+__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages", "is_few"]
+
+
+def is_few(sent: object) -> bool:
+    """Whether it is so little that an event loop can take care of it."""
+    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= SMALL_SEND_MESSAGES_MAX)
+
+
+def from_messages(
+    messages: Sequence[Message], *, claim_check_origins: Collection[str] | None, own: bool = False
+) -> tuple[MessageColumns, list[Fault]]:
+    """Columns of Python messages. Only these origins may send claim checks; None allows all. `own`: the hub sends them."""
+    faults = Faults()
+    try:
+        draft = draft_of_messages(messages, faults)
+        return checked(draft, faults, claim_check_origins=claim_check_origins, own=own)
+    except pa.ArrowException as error:
+        raise InvalidRequest(f"the messages do not fit in columns: {error}") from error
+
+
+def from_arrow(source: object, *, claim_check_origins: Collection[str] | None) -> tuple[MessageColumns, list[Fault]]:
+    """Columns of a table, a batch, a reader, or anything with the Arrow stream interface, such as a frame.
+
+    Only these origins may send claim checks; None allows all.
+    """
+    try:
+        faults = Faults()
+        draft = draft_of_arrow(source, faults)
+        return checked(draft, faults, claim_check_origins=claim_check_origins)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequest(f"the Arrow data cannot be read: {error}") from error
+
+
+def concat(parts: Sequence[MessageColumns]) -> MessageColumns:
+    """The messages of all parts, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return from_messages((), claim_check_origins=None)[0]
+    return MessageColumns(
+        id=np.concatenate([part.id for part in parts]),
+        made_id=np.concatenate([part.made_id for part in parts]),
+        recipient=Texts.concat([part.recipient for part in parts]),
+        origin=Texts.concat([part.origin for part in parts]),
+        kind=Texts.concat([part.kind for part in parts]),
+        document_type=Texts.concat([part.document_type for part in parts]),
+        media_type=Texts.concat([part.media_type for part in parts]),
+        weight=np.concatenate([part.weight for part in parts]),
+        bundleable=np.concatenate([part.bundleable for part in parts]),
+        inline=np.concatenate([part.inline for part in parts]),
+        data=pa.concat_arrays([part.data for part in parts]),
+        properties=pa.concat_arrays([part.properties for part in parts]),
+        expires_at=np.concatenate([part.expires_at for part in parts]),
+    )
+
+
+def fill_made_ids(columns: MessageColumns, *, now_ms: int, random: bytes) -> MessageColumns:
+    """The same messages, with ascending UUIDv7s where the sender gave no id.
+
+    `random` holds at least `RANDOM_BYTES_PER_ID` bytes for each of them (`columns.made_id.sum()`).
+    """
+    count = int(columns.made_id.sum())
+    if count == 0:
+        return columns
+    ids = columns.id.copy()
+    ids[columns.made_id] = made_uuids(count, now_ms=now_ms, random=random)
+    return replace(columns, id=ids)

@@ -1,0 +1,192 @@
+"""A few messages, checked one by one as plain values: for a handful, columns cost more than the messages.
+
+Here is no second set of rules: what is plainly right becomes a letter, and anything else is left to the rules for
+columns, which know what is wrong with it, if anything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+import msgspec
+
+from restante import limits
+from restante.model.columns import media_types
+from restante.model.columns.json_documents import json_problem
+from restante.model.columns.text_ids import packed, uuid_of_text
+from restante.model.publishing.intake_messages import EPOCH, MICROSECOND
+from restante.model.publishing.intake_rules import EXPIRY_MAX, EXPIRY_MIN
+from restante.model.publishing.message import HUB_ORIGIN, NEVER, Message, text_of
+from restante.model.publishing.names import STEPS
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
+
+_DEFAULT = "default"
+"""What `Message` says where its sender says nothing: known by sight, it need not be looked at."""
+_AS_TEXT = b"text"
+_PLAIN_VALUES = (dict, list, str, int, float, bool, type(None))
+_encoder = msgspec.json.Encoder()
+
+
+class Letter(msgspec.Struct, frozen=True, gc=False):
+    """A message that obeys every rule."""
+
+    id: bytes
+    """Empty: the sender gave none."""
+    recipient: str
+    origin: str
+    kind: str
+    document_type: str
+    media_type: str
+    weight: int
+    flags: int
+    data: bytes
+    properties: bytes
+    """As they are stored: with the id before them if it is no UUID."""
+    expires_at: int
+
+
+def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) -> Letter | None:
+    """The letter of a message; None if the rules have to take a closer look at it."""
+    recipient, origin, kind = message.recipient, message.origin, message.kind
+    if not (
+        _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
+        and recipient not in STEPS
+        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin != HUB_ORIGIN))
+        and (kind is _DEFAULT or _plain(kind, limits.KIND_CHARACTERS_MAX))
+        and type(message.bundleable) is bool
+    ):
+        return None
+    document_type = kind if message.document_type is None else message.document_type
+    media_type = _media_type(message)
+    own_id, data, properties = _id(message.id), _data(message), _properties(message.properties)
+    if own_id is None or data is None or properties is None or media_type is None or _has_read_only(message):
+        return None
+    inline = message.data is not msgspec.UNSET or message.text is not None
+    if not inline and claim_check_origins is not None and origin not in claim_check_origins:
+        return None
+    weight, expires_at = _weight(message.weight, len(data)), _expiry(message.expires_at)
+    typed = document_type is kind or _plain(document_type, limits.DOCUMENT_TYPE_CHARACTERS_MAX)
+    if weight is None or expires_at is None or not typed:
+        return None
+    if inline and _is_json(media_type) and json_problem(data):
+        return None
+    flags = (BUNDLEABLE if message.bundleable else 0) | (INLINE if inline else 0) | (0 if own_id else MADE_ID)
+    if own_id is _AS_TEXT and message.id is not None:
+        own_id, properties, flags = uuid_of_text(message.id), packed(message.id, properties), flags | TEXT_ID
+    return Letter(
+        own_id, recipient, origin, kind, document_type, media_type, weight, flags, data, properties, expires_at
+    )
+
+
+def _plain(text: object, characters_max: int) -> bool:
+    """Whether it is a text of the right length, all of it printable, and not blank."""
+    return type(text) is str and 0 < len(text) <= characters_max and text.isprintable() and not text.isspace()
+
+
+def _id(text: object) -> bytes | None:
+    """The id, if it is a UUID, nothing if there is none, `_AS_TEXT` if it is another text."""
+    if text is None:
+        return b""
+    if type(text) is not str:
+        return None
+    if len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-" and (parsed := _digits(text)):
+        return parsed
+    return _AS_TEXT if _plain(text, limits.ID_CHARACTERS_MAX) and text not in STEPS else None
+
+
+def _digits(text: str) -> bytes | None:
+    try:
+        parsed = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        return None
+    return parsed if len(parsed) == 16 else None
+
+
+def _media_type(message: Message) -> str | None:
+    given = message.media_type
+    if given is media_types.JSON:
+        return given
+    if given is None:
+        value = message.data
+        if message.text is not None:
+            return media_types.TEXT
+        return media_types.BYTES if type(value) is bytes or value is msgspec.UNSET else media_types.JSON
+    right = _plain(given, limits.MEDIA_TYPE_CHARACTERS_MAX) and media_types.looks_right(given)
+    return given if right else None
+
+
+def _is_json(media_type: str) -> bool:
+    # The usual ones are known by sight.
+    return media_type is media_types.JSON or (media_type is not media_types.BYTES and media_types.is_json(media_type))
+
+
+def _data(message: Message) -> bytes | None:
+    value = message.data
+    if type(value) is not bytes or message.text is not None:
+        text = text_of(message)
+        if text is not None:
+            value = _utf8(text) if value is msgspec.UNSET or value is text else None
+        elif value is msgspec.UNSET:
+            return b""
+        else:
+            value = _encoded(value)
+    return value if value is not None and len(value) <= limits.DATA_BYTES_MAX else None
+
+
+def _utf8(text: object) -> bytes | None:
+    try:
+        return text.encode() if type(text) is str else None
+    except UnicodeEncodeError:
+        return None
+
+
+def _encoded(value: object) -> bytes | None:
+    if type(value) not in _PLAIN_VALUES:
+        return None
+    try:
+        encoded = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError):
+        return None
+    # The encoder writes null for numbers that JSON does not have.
+    return encoded if value is None or b"null" not in encoded else None
+
+
+def _properties(value: object) -> bytes | None:
+    if type(value) is not dict or len(value) > limits.PROPERTIES_MAX:
+        return None
+    if not value:
+        return b""
+    if not all(type(name) is str and type(text) is str for name, text in value.items()):
+        return None
+    try:
+        encoded = _encoder.encode(value)
+    except ValueError:
+        return None
+    return encoded if len(encoded) <= limits.PROPERTIES_BYTES_MAX else None
+
+
+def _has_read_only(message: Message) -> bool:
+    return not (
+        message.sequence_number is None
+        and message.published_at is None
+        and message.collected_at is None
+        and message.state is None
+    )
+
+
+def _weight(given: object, length: int) -> int | None:
+    """In KiB, at least what the data takes; of a claim check that is one."""
+    least = -(-length // limits.KIB) or 1
+    if given is None:
+        return least
+    return given if type(given) is int and least <= given <= limits.WEIGHT_KIB_MAX else None
+
+
+def _expiry(time: object) -> int | None:
+    if time is None:
+        return NEVER
+    if type(time) is not datetime or time.utcoffset() is None:
+        return None
+    moment = (time - EPOCH) // MICROSECOND
+    return moment if EXPIRY_MIN <= moment <= EXPIRY_MAX else None

@@ -1,0 +1,133 @@
+"""A message, as a value for people and as columns for the hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from restante.model.columns import media_types
+
+if TYPE_CHECKING:  # A message alone needs no columns, and who sends a single one need not wait for Arrow.
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from restante.model.columns.texts import Texts
+
+HUB_ORIGIN = "restante"
+"""The origin of the hub's own messages: nobody else publishes for it."""
+NEVER = 2**63 - 1
+"""The `expires_at` of a message that does not expire, in microseconds since 1970 UTC."""
+
+
+class State(Enum):
+    """What has become of a message."""
+
+    WAITING = "waiting"
+    COLLECTED = "collected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    SET_ASIDE = "set_aside"
+
+
+SHOWN_STATES = (State.WAITING, State.COLLECTED)
+"""Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a producer leaves for one recipient.
+
+    `data` is bytes, or any value that JSON can say (None included); `text` is text, instead. With neither, the message
+    is a claim check and its origin delivers the content when it is peeked. Of a message that was read, `data` is the
+    value of JSON, the text of `text/*` (then `text` is it too), else bytes. The last fields are read only: four are the hub's, and
+    `published_sequence_number` is a producer's own number for what it published.
+    """
+
+    recipient: str
+    data: Any = msgspec.UNSET
+    text: str | None = None
+    id: str | None = None
+    origin: str = "default"
+    kind: str = "default"
+    document_type: str | None = None
+    weight: int | None = None
+    bundleable: bool = True
+    media_type: str | None = None
+    properties: dict[str, str] = {}
+    expires_at: datetime | None = None
+    sequence_number: int | None = None
+    published_at: datetime | None = None
+    collected_at: datetime | None = None
+    state: State | None = None
+    published_sequence_number: int | None = None
+
+
+def text_of(message: Message) -> str | None:
+    """What a message says as text; None if its data is given otherwise.
+
+    A `str` as data is a JSON value, unless the message says that it is something else.
+    """
+    data, media_type = message.data, message.media_type
+    if message.text is not None or type(data) is not str:
+        return message.text
+    return data if type(media_type) is str and not media_types.is_json(media_type) else None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageColumns:
+    """Messages of one or more sends as columns; row i is message i, in the order sent. Checked by whoever made it."""
+
+    id: NDArray[np.uint64]
+    """Shape (n, 2): the sixteen bytes of the UUID (network order in memory), viewed as two native integers."""
+    made_id: NDArray[np.bool_]
+    """The sender gave no id: the hub makes one, and need not check it."""
+    recipient: Texts
+    origin: Texts
+    kind: Texts
+    document_type: Texts
+    media_type: Texts
+    weight: NDArray[np.int32]
+    bundleable: NDArray[np.bool_]
+    inline: NDArray[np.bool_]
+    """False: a claim check; its data is empty."""
+    data: pa.LargeBinaryArray
+    properties: pa.BinaryArray
+    """Each a compact JSON object of text to text; empty bytes where there are none. Never null. An id that is no UUID
+    lies before it (`restante.model.columns.text_ids`)."""
+    expires_at: NDArray[np.int64]
+    """Microseconds since 1970 UTC, `NEVER` where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def id_texts(self, rows: NDArray[np.integer[Any]]) -> list[str]:
+        """The ids of some messages, by row number, as their sender gave them."""
+        from restante.model.columns.arrow import column_of  # noqa: PLC0415 - where there are columns, Arrow is there
+        from restante.model.columns.text_ids import id_texts  # noqa: PLC0415 - likewise
+
+        return id_texts(self.id[rows], self.properties.take(column_of(rows)))
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> MessageColumns:
+        """The messages by row number, in that order."""
+        from restante.model.columns.arrow import column_of  # noqa: PLC0415 - where there are columns, Arrow is there
+
+        numbers = column_of(rows)
+        return MessageColumns(
+            id=self.id[rows],
+            made_id=self.made_id[rows],
+            recipient=self.recipient.take(rows),
+            origin=self.origin.take(rows),
+            kind=self.kind.take(rows),
+            document_type=self.document_type.take(rows),
+            media_type=self.media_type.take(rows),
+            weight=self.weight[rows],
+            bundleable=self.bundleable[rows],
+            inline=self.inline[rows],
+            data=self.data.take(numbers),
+            properties=self.properties.take(numbers),
+            expires_at=self.expires_at[rows],
+        )

@@ -1,0 +1,1 @@
+"""What stays of erased messages."""

@@ -1,0 +1,56 @@
+"""Change records: what became of messages, each with its own sequence number in the partition's log.
+
+A record speaks of one cabinet. It is kept under its number, for the feed and for retention, and found by its cabinet
+through an index of settlements, for history.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from restante.model.storage.head import Range
+
+
+class ChangeKind(Enum):
+    """What happened. The texts are part of the stored format and of the feed."""
+
+    COLLECTED = "collected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    SET_ASIDE = "set_aside"
+    RELEASED = "released"
+    ERASED = "erased"
+    BATCH_COMPLETED = "batch_completed"
+
+
+class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
+    """`ranges` say which messages of the cabinet, less those `left_out` (settled before)."""
+
+    kind: ChangeKind
+    at: int
+    recipient: str
+    origin: str
+    message_kind: str
+    count: int
+    ranges: tuple[Range, ...]
+    left_out: tuple[Range, ...] = ()
+    bundle_id: bytes = b""
+    moved: bool = False
+    """Released to the end: the message in `ranges` lives on under the number of this change."""
+    batch: bytes = b""
+    """The batch that was completed, in the partition of its id; such a record speaks of no cabinet."""
+    key: str = ""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ChangeRecord)
+
+
+def encode_change(record: ChangeRecord) -> bytes:
+    return _encoder.encode(record)
+
+
+def decode_change(value: bytes) -> ChangeRecord:
+    return _decoder.decode(value)

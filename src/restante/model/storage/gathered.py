@@ -1,0 +1,114 @@
+"""Stored messages gathered from many segments and put into an order, as the columns that the hub gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from restante.model.columns.arrow import Column, column_of
+from restante.model.columns.properties import MAP_TYPE, decode_properties
+from restante.model.columns.text_ids import split
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.outtake import id_column, time_column
+from restante.model.storage.head import Numbers
+from restante.model.storage.rows import BUNDLEABLE, INLINE, TEXT_ID, RecordArray, ids_of
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Row i lies in drawer `line[i]`, which says whose it is. Texts may hold values that no row uses."""
+
+    numbers: Numbers
+    records: RecordArray
+    line: NDArray[np.int64]
+    recipient: Texts
+    """Of each drawer; so are origin and kind."""
+    origin: Texts
+    kind: Texts
+    document_types: pa.StringArray
+    media_types: pa.StringArray
+    data: pa.LargeBinaryArray | None
+    """None: nobody asked for it."""
+    properties: pa.LargeBinaryArray | None
+    """None: nobody asked for them, or there are none."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def part(self, first: int, last: int) -> Gathered:
+        """Rows first to last (exclusive), without a copy."""
+        if first == 0 and last >= len(self):
+            return self
+        count = last - first
+        return Gathered(
+            self.numbers[first:last],
+            self.records[first:last],
+            self.line[first:last],
+            self.recipient,
+            self.origin,
+            self.kind,
+            self.document_types,
+            self.media_types,
+            None if self.data is None else self.data.slice(first, count),
+            None if self.properties is None else self.properties.slice(first, count),
+        )
+
+
+def message_column(rows: Gathered, name: str) -> Column:
+    """A column that messages have of themselves, as `MESSAGE_SCHEMA` types it."""
+    make = _COLUMNS.get(name)
+    return time_column(rows.records[name].astype(np.int64)) if make is None else make(rows)
+
+
+def _of_drawer(texts: Texts, rows: Gathered) -> Column:
+    return _text_column(texts.codes[rows.line], texts.values)
+
+
+def _data(rows: Gathered) -> Column:
+    """Null where a message is a claim check."""
+    assert rows.data is not None, "the data was not asked for"
+    inline = (rows.records["flags"] & INLINE) != 0
+    if inline.all():
+        return rows.data
+    return pc.if_else(column_of(inline), rows.data, pa.scalar(None, pa.large_binary()))
+
+
+def _properties(rows: Gathered) -> Column:
+    if rows.properties is None:
+        return pa.nulls(len(rows), MAP_TYPE)
+    stored: Column = rows.properties
+    return decode_properties(split(stored.cast(pa.binary()))[1])
+
+
+def _text_ids(rows: Gathered) -> Column:
+    if rows.properties is None or not (rows.records["flags"] & TEXT_ID).any():
+        return pa.nulls(len(rows), pa.string())
+    stored: Column = rows.properties
+    return split(stored.cast(pa.binary()))[0]
+
+
+def _text_column(codes: NDArray[np.int32], values: pa.StringArray) -> Column:
+    """A dictionary of many values that few rows use would be handed on with each page: then only those in use."""
+    texts = Texts(codes, values)
+    return (texts.compact() if len(values) > len(codes) else texts).to_dictionary()
+
+
+_COLUMNS: dict[str, Callable[[Gathered], Column]] = {
+    "id": lambda rows: id_column(ids_of(rows.records)),
+    "text_id": _text_ids,
+    "recipient": lambda rows: _of_drawer(rows.recipient, rows),
+    "origin": lambda rows: _of_drawer(rows.origin, rows),
+    "kind": lambda rows: _of_drawer(rows.kind, rows),
+    "document_type": lambda rows: _text_column(rows.records["document_type"].astype(np.int32), rows.document_types),
+    "media_type": lambda rows: _text_column(rows.records["media_type"].astype(np.int32), rows.media_types),
+    "weight": lambda rows: column_of(rows.records["weight"].astype(np.int32)),
+    "bundleable": lambda rows: column_of((rows.records["flags"] & BUNDLEABLE) != 0),
+    "data": _data,
+    "properties": _properties,
+}
+"""The others are times."""

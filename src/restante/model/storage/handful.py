@@ -1,0 +1,266 @@
+"""A handful of messages as one segment: the bytes that `segment.encode` gives, without a column.
+
+A column costs the same for one row as for thousands. Here everything is done row by row, with plain numbers, so that
+a commit of few messages, and the filing of few, cost what their messages cost. Tests hold both ways to the same.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from restante.errors import DataDamaged
+from restante.model.columns.hashing import combine_one, text_hash
+from restante.model.publishing.letter import Letter
+from restante.model.storage.rows import DRAWER, RECORD
+from restante.model.storage.segment import (
+    HEADER_BYTES,
+    Encoded,
+    Names,
+    check_bytes,
+    decode_header,
+    decode_names,
+    encode_frame,
+    front_length,
+)
+
+_RECORD = struct.Struct("<16sqqIiIIIIIHBB")
+_DRAWER = struct.Struct("<QQQqqIIIIIIII")
+assert _RECORD.size == RECORD.itemsize
+assert _DRAWER.size == DRAWER.itemsize
+
+
+class _Places(dict[str, int]):
+    """Names with their places; one that is not there yet gets the next."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> int:
+        place = self[name] = len(self)
+        return place
+
+
+class NameTable:
+    """The distinct names of some handfuls, each with its place, in the order of their first appearance."""
+
+    __slots__ = ("_hashes", "_key", "document_types", "kinds", "media_types", "origins")
+
+    def __init__(self, key: int) -> None:
+        self.origins = _Places()
+        self.kinds = _Places()
+        self.document_types = _Places()
+        self.media_types = _Places()
+        self._key = key
+        self._hashes: dict[str, int] = {}
+
+    def encoded(self) -> bytes:
+        lists = (self.origins, self.kinds, self.document_types, self.media_types)
+        return msgspec.msgpack.encode(Names(*(list(names) for names in lists)))
+
+    def cabinet_hash(self, recipient_hash: int, origin: str, kind: str) -> int:
+        return combine_one(combine_one(recipient_hash, self._hash(origin)), self._hash(kind))
+
+    def _hash(self, name: str) -> int:
+        found = self._hashes.get(name)
+        if found is None:
+            found = self._hashes[name] = text_hash(name, self._key)
+        return found
+
+
+class _Codes(dict[int, int]):
+    """From the places of names in another table to those in this one; a name gets its place when a row first has it."""
+
+    __slots__ = ("_names", "_other")
+
+    def __init__(self, other: list[str], names: _Places) -> None:
+        self._other = other
+        self._names = names
+
+    def __missing__(self, code: int) -> int:
+        own = self[code] = self._names[self._other[code]]
+        return own
+
+
+_Row = tuple[bytes, int, int, int, int, int, int, int, bytes, bytes]
+"""Id, expiry, time of publishing, place, weight, document type, media type, flags, data, properties."""
+
+_Drawer = tuple[int, int, bytes, int, int, list[_Row]]
+"""What is alike in all rows of a cabinet (hashes of recipient and cabinet, recipient, origin, kind), and the rows."""
+
+
+class Handful:
+    """Rows by cabinet, those of each in the order in which they came."""
+
+    __slots__ = ("_codes", "_drawers", "_names", "count")
+
+    def __init__(self, names: NameTable) -> None:
+        self._names = names
+        self._codes: dict[bytes, tuple[_Codes, ...]] = {}
+        """By the names of a segment as they are written: most segments have the same."""
+        self._drawers: dict[tuple[bytes, int, int], _Drawer] = {}
+        self.count = 0
+
+    def add_letter(self, letter: Letter, own_id: bytes, recipient_hash: int, published_at: int) -> None:
+        """The next one to arrive."""
+        names = self._names
+        cabinet = (letter.recipient.encode(), names.origins[letter.origin], names.kinds[letter.kind])
+        drawer = self._drawers.get(cabinet)
+        if drawer is None:
+            own = names.cabinet_hash(recipient_hash, letter.origin, letter.kind)
+            drawer = self._drawers[cabinet] = (recipient_hash, own, *cabinet, [])
+        row = (
+            own_id,
+            letter.expires_at,
+            published_at,
+            self.count,
+            letter.weight,
+            names.document_types[letter.document_type],
+            names.media_types[letter.media_type],
+            letter.flags,
+            letter.data,
+            letter.properties,
+        )
+        drawer[5].append(row)
+        self.count += 1
+
+    def add_segment(self, content: bytes, shift: int) -> None:
+        """All rows of a segment that comes after those before it; `shift` is what their places grow by.
+
+        `DataDamaged` if it is not as it was written.
+        """
+        count, drawers, packed, texts, _, ledger, _, frame = decode_header(content)
+        checks = check_bytes(content[frame : frame + ledger]) + check_bytes(content[frame + ledger :])
+        if content[HEADER_BYTES + packed : HEADER_BYTES + packed + len(checks)] != checks:
+            raise DataDamaged("A segment is not as it was written.")
+        origins, kinds, *types = self._codes_of(content[HEADER_BYTES : HEADER_BYTES + packed])
+        texts_at = frame + drawers * _DRAWER.size
+        rows = _rows(content, (texts_at + texts, frame + ledger), count, shift, types)
+        begin, found = 0, self._drawers
+        for line in _DRAWER.iter_unpack(content[frame:texts_at]):
+            recipient_hash, cabinet_hash, _, _, _, first, own, _, _, end, origin, kind, _ = line
+            cabinet = (content[texts_at + begin : texts_at + end], origins[origin], kinds[kind])
+            begin = end
+            drawer = found.get(cabinet)
+            if drawer is None:
+                found[cabinet] = (recipient_hash, cabinet_hash, *cabinet, rows[first : first + own])
+            else:
+                drawer[5].extend(rows[first : first + own])
+        self.count += count
+
+    def _codes_of(self, packed: bytes) -> tuple[_Codes, ...]:
+        codes = self._codes.get(packed)
+        if codes is None:
+            other, own = decode_names(packed), self._names
+            codes = self._codes[packed] = (
+                _Codes(other.origins, own.origins),
+                _Codes(other.kinds, own.kinds),
+                _Codes(other.document_types, own.document_types),
+                _Codes(other.media_types, own.media_types),
+            )
+        return codes
+
+    def encoded(self, group: int, names: bytes) -> Encoded | None:
+        """The segment, once all names are known.
+
+        None if the hashes of two cabinets collide: then the texts decide their order, which is not done here.
+        """
+        drawers = list(self._drawers.values())
+        if len(drawers) > 1:
+            drawers.sort()
+            if len({drawer[:2] for drawer in drawers}) < len(drawers):
+                return None
+        lines, texts, rows = list[bytes](), bytearray(), list[_Row]()
+        for drawer in drawers:
+            texts += drawer[2]
+            lines.append(_line(drawer, len(rows), len(texts)))
+            rows += drawer[5]
+        records, properties, data = _records(rows)
+        ledger = b"".join([*lines, texts, *records, properties])
+        lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
+        frame = encode_frame(len(rows), lengths, names, check_bytes(ledger) + check_bytes(data))
+        length = len(frame) + len(ledger) + len(data)
+        front = front_length(len(lines) * _DRAWER.size + len(texts), len(ledger))
+        rest = (data,) if front == len(ledger) else (ledger[front:], data)
+        recipients = frozenset([drawer[0] for drawer in drawers])
+        return Encoded(group, len(rows), frame + ledger[:front], rest, length, recipients)
+
+
+def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
+    """The directory's line about a drawer."""
+    recipient_hash, cabinet_hash, _, origin, kind, rows = drawer
+    _, expires_at, published_at, first, weight, _, _, _, _, _ = rows[0]
+    if len(rows) > 1:
+        expires_at = min([other[1] for other in rows])
+        published_at = min([other[2] for other in rows])
+        weight = sum([other[4] for other in rows])
+    return _DRAWER.pack(
+        recipient_hash,
+        cabinet_hash,
+        weight,
+        expires_at,
+        published_at,
+        row,
+        len(rows),
+        first,
+        rows[-1][3],
+        recipient_end,
+        origin,
+        kind,
+        0,
+    )
+
+
+def _records(rows: list[_Row]) -> tuple[list[bytes], bytes, bytes]:
+    """The records of rows, and their properties and data joined."""
+    records, pack, start, more = list[bytes](), _RECORD.pack, 0, 0
+    for row in rows:
+        own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, properties = row
+        length, size = len(data), len(properties)
+        records.append(
+            pack(
+                own_id,
+                expires_at,
+                published_at,
+                place,
+                weight,
+                start,
+                length,
+                more,
+                document_type,
+                media_type,
+                size,
+                flags,
+                0,
+            )
+        )
+        start += length
+        more += size
+    properties = b"".join([row[9] for row in rows]) if more else b""
+    return records, properties, b"".join([row[8] for row in rows])
+
+
+def _rows(content: bytes, areas: tuple[int, int], count: int, shift: int, types: list[_Codes]) -> list[_Row]:
+    """The rows of a segment in full, with places and names as they are to be; its areas are records and data."""
+    records_at, data_at = areas
+    document_types, media_types = types
+    properties_at = records_at + count * _RECORD.size
+    rows = []
+    for record in _RECORD.iter_unpack(content[records_at:properties_at]):
+        own_id, expires_at, published_at, place, weight, start, length, more, document_type, media_type = record[:10]
+        start += data_at
+        more += properties_at
+        row = (
+            own_id,
+            expires_at,
+            published_at,
+            place + shift,
+            weight,
+            document_types[document_type],
+            media_types[media_type],
+            record[11],
+            content[start : start + length],
+            content[more : more + record[10]],
+        )
+        rows.append(row)
+    return rows

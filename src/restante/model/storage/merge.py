@@ -1,0 +1,165 @@
+"""Filing: merging neighbouring runs into a shelf, a slice at a time.
+
+Of one cabinet, all rows of an earlier run come before all rows of a later one. So the merged order of the rows is the
+order of their *drawers* by (cabinet, run, drawer), and a slice of it, of about one segment, takes a stretch of
+neighbouring drawers from each input. Memory is bounded by the slice, whatever the size of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.model.columns.texts import Texts
+from restante.model.storage.piece import Piece
+from restante.model.storage.rows import Cabinets, Rows, cabinet_ranks, lay_out, sort_rows, take_rows
+from restante.model.storage.run import Run, Stored
+from restante.model.storage.segment import Encoded, encode
+
+
+class Stretch(NamedTuple):
+    """Neighbouring drawers of one segment: first, and one beyond the last."""
+
+    stored: Stored
+    first: int
+    last: int
+
+
+Keep = Callable[[Piece, NDArray[np.int64]], NDArray[np.bool_] | None]
+"""Says which rows of a piece (drawer of each row given) are to be kept; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """The directories of all inputs as one table; `order` is the merged order of its lines."""
+
+    segments: list[Stored]
+    segment: NDArray[np.int64]
+    drawer: NDArray[np.int64]
+    size: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+def slices(runs: Sequence[Run]) -> list[list[Stretch]]:
+    """How to merge these runs: for each slice, the stretches to be read, in number order of their runs."""
+    directory = _directory(runs)
+    size = directory.size[directory.order]
+    slice_of = np.cumsum(size) // limits.SEGMENT_BYTES_TARGET
+    begins = np.flatnonzero(np.diff(slice_of, prepend=-1))
+    return [_stretches(directory, lines) for lines in np.split(directory.order, begins[1:])]
+
+
+def _directory(runs: Sequence[Run]) -> _Directory:
+    segments = [stored for run in runs for stored in run.segments]
+    counts = [len(stored.segment.drawers) for stored in segments]
+    segment = np.repeat(np.arange(len(segments)), counts)
+    drawer = np.concatenate([np.arange(count) for count in counts])
+    cabinets = cabinets_of([Stretch(stored, 0, count) for stored, count in zip(segments, counts, strict=True)])
+    rank = cabinet_ranks(cabinets)
+    order = np.argsort(rank, kind="stable")
+    size = np.concatenate([_drawer_sizes(stored) for stored in segments])
+    return _Directory(segments, segment, drawer, size, order)
+
+
+def _drawer_sizes(stored: Stored) -> NDArray[np.int64]:
+    """About how many bytes each drawer takes."""
+    segment = stored.segment
+    a_row = (segment.ledger_length + segment.data_length) / max(1, segment.rows)
+    return (segment.drawers["count"] * a_row).astype(np.int64) + 1
+
+
+def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[Stretch]:
+    segment, drawer = directory.segment[lines], directory.drawer[lines]
+    return [
+        Stretch(directory.segments[s], int(drawer[segment == s].min()), int(drawer[segment == s].max()) + 1)
+        for s in np.unique(segment).tolist()
+    ]
+
+
+def cabinets_of(stretches: Sequence[Stretch]) -> Cabinets:
+    """The cabinets of these drawers, one line a drawer."""
+    lines = [stretch.stored.segment.drawers[stretch.first : stretch.last] for stretch in stretches]
+    recipients = [
+        stretch.stored.segment.recipients.slice(s.first, s.last - s.first) for s in stretches for stretch in [s]
+    ]
+    names = [stretch.stored.segment.names for stretch in stretches]
+    return Cabinets(
+        np.concatenate([part["recipient_hash"] for part in lines]),
+        np.concatenate([part["cabinet_hash"] for part in lines]),
+        pa.concat_arrays(recipients),
+        united([part["origin"] for part in lines], [own.origins for own in names]),
+        united([part["kind"] for part in lines], [own.kinds for own in names]),
+    )
+
+
+def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> Texts:
+    """Codes into many lists of names as codes into one."""
+    if all(own == names[0] for own in names):
+        joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
+        return Texts(joined.astype(np.int32), pa.array(names[0], pa.string()))
+    place: dict[str, int] = {}
+    for own in names:
+        for name in own:
+            place.setdefault(name, len(place))
+    maps = [np.array([place[name] for name in own] or [0], np.int32) for own in names]
+    parts = [own[part] for own, part in zip(maps, codes, strict=True)]
+    return Texts(np.concatenate(parts), pa.array(list(place), pa.string()))
+
+
+def merged(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int, keep: Keep) -> list[Encoded]:
+    """The segments of one slice, from the pieces read for its stretches; places count from `first`."""
+    rows = _rows(stretches, pieces, first)
+    mask = _kept(stretches, pieces, keep)
+    if mask is not None:
+        rows = take_rows(rows, np.flatnonzero(mask))
+    if not len(rows):
+        return []
+    return encode(lay_out(sort_rows(rows)[0]))
+
+
+def _kept(stretches: Sequence[Stretch], pieces: Sequence[Piece], keep: Keep) -> NDArray[np.bool_] | None:
+    masks = [keep(piece, _drawer_of_rows(stretch)) for stretch, piece in zip(stretches, pieces, strict=True)]
+    if all(mask is None for mask in masks):
+        return None
+    filled = [
+        np.ones(len(piece.records), np.bool_) if mask is None else mask
+        for mask, piece in zip(masks, pieces, strict=True)
+    ]
+    return np.concatenate(filled)
+
+
+def _drawer_of_rows(stretch: Stretch) -> NDArray[np.int64]:
+    counts = stretch.stored.segment.drawers["count"][stretch.first : stretch.last]
+    return np.repeat(np.arange(stretch.first, stretch.last), counts)
+
+
+def _rows(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int) -> Rows:
+    cabinets = cabinets_of(stretches)
+    rank = cabinet_ranks(cabinets)
+    representative = np.empty(int(rank.max()) + 1, np.int64)
+    representative[rank[::-1]] = np.arange(len(rank))[::-1]
+    counts = np.concatenate([s.stored.segment.drawers["count"][s.first : s.last] for s in stretches])
+    names = [stretch.stored.segment.names for stretch in stretches]
+    records = np.concatenate([piece.records for piece in pieces])
+    lengths = [len(piece.records) for piece in pieces]
+    shift = np.repeat([piece.stored.base - first for piece in pieces], lengths)
+    records["place"] = records["place"] + shift
+    documents = united([piece.records["document_type"] for piece in pieces], [own.document_types for own in names])
+    medias = united([piece.records["media_type"] for piece in pieces], [own.media_types for own in names])
+    records["document_type"], records["media_type"] = documents.codes, medias.codes
+    has_properties = bool(records["properties_length"].any())
+    return Rows(
+        cabinets,
+        np.repeat(representative[rank], counts),
+        records,
+        documents.values,
+        medias.values,
+        pa.concat_arrays([piece.properties_column() for piece in pieces]) if has_properties else None,
+        pa.concat_arrays([piece.data_column() for piece in pieces]),
+    )

@@ -1,0 +1,70 @@
+"""A piece: neighbouring rows of one segment, as read from the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from restante.errors import DataDamaged
+from restante.model.columns.arrow import large_binaries
+from restante.model.storage.changes import Buffer
+from restante.model.storage.head import Numbers
+from restante.model.storage.rows import RecordArray
+from restante.model.storage.run import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows `row` to `row + len(records)` of a segment. Data and properties are those of exactly these rows, if read."""
+
+    stored: Stored
+    row: int
+    records: RecordArray
+    data: Buffer = b""
+    properties: Buffer = b""
+
+    @property
+    def numbers(self) -> Numbers:
+        return self.records["place"].astype(np.int64) + self.stored.base
+
+    def data_column(self) -> pa.LargeBinaryArray:
+        return _binary_column(self.records, "data", self.data)
+
+    def properties_column(self) -> pa.LargeBinaryArray:
+        return _binary_column(self.records, "properties", self.properties)
+
+
+def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.LargeBinaryArray:
+    starts = records[f"{field}_start"].astype(np.int64)
+    offsets = np.empty(len(records) + 1, np.int64)
+    offsets[:-1] = starts - starts[0] if len(starts) else 0
+    offsets[-1] = len(content)
+    return large_binaries(offsets, content)
+
+
+def check_records(stored: Stored, records: RecordArray) -> None:
+    """Refuse records that no encoder wrote, so that nothing behind here can be led astray by them."""
+    segment = stored.segment
+    sound = (
+        _one_after_another(records, "data", segment.data_length)
+        and _one_after_another(records, "properties", segment.ledger_length - segment.properties_at)
+        and int(records["document_type"].max()) < max(1, len(segment.names.document_types))
+        and int(records["media_type"].max()) < max(1, len(segment.names.media_types))
+    )
+    if not sound:
+        raise DataDamaged("The records of a segment make no sense.")
+
+
+def _one_after_another(records: RecordArray, field: str, length: int) -> bool:
+    """Whether the data (or properties) of neighbouring rows lie side by side, and inside their area."""
+    starts = records[f"{field}_start"].astype(np.int64)
+    ends = starts + records[f"{field}_length"]
+    return bool((starts[1:] == ends[:-1]).all()) and int(ends[-1]) <= length
+
+
+def span(records: RecordArray, field: str) -> tuple[int, int]:
+    """Where the data (or properties) of neighbouring rows begin and end in their area."""
+    last = records[-1]
+    return int(records[0][f"{field}_start"]), int(last[f"{field}_start"]) + int(last[f"{field}_length"])

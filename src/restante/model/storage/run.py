@@ -1,0 +1,234 @@
+"""Runs: mailbags and shelves. A run is one small row that names its segments; the rows of messages are in its blobs.
+
+The runs of a partition cover stretches of sequence numbers that never overlap, so that in number order every run comes
+wholly before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante import limits
+from restante.model.columns.hashing import Hashes
+from restante.model.storage.changes import BlobKey
+from restante.model.storage.identity import expand
+from restante.model.storage.segment import Segment, decode
+
+
+class RunState(IntEnum):
+    """Numbers are part of the stored format."""
+
+    VISIBLE = 1
+    FEED = 2
+    """Merged into a shelf; kept because the feed reads it in number order."""
+    STAGED = 3
+    """Of an open consignment: it has no numbers yet, and nobody sees it."""
+
+
+class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
+    blob: int
+    length: int
+    front: int
+    rows: int
+
+
+class RunRow(msgspec.Struct, frozen=True, array_like=True):
+    """The stored row of a run, kept under `identity`, the number of its first blob."""
+
+    identity: int
+    first: int
+    last: int
+    segments: tuple[SegmentRow, ...]
+    state: RunState
+    made_at: int
+    mailbag: bool
+    published_at: int = 0
+    """When its messages were published, if that is not written with each of them."""
+
+    @property
+    def rows(self) -> int:
+        return sum([segment.rows for segment in self.segments])
+
+    @property
+    def length(self) -> int:
+        return sum([segment.length for segment in self.segments])
+
+
+_TINY_BYTES = 16 * limits.KIB
+_SMALL_BYTES = 256 * limits.KIB
+_SMALL_TIER = 1
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(RunRow)
+
+
+def encode_run(row: RunRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_run(value: bytes) -> RunRow:
+    return _decoder.decode(value)
+
+
+class Stored:
+    """A segment and where it lies."""
+
+    __slots__ = ("_dated", "_known", "base", "blob", "published_at")
+
+    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes, published_at: int = 0) -> None:
+        self.blob = blob
+        self.base = base
+        """The first sequence number of its run: a row's number is base + place."""
+        self.published_at = published_at
+        """When its messages were published, if that is not written with each of them."""
+        self._known = known
+        self._dated = not published_at
+
+    def numbered(self, row: RunRow) -> Stored:
+        """The same segment in a run with this row."""
+        return Stored(self.blob, row.first, self._known, row.published_at)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in its directory is damaged; what was just encoded is not."""
+        return not isinstance(self._known, bytes) and self._known.damaged is not None
+
+    @property
+    def segment(self) -> Segment:
+        """The front of a segment that was just encoded is decoded when somebody first asks: often that is filing.
+
+        Two who ask at once both decode it, which gives them the same.
+        """
+        known = self._known
+        if isinstance(known, bytes):
+            known = self._known = decode(known, trusted=True)
+        if not self._dated:
+            known = self._known = known.published(self.published_at)
+            self._dated = True
+        return known
+
+
+class Run:
+    """A run in the catalog."""
+
+    __slots__ = ("_first_hash", "recipients", "row", "segments")
+
+    def __init__(self, row: RunRow, segments: tuple[Stored, ...], recipients: frozenset[int] | None) -> None:
+        self.row = row
+        self.segments = segments
+        self.recipients = recipients
+        """The hashes of all its recipients, if they are few and known; None: ask its directories."""
+        self._first_hash: Hashes | None = None
+
+    @staticmethod
+    def of(
+        row: RunRow, partition: int, segments: Sequence[Segment | bytes], recipients: frozenset[int] | None = None
+    ) -> Run:
+        """Of each segment what is known of it, or the front that this process has just encoded."""
+        stored = [
+            Stored(BlobKey(partition, place.blob), row.first, segment, row.published_at)
+            for place, segment in zip(row.segments, segments, strict=True)
+        ]
+        return Run(row, tuple(stored), recipients)
+
+    def numbered(self, row: RunRow) -> Run:
+        """The same run under another row, that gives its messages their numbers."""
+        stored = [each.numbered(row) for each in self.segments]
+        return Run(row, tuple(stored), self.recipients)
+
+    @property
+    def first_hash(self) -> Hashes:
+        """The first recipient's hash of each segment: the segments of a run lie in order."""
+        if self._first_hash is None:
+            self._first_hash = _first_hashes([stored.segment for stored in self.segments])
+        return self._first_hash
+
+
+def _first_hashes(segments: Sequence[Segment]) -> Hashes:
+    """A segment whose first lines are damaged may hold anybody from the end of the one before it on."""
+    first = [segment.recipient_hash[0] for segment in segments]
+    for index, segment in enumerate(segments):
+        if index and segment.damaged is not None and segment.damaged[0]:
+            first[index] = segments[index - 1].recipient_hash[-1]
+    return np.maximum.accumulate(np.array(first, np.uint64))
+
+
+def drawer_numbers(stored: Stored) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last sequence number of each drawer."""
+    drawers = stored.segment.drawers
+    return drawers["first_place"].astype(np.int64) + stored.base, drawers["last_place"].astype(np.int64) + stored.base
+
+
+def drawer_of_rows(stored: Stored) -> NDArray[np.int64]:
+    """The drawer of each row; -1 where the line of the directory that would tell is damaged."""
+    segment = stored.segment
+    counts = segment.drawers["count"].astype(np.int64)
+    drawer = np.repeat(np.arange(len(counts)), counts)
+    if segment.damaged is None:
+        return drawer
+    of_row = np.full(segment.rows, -1, np.int64)
+    of_row[expand(segment.drawers["row"].astype(np.int64), counts)] = drawer
+    return of_row
+
+
+def in_order(row: RunRow) -> bool:
+    """Whether a visible run is read in number order: a mailbag, or a shelf that is one segment, at once and sorted."""
+    return row.mailbag or len(row.segments) == 1
+
+
+def tier_of(length: int) -> int:
+    """The size class of a run: tiny, small, and from there on each is eight times the one before."""
+    if length < _TINY_BYTES:
+        return 0
+    tier, bound = 1, _SMALL_BYTES
+    while length >= bound:
+        tier, bound = tier + 1, bound * limits.FILING_FAN_IN
+    return tier
+
+
+def is_small(row: RunRow) -> bool:
+    """Whether it is one that filing joins with any small neighbour, when it is to file everything."""
+    return row.length < _SMALL_BYTES
+
+
+def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
+    """Neighbouring runs worth merging now, or none.
+
+    Runs of like size are merged when there are eight of them side by side, tiny ones when there are thirty-two, for
+    most of what their merging costs is the same for one as for many; smaller ones that lie between them go along,
+    and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
+    """
+    tiers = [tier_of(run.length) for run in runs]
+    if everything:
+        tiers = [max(tier, _SMALL_TIER) for tier in tiers]
+    for tier in sorted(set(tiers)):
+        start, least = 0, _least(tier, everything=everything)
+        while start < len(runs):
+            if tiers[start] > tier:
+                start += 1
+                continue
+            end = start
+            while end < len(runs) and tiers[end] <= tier and end - start < limits.FILING_FAN_IN_MAX:
+                end += 1
+            enough = tiers[start:end].count(tier) >= least or end - start >= limits.FILING_FAN_IN_MAX
+            if enough and _numbers_fit(runs[start:end]):
+                return runs[start:end]
+            start = end
+    return ()
+
+
+def _least(tier: int, *, everything: bool) -> int:
+    """How many neighbours of a tier are worth merging."""
+    if everything and tier == _SMALL_TIER:
+        return 2
+    return limits.FILING_FAN_IN if tier else limits.FILING_HANDFUL
+
+
+def _numbers_fit(runs: Sequence[RunRow]) -> bool:
+    """A place is 32 bits wide."""
+    return runs[-1].last - runs[0].first <= limits.RUN_MESSAGES_MAX

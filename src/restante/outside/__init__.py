@@ -1,0 +1,1 @@
+"""What the hub says to others over HTTP: origins and webhooks."""

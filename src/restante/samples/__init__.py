@@ -1,0 +1,1 @@
+"""Samples: the nights that `restante tour` plays."""

@@ -1,0 +1,124 @@
+"""What a night is made of, whoever plays it: steps that are timed, mailboxes emptied side by side, a batch looked at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from restante.client.surface.surface import Batch
+from restante.model.batches.batch_answers import BatchStatus
+
+COLLECTORS = 16
+_LOOK_SECONDS = 0.2
+
+Advance = Callable[[int], None]
+Watch = Callable[[str, int], AbstractContextManager[Advance]]
+"""Shows a step: its name and how many messages it is about; inside, called with each number of messages done."""
+
+
+class Step(msgspec.Struct, kw_only=True):
+    """One line of the table."""
+
+    step: str
+    messages: int
+    seconds: float = 0.0
+    detail: str = ""
+
+    @property
+    def rate(self) -> float:
+        return self.messages / max(self.seconds, 1e-9)
+
+
+class Night(msgspec.Struct, kw_only=True):
+    """What happened. `wrong` is empty when everything arrived exactly once and in order."""
+
+    messages: int
+    recipients: int
+    bundles: int = 0
+    duplicates: int = 0
+    steps: list[Step] = []
+    wrong: list[str] = []
+    explained: str = ""
+    """Why the last peek of the first recipient answered nothing."""
+    batch: BatchStatus | None = None
+    """The batch that all messages are bound to, when everything was collected."""
+    last: str = ""
+    """The recipient that was done last."""
+
+
+class Moment(NamedTuple):
+    """A point of the plot."""
+
+    seconds: float
+    """Since everything was delivered."""
+    collected: int
+    """So many messages by then."""
+
+
+class SettledNight(Night, kw_only=True):
+    """What happened, with what the tables tell of it."""
+
+    readings: int = 0
+    settlement: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """What was settled, by product."""
+    report: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """The rows of the collection report, the slowest actors first."""
+    collected: list[Moment] = msgspec.field(default_factory=list)
+    tables: str = ""
+
+
+@contextmanager
+def timed(night: Night, watch: Watch, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
+    """A step of the night, with what shows how far it is."""
+    step = Step(step=name, messages=messages)
+    with watch(name, messages) as advance:
+        started = time.perf_counter()
+        yield step, advance
+        step.seconds = time.perf_counter() - started
+    night.steps.append(step)
+
+
+class Walk(Protocol):
+    """Somebody who collects, on the way from mailbox to mailbox."""
+
+    def walk(self) -> None: ...
+
+
+W = TypeVar("W", bound=Walk)
+
+
+def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> list[W]:
+    """Share the mailboxes among those who collect, and wait until all of them are through."""
+    walkers = [walker(names[number::COLLECTORS]) for number in range(COLLECTORS)]
+    with ThreadPoolExecutor(COLLECTORS) as threads:
+        for done in [threads.submit(one.walk) for one in walkers]:
+            done.result()
+    return walkers
+
+
+@contextmanager
+def followed(batch: Batch, watch: Watch, messages: int) -> Iterator[None]:
+    """Shows how far the batch is, beside those who collect, who know nothing of it."""
+    ended = threading.Event()
+    with watch("batch", messages) as advance, ThreadPoolExecutor(1) as threads:
+        following = threads.submit(_follow, batch, advance, ended)
+        try:
+            yield
+        finally:
+            ended.set()
+        following.result()
+
+
+def _follow(batch: Batch, advance: Advance, ended: threading.Event) -> None:
+    shown, last = 0, False
+    while not last:
+        last = ended.wait(_LOOK_SECONDS)
+        seen = batch.status()
+        advance(seen.items - seen.pending - shown)
+        shown = seen.items - seen.pending

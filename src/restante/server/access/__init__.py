@@ -1,0 +1,1 @@
+"""Access: tokens, grants, hosts and origins of web pages."""

@@ -1,0 +1,131 @@
+"""Who is at the counter: the grant of a request, by its bearer token, or everything where the hub is open."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from restante.errors import Forbidden, InvalidSettings, RestanteError, Unauthenticated, Unavailable
+from restante.model.access.access import EVERYTHING, Grant, Role
+from restante.server.access.tokens import FILE_NAME, TokenFile
+from restante.settings import ServerSettings
+
+T = TypeVar("T")
+
+_log = logging.getLogger("restante.server")
+
+_BEARER = "bearer "
+_MEND = "Copy it back, or make a token with `restante tokens create`."
+
+
+class Gate:
+    """Lets in whom the tokens let in. Without a token file, or as long as tokens are optional and none was made: everybody.
+
+    Once closed, it stays closed: a file that is lost, emptied or damaged lets nobody in.
+    """
+
+    def __init__(self, tokens: TokenFile | None, *, optional: bool = False) -> None:
+        self._tokens = tokens
+        self._optional = optional
+        self._told = ""
+        """What the log was told last that is wrong with the tokens."""
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody is asked for a token."""
+        if self._optional and self._tokens is not None and self._looked(self._tokens.any):
+            self._optional = False
+        return self._tokens is None or self._optional
+
+    def version(self) -> Hashable:
+        """Another value when tokens have changed, or can no longer be read; looked for now."""
+        if self._tokens is None:
+            return None
+        try:
+            version = self._looked(self._tokens.version)
+        except Unavailable:
+            return self._told
+        if version is not None:
+            self._told = ""
+        elif self._tokens.any():
+            self._tell(f"{self._tokens.path} is gone: nobody has a token, so nobody is let in. {_MEND}")
+        return version
+
+    def admit(self, authorization: str | None, roles: frozenset[Role], recipient: str | None) -> Grant:
+        """What the caller may do; refused if that is not what it takes."""
+        grant = self.grant(authorization)
+        check_role(grant, roles, recipient)
+        return grant
+
+    def grant(self, authorization: str | None) -> Grant:
+        if self._tokens is None or self.open:
+            return EVERYTHING
+        if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
+            raise Unauthenticated(
+                "This hub asks for a token. Over HTTP it goes into the header Authorization: Bearer <token>, in Python "
+                "into token=…, on the command line into --token or RESTANTE_TOKEN."
+            )
+        found = self._looked(partial(self._tokens.grant_of, authorization[len(_BEARER) :].strip(), time.time()))
+        if found is None:
+            raise Unauthenticated("The token is unknown, revoked or expired. Ask the operator for another one.")
+        return found
+
+    def _looked(self, look: Callable[[], T]) -> T:
+        """What the tokens say. If they cannot be read, the log says why, and callers that nobody is let in."""
+        try:
+            return look()
+        except RestanteError as error:
+            self._tell(f"The tokens cannot be read, so nobody is let in: {error.message}")
+            raise Unavailable("The hub cannot read its tokens, so it lets nobody in. Its log says why.") from error
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._told:
+            self._told = problem
+            _log.error(problem)
+
+
+def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None) -> None:
+    """Refuse whoever has none of these roles, or has them for other recipients."""
+    if Role.OPERATOR in grant.roles:
+        return
+    held = grant.roles & roles
+    if not held:
+        wanted = " or ".join(sorted(role.value for role in roles | {Role.OPERATOR}))
+        raise Forbidden(f"This takes the role {wanted}; the token {grant.name} does not have it.")
+    if recipient is not None and held == {Role.RECIPIENT} and not grant.may_collect(recipient):
+        raise Forbidden(f"The token {grant.name} is not for this recipient.")
+
+
+def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) -> Gate:
+    """The gate that the settings ask for; refused if it would leave a hub open to a network.
+
+    With `auto`, tokens are asked for from the moment there are any, also if that is while the hub runs.
+    """
+    tokens = None if folder is None else TokenFile(folder / FILE_NAME)
+    if tokens is not None and settings.access != "open":
+        tokens.listed()  # A hub whose tokens cannot be read does not start, and says why.
+    if settings.access == "tokens":
+        if tokens is None:
+            raise InvalidSettings("server.access is tokens, but this hub has no data folder to keep them in.")
+        return Gate(tokens)
+    gate = Gate(tokens, optional=True) if settings.access == "auto" else Gate(None)
+    if gate.open and not insecure and not is_loopback(settings.host):
+        raise InvalidSettings(
+            f"{settings.host} can be reached from other machines, and nobody would be asked for a token. Make one with "
+            "`restante tokens create --new`, serve on 127.0.0.1, or say --insecure if that is what you want."
+        )
+    return gate
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Connections: the protocol, its bounds, bodies in and out."""

@@ -1,0 +1,228 @@
+"""Bodies in and out: received with bounds, sent in pieces, packed where the client asks for it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from restante.errors import BodyTooLarge, InvalidRequest
+from restante.limits import PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
+from restante.model.storage.changes import Buffer
+from restante.server.connections.exchange import PIECE_BYTES, Exchange, Headers
+from restante.server.connections.room import Parcel
+from restante.server.desk import Desk
+from restante.wire import media
+from restante.wire.compression import accepted_encoding, compress, decompress
+from restante.wire.outgoing.outgoing import arrow_bytes
+from restante.wire.outgoing.page_bounds import RowBytes, page_within
+
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+
+WHOLE_BYTES_MIN = 64 * 1024
+"""Longer bodies are received in one place."""
+PACK_BYTES_MIN = 1024
+"""Smaller answers are not worth packing."""
+SMALL_TABLE_BYTES = 64 * 1024
+"""Up to this size an answer is made in the event loop."""
+_UNPACKED_GUESS = 16
+_ENCODING = b"content-encoding"
+_NAMED = re.compile(r"(?:unknown|required) field `(\w+)`|at `\$\.(\w+)")
+"""The field that a decoder complains of."""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a route that takes none."""
+
+
+_nothing_decoder = msgspec.json.Decoder(Nothing)
+
+
+def length_of(exchange: Exchange, *, limit: int) -> int | None:
+    """What the client says how long the body is; too long is refused before a byte of it is read."""
+    text = exchange.header(b"content-length")
+    if text is None:
+        return None
+    length = int(text)
+    if length > limit:
+        raise _too_large(limit)
+    return length
+
+
+async def read_body(
+    desk: Desk, exchange: Exchange, parcel: Parcel | None = None, *, limit: int = SEND_BYTES_MAX
+) -> Buffer:
+    """The whole body, unpacked. With a parcel, its bytes take room."""
+    declared = length_of(exchange, limit=limit)
+    if parcel is not None and declared:
+        parcel.grow_to(declared)
+    begun = time.monotonic()
+    body = await _received(exchange, declared, parcel, limit)
+    exchange.came_at = time.monotonic()
+    if exchange.came_at - begun > PASS_LOOK_SECONDS:
+        _admit_again(desk, exchange)
+    desk.metrics.received.add(len(body))
+    encoding = exchange.header(_ENCODING)
+    if encoding is None or encoding.lower() == "identity":
+        return body
+    if parcel is not None:
+        parcel.grow_to(min(limit, _UNPACKED_GUESS * len(body)))
+    unpacked = await desk.link.thread(decompress, body, encoding, limit)
+    if parcel is not None:
+        parcel.grow_to(len(unpacked))
+    return unpacked
+
+
+def _admit_again(desk: Desk, exchange: Exchange) -> None:
+    """A body may take its time, and its token may be revoked or expire meanwhile."""
+    if exchange.roles is not None:
+        authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
+        exchange.grant = desk.gate.admit(authorization, exchange.roles, recipient)
+
+
+async def read_json(
+    desk: Desk, exchange: Exchange, parcel: Parcel | None = None, *, limit: int = SEND_BYTES_MAX
+) -> Buffer:
+    """As `read_body`, of a route that takes JSON alone: a body that is said to be anything else is refused unread.
+
+    A web page may send forms and plain text to any address without being asked, and JSON only where it is allowed to.
+    """
+    media.check_json(exchange.header(b"content-type"))
+    return await read_body(desk, exchange, parcel, limit=limit)
+
+
+async def read_nothing(desk: Desk, exchange: Exchange) -> None:
+    """For a route that takes no body. One that says nothing may come; a field in it is unknown, and is named."""
+    if exchange.raw(b"content-length") in (None, b"0") and exchange.raw(b"transfer-encoding") is None:
+        return
+    body = await read_body(desk, exchange, limit=REQUEST_BYTES_MAX)
+    decoded(body or b"{}", _nothing_decoder, Nothing)
+
+
+async def read_request(desk: Desk, exchange: Exchange, kind: type[Asked]) -> Asked:
+    """A small JSON body; none says nothing. What is wrong with it is named."""
+    body = await read_json(desk, exchange, limit=REQUEST_BYTES_MAX)
+    return decoded(body or b"{}", msgspec.json.Decoder(kind), kind)
+
+
+def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked]) -> Asked:
+    """What a JSON body says. What is wrong with it is named."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        named = _NAMED.search(str(error))
+        details = {} if named is None else {"field": named[1] or named[2]}
+        allowed = ", ".join(kind.__struct_fields__) or "no field"
+        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"The body is no JSON object: {error}.") from error
+
+
+async def _received(exchange: Exchange, declared: int | None, parcel: Parcel | None, limit: int) -> Buffer:
+    if declared is not None and declared > WHOLE_BYTES_MIN:
+        whole = await exchange.whole_body(declared)
+        if whole is not None:
+            return whole
+    piece, more = await exchange.chunk()
+    if more or len(piece) > limit:
+        return await _collected(exchange, piece, declared, parcel, limit, more=more)
+    return piece
+
+
+async def _collected(
+    exchange: Exchange, piece: bytes, declared: int | None, parcel: Parcel | None, limit: int, *, more: bool
+) -> bytearray:
+    body = bytearray(declared or 0)
+    size = 0
+    while True:
+        body[size : size + len(piece)] = piece
+        size += len(piece)
+        if size > limit:
+            raise _too_large(limit)
+        if parcel is not None:
+            parcel.grow_to(size)
+        if not more:
+            break
+        piece, more = await exchange.chunk()
+    if declared is not None and size != declared:
+        raise InvalidRequest(f"The body has {size} bytes, its Content-Length says {declared}.")
+    return body
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"A body is at most {limit} bytes. Send in several parts.", limit=limit)
+
+
+async def bounded(
+    desk: Desk, table: pa.Table, row_bytes: RowBytes | None, *, backwards: bool = False, whole_changes: bool = False
+) -> pa.Table:
+    """The rows that an answer has room for, as JSON or, without `row_bytes`, as Arrow."""
+    if table.nbytes <= SMALL_TABLE_BYTES:
+        return table
+    return await desk.link.thread(page_within, table, row_bytes, backwards=backwards, whole_changes=whole_changes)
+
+
+async def send_pieces(
+    desk: Desk, exchange: Exchange, pieces: Iterator[bytes], *, media_type: str, headers: Headers = (), small: bool
+) -> None:
+    """An answer of many pieces; a small one is made here and now, a large one in threads, piece by piece."""
+    encoding = accepted_encoding(exchange.header(b"accept-encoding"))
+    if small:
+        body = b"".join(pieces)
+        if encoding is not None and len(body) >= PACK_BYTES_MIN:
+            body = b"".join(compress(iter([body]), encoding))
+            headers = [*headers, (_ENCODING, encoding.encode()), (b"vary", b"accept-encoding")]
+        await exchange.answer(200, body, media_type=media_type, headers=headers)
+        return
+    if encoding is not None:
+        pieces = compress(pieces, encoding)
+        headers = [*headers, (_ENCODING, encoding.encode()), (b"vary", b"accept-encoding")]
+    await stream(desk, exchange, pieces, media_type=media_type, headers=headers)
+
+
+async def send_arrow(desk: Desk, exchange: Exchange, table: pa.Table, *, headers: Headers = ()) -> None:
+    """The table as an Arrow stream: its length is known, so it goes out without another copy."""
+    small = table.nbytes <= SMALL_TABLE_BYTES
+    body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
+    if accepted_encoding(exchange.header(b"accept-encoding")) is None:
+        await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)
+        return
+    pieces = (bytes(body[start : start + PIECE_BYTES]) for start in range(0, len(body), PIECE_BYTES))
+    await send_pieces(desk, exchange, pieces, media_type=media.ARROW, headers=headers, small=small)
+
+
+async def stream(
+    desk: Desk, exchange: Exchange, pieces: Iterator[bytes], *, media_type: str, headers: Headers = ()
+) -> None:
+    """An answer whose pieces are made in threads, each when the one before has gone, as long as the caller's token holds."""
+    following = _gathered(pieces)
+    piece = await desk.link.thread(next, following, b"")
+    await exchange.begin(200, media_type=media_type, headers=headers)
+    with desk.passes.held(exchange) as held:
+        while piece:
+            await exchange.go_on(piece)
+            piece = await desk.link.thread(next, following, b"")
+            if held.lost.done():
+                held.check()
+    await exchange.end()
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of one size, so that neither crumbs nor lumps go out."""
+    waiting: list[Buffer] = []
+    size = 0
+    for piece in pieces:
+        view = memoryview(piece)
+        for start in range(0, len(view), PIECE_BYTES):
+            part = view[start : start + PIECE_BYTES]
+            waiting.append(part)
+            size += len(part)
+            if size >= PIECE_BYTES:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)

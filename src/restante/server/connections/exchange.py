@@ -1,0 +1,319 @@
+"""One request and its answer: what handlers read from and write to, over bare ASGI."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from itertools import count
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from restante.errors import BodyTooLarge, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError, Unauthenticated
+from restante.limits import CORRELATION_ID_CHARACTERS_MAX, QUERY_PARAMETERS_MAX
+from restante.model.access.access import NOTHING, Grant, Role
+from restante.model.storage.changes import Buffer
+from restante.server.connections.whole_body import WholeBody
+from restante.wire import media
+from restante.wire.problems import problem_of, status_of
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+PIECE_BYTES: Final = 1024 * 1024
+CORRELATION_ID: Final = b"restante-correlation-id"
+NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+"""A browser is to take an answer for what its media type says. The server puts it onto every answer of HTTP."""
+_encode_json = msgspec.json.Encoder().encode
+
+
+# Asking the system for randomness each time would let go of the interpreter, and wait for it behind a commit.
+_OURS = secrets.token_hex(6)
+_numbers = count(1)
+
+
+class ClientGone(Exception):
+    """The other side has closed the connection, or was cut off: there is nobody to answer."""
+
+
+class Exchange:
+    """One request and its answer."""
+
+    __slots__ = (
+        "_given",
+        "_headers",
+        "_receive",
+        "_send",
+        "beside",
+        "came_at",
+        "code",
+        "correlation_id",
+        "grant",
+        "method",
+        "path",
+        "place",
+        "roles",
+        "scope",
+        "sent_bytes",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.method: str = scope.get("method", "GET")
+        self.path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.place: dict[str, str] = {}
+        """What stands in the path in place of the names of its route."""
+        self.status = 0
+        self.code = ""
+        """Of the problem that was the answer."""
+        self.sent_bytes = 0
+        self._receive = receive
+        self._send = send
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._given: dict[str, list[str]] | None = None
+        self.correlation_id = correlation_id_of(self._headers.get(CORRELATION_ID))
+        self.grant: Grant = NOTHING
+        self.roles: frozenset[Role] | None = None
+        """Those of its route: the caller had one of them when it was let in."""
+        self.came_at = 0.0
+        """When its body had come, by the clock of `time.monotonic`."""
+        self.beside: Headers = ()
+        """Headers of every answer to this request, besides its own."""
+
+    # What was asked
+
+    def header(self, name: bytes) -> str | None:
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def raw(self, name: bytes) -> bytes | None:
+        """A header as it came."""
+        return self._headers.get(name)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no header came twice."""
+        return len(self._headers) == len(self.scope["headers"])
+
+    def headers(self) -> dict[str, str]:
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers.items()}
+
+    def allow(self, names: frozenset[str]) -> None:
+        """Refuse query parameters that the route does not have."""
+        if not self.scope["query_string"]:
+            return
+        unknown = self.given.keys() - names
+        if unknown:
+            known = f"it has {', '.join(sorted(names))}" if names else "it has none"
+            raise InvalidRequest(
+                f"The query parameter {min(unknown)!r} is unknown here: {known}.", parameter=min(unknown)
+            )
+
+    @property
+    def given(self) -> dict[str, list[str]]:
+        """The query parameters."""
+        if self._given is None:
+            self._given = _parsed(self.scope["query_string"])
+        return self._given
+
+    def texts(self, name: str) -> list[str]:
+        return self.given.get(name, [])
+
+    def text(self, name: str) -> str | None:
+        values = self.given.get(name)
+        if values is None:
+            return None
+        if len(values) > 1:
+            raise InvalidRequest(f"The query parameter {name} may be given once.", parameter=name)
+        return values[0]
+
+    def integer(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 2**63):
+            raise InvalidRequest(f"{name} must be a whole number, 0 or more, not {text!r}.", parameter=name)
+        return int(text)
+
+    def seconds(self, name: str) -> float:
+        text = self.text(name)
+        try:
+            value = 0.0 if text is None else float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < float("inf"):
+            raise InvalidRequest(f"{name} must be a number of seconds, 0 or more, not {text!r}.", parameter=name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        text = self.text(name)
+        if text not in (None, "true", "false"):
+            raise InvalidRequest(f"{name} must be true or false, not {text!r}.", parameter=name)
+        return text == "true"
+
+    # The body
+
+    async def chunk(self) -> tuple[bytes, bool]:
+        """The next piece of the body, and whether there is more."""
+        event = await self._receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone
+        return event["body"], event["more_body"]
+
+    async def whole_body(self, length: int) -> bytearray | None:
+        """The body of this length, received in one place; None if it must be taken piece by piece."""
+        receive = self.scope.get("restante.whole_body")
+        whole: WholeBody | None = None if receive is None else receive(self.scope, length)
+        if whole is None:
+            return None
+        await whole.done
+        return whole.buffer
+
+    async def gone(self) -> None:
+        """Returns when the other side has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    # The answer
+
+    async def answer(
+        self, status: int, body: Buffer = b"", *, media_type: str | bytes | None = None, headers: Headers = ()
+    ) -> None:
+        """The whole answer at once."""
+        sent = [(CORRELATION_ID, self.correlation_id.encode())]
+        if media_type is not None:
+            sent.append((b"content-type", media_type.encode() if isinstance(media_type, str) else media_type))
+        if status != 204:
+            sent.append((b"content-length", b"%d" % len(body)))
+        sent += headers
+        sent += self.beside
+        self.status = status
+        transport = self.scope.get("restante.transport")
+        if transport is not None and len(body) <= PIECE_BYTES:
+            transport.cork()
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": sent})
+            await self._send({"type": "http.response.body", "body": body})
+        finally:
+            if transport is not None:
+                transport.uncork()
+        self.sent_bytes = len(body)
+
+    async def json(self, status: int, value: object, *, headers: Headers = ()) -> None:
+        await self.answer(status, _encode_json(value), media_type=b"application/json", headers=headers)
+
+    async def begin(self, status: int, *, media_type: str, headers: Headers = ()) -> None:
+        """Begin an answer whose length is not known yet."""
+        sent = [(CORRELATION_ID, self.correlation_id.encode()), (b"content-type", media_type.encode()), *headers]
+        sent += self.beside
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
+
+    async def go_on(self, body: Buffer) -> None:
+        self.sent_bytes += len(body)
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def send_whole(self, status: int, body: memoryview, *, media_type: str, headers: Headers = ()) -> None:
+        """A large answer that is there already, in pieces that wait for the client, and without a copy."""
+        length = (b"content-length", b"%d" % len(body))
+        await self.begin(status, media_type=media_type, headers=[*headers, length])
+        for start in range(0, len(body), PIECE_BYTES):
+            await self.go_on(body[start : start + PIECE_BYTES])
+        await self.end()
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def break_off(self) -> None:
+        """End the connection: there is nobody to answer, or the answer cannot be finished and must not seem whole."""
+        abort = self.scope.get("restante.abort")
+        if abort is not None:
+            abort()
+            await self.gone()
+
+    # A web socket
+
+    async def receive_event(self) -> Event:
+        """What comes next over a web socket."""
+        event = await self._receive()
+        own = self.scope.get("restante.socket")
+        if own is not None:
+            own.taken()
+        return event
+
+    async def accept_socket(self) -> None:
+        await self._send({"type": "websocket.accept", "headers": [(CORRELATION_ID, self.correlation_id.encode())]})
+
+    async def send_text(self, text: str) -> None:
+        await self._send({"type": "websocket.send", "text": text})
+
+    async def close_socket(self, code: int, reason: str) -> None:
+        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def deny_socket(self, error: RestanteError) -> None:
+        """Refuse to open a web socket, and say why."""
+        body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
+        headers = [
+            (CORRELATION_ID, self.correlation_id.encode()),
+            (b"content-type", media.PROBLEM.encode()),
+            NOSNIFF,
+            *_problem_headers(error),
+        ]
+        await self._send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
+        await self._send({"type": "websocket.http.response.body", "body": body})
+
+    async def problem(self, error: RestanteError) -> None:
+        """The error as problem details; if the answer has begun, there is no way but to break it off."""
+        if self.status:
+            raise ClientGone from error
+        self.code = error.code
+        body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
+        await self.answer(status_of(error.code), body, media_type=media.PROBLEM, headers=list(_problem_headers(error)))
+
+
+def _problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:
+    if isinstance(error, Unauthenticated):
+        yield b"www-authenticate", b'Bearer realm="restante"'
+    elif isinstance(error, MethodNotAllowed):
+        yield b"allow", str(error.details["allow"]).encode()
+    elif isinstance(error, Overloaded):
+        yield b"retry-after", str(error.details.get("retry_after", 1)).encode()
+    elif isinstance(error, BodyTooLarge):
+        yield b"connection", b"close"
+
+
+def correlation_id_of(given: bytes | None) -> str:
+    """The caller's own, if it is one that can be written down."""
+    if given is not None and 0 < len(given) <= CORRELATION_ID_CHARACTERS_MAX:
+        text = given.decode("latin-1")
+        if text.isascii() and text.isprintable() and " " not in text:
+            return text
+    return f"{_OURS}-{next(_numbers):x}"
+
+
+def _parsed(query: bytes) -> dict[str, list[str]]:
+    if not query:
+        return {}
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_PARAMETERS_MAX
+        )
+    except ValueError as error:
+        raise InvalidRequest(f"The query cannot be read: {error}.") from error
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    return given
+
+
+def unquoted(segment: bytes) -> str:
+    """A segment of a path as text."""
+    try:
+        return unquote(segment.decode("ascii"), errors="strict")
+    except UnicodeError as error:
+        raise InvalidRequest("The path is not valid: percent-encode text as UTF-8.") from error

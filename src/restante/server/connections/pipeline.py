@@ -1,0 +1,181 @@
+"""The pipelined link: many small publishes over one WebSocket, stored in the order sent, each answered by its number.
+
+Small frames go straight into the committer's queue, one behind the other. A large frame is prepared in a thread and
+may be planned after small ones of the same commit; so it is waited for before the next frame goes in. Numbered frames
+of one producer follow each other without a pause; `frame_order` says what has to wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any, ParamSpec, TypeVar
+
+from restante.errors import Internal, RestanteError
+from restante.limits import PIPELINE_FRAMES_MAX
+from restante.model.access.access import Role
+from restante.model.publishing.intake import is_few
+from restante.server.access.passes import Pass
+from restante.server.connections.exchange import ClientGone, Exchange
+from restante.server.connections.frame_order import FrameOrder
+from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.desk import Desk
+from restante.server.requests.label import Label, label_of
+from restante.server.route_table import Route
+from restante.server.routes.publishing import count
+from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
+from restante.wire.incoming.incoming import Sent
+from restante.wire.problems import problem_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("restante.server")
+
+_GOING_AWAY = 1001
+_NOT_ALLOWED = 1008
+_REASON_CHARACTERS_MAX = 120
+"""A closing frame has room for 123 bytes."""
+
+
+async def serve_pipeline(desk: Desk, exchange: Exchange) -> None:
+    """One WebSocket, from its acceptance to its end."""
+    await exchange.accept_socket()
+    with desk.passes.held(exchange) as held:
+        await _Pipeline(desk, exchange, held).run()
+
+
+async def _first(*some: asyncio.Future[Any]) -> None:
+    await asyncio.wait(some, return_when=asyncio.FIRST_COMPLETED)
+
+
+SOCKETS = (Route("GET", "/v1/publish", serve_pipeline, frozenset({Role.PUBLISHER})),)
+
+
+class _Pipeline:
+    def __init__(self, desk: Desk, exchange: Exchange, held: Pass) -> None:
+        self._desk = desk
+        self._exchange = exchange
+        self._held = held
+        self._correlation_id = exchange.correlation_id
+        self._room = asyncio.Semaphore(PIPELINE_FRAMES_MAX)
+        self._answers: set[asyncio.Task[None]] = set()
+        self._barrier: asyncio.Task[None] | None = None
+        """A large publish that the next frame has to wait for."""
+        self._order = FrameOrder()
+
+    async def run(self) -> None:
+        drained = asyncio.ensure_future(self._desk.draining.wait())
+        ended = asyncio.ensure_future(_first(drained, self._held.lost))
+        try:
+            while not ended.done():
+                event = await self._next(ended)
+                if event is None:
+                    break
+                await self._take(event)
+            await self._finish()
+        except ClientGone:
+            pass
+        finally:
+            ended.cancel()
+            drained.cancel()
+            for task in self._answers:
+                task.cancel()
+
+    async def _next(self, ended: asyncio.Future[None]) -> str | bytes | None:
+        """The next frame; None when the hub is closing, or the client is let in no more."""
+        await self._room.acquire()
+        frame = asyncio.ensure_future(self._exchange.receive_event())
+        await asyncio.wait((frame, ended), return_when=asyncio.FIRST_COMPLETED)
+        if not frame.done():
+            frame.cancel()
+            return None
+        event = frame.result()
+        if event["type"] == "websocket.disconnect":
+            raise ClientGone
+        found = event.get("text")
+        return event["bytes"] if found is None else found  # type: ignore[no-any-return]
+
+    async def _finish(self) -> None:
+        """Answer what is under way, and close."""
+        if self._answers:
+            await asyncio.gather(*self._answers, return_exceptions=True)
+        code, reason = _GOING_AWAY, "The hub is shutting down."
+        try:
+            self._held.check()
+        except RestanteError as error:
+            code, reason = _NOT_ALLOWED, f"{error.code}: {error.message}"
+        await self._exchange.close_socket(code, reason[:_REASON_CHARACTERS_MAX])
+
+    async def _take(self, data: str | bytes) -> None:
+        """Put one frame into the queue; its answer is sent when it has been committed."""
+        number: int | None = None
+        with ExitStack() as taken:
+            try:
+                taken.enter_context(self._desk.room.publish()).grow_to(len(data))
+                frame = await self._here_or_in_a_thread(data, decode_frame, data)
+                number = frame.header.number
+                label = label_of(frame.header)
+                sent = await self._here_or_in_a_thread(data, frame.messages)
+                if self._held.lost.done():
+                    self._held.check()
+            except RestanteError as error:
+                taken.close()
+                await self._refuse(number_of(data) if number is None else number, error)
+                return
+            await self._turn(label)
+            room = taken.pop_all()
+        task = asyncio.ensure_future(self._publish(number, sent, label, room))
+        task.add_done_callback(lambda _: room.close())  # also if it was cancelled before it began
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        if label.partition is not None and label.producer is not None:
+            self._order.add(task, label.partition, label.producer)
+        self._barrier = None if is_few(sent) and not self._desk.hub.crowded else task
+        await asyncio.sleep(0)  # so that it is in the queue before the next one
+
+    async def _turn(self, label: Label) -> None:
+        """Wait until the next frame overtakes nothing. Those before were read while it was being prepared."""
+        ahead = self._order.ahead(label.partition, label.producer)
+        if self._barrier is not None:
+            ahead.append(self._barrier)
+        if ahead:
+            await asyncio.wait(ahead)
+
+    async def _here_or_in_a_thread(
+        self, data: str | bytes, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if len(data) <= SMALL_BODY_BYTES:
+            return function(*args, **kwargs)
+        return await self._desk.link.thread(function, *args, **kwargs)
+
+    async def _publish(self, number: int, sent: Sent, label: Label, room: ExitStack) -> None:
+        """Store a frame and answer it; until it is stored it takes room."""
+        started = time.perf_counter()
+        partition, producer, batch = label
+        try:
+            with room:
+                link = self._desk.link_of(self._held.grant)
+                receipt = await link.publish(sent, partition=partition, producer=producer, batch=batch)
+        except RestanteError as error:
+            await self._refuse(number, error)
+            return
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("A frame failed.", extra={"fields": {"correlation_id": self._correlation_id}})
+            await self._refuse(number, Internal("The hub failed. Its log has more, by the correlation id."))
+            return
+        count(self._desk, receipt, time.perf_counter() - started)
+        await self._put(encode_receipt(number, receipt))
+
+    async def _refuse(self, number: int | None, error: RestanteError) -> None:
+        await self._put(encode_problem(number, problem_of(error, correlation_id=self._correlation_id)))
+
+    async def _put(self, text: str) -> None:
+        """Send an answer. Its frame takes room until then, so a client that reads no answers is not read from either."""
+        # Who has gone, or broke the protocol, gets no answer; the next event says so.
+        with suppress(OSError, RuntimeError):
+            await self._exchange.send_text(text)
+        self._room.release()

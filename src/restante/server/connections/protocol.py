@@ -1,0 +1,411 @@
+"""The protection of connections: who sends too slowly, too much before the point, or does not read, is cut off.
+
+Uvicorn's protocol with bounds. Nothing is timed per request: each connection notes when something last happened, and a
+sweeper looks at all of them once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import StatusLike
+
+from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError
+from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX, SOCKET_BYTES_UNCOUNTED
+from restante.server.connections.corked import Corked
+from restante.server.connections.exchange import CORRELATION_ID, ClientGone, correlation_id_of
+from restante.server.connections.room import Room
+from restante.server.connections.whole_body import WholeBody
+from restante.server.metrics import Metrics
+from restante.settings import ServerSettings
+from restante.wire import media
+from restante.wire.frames import encode_problem
+from restante.wire.problems import problem_of
+
+SWEEP_SECONDS = 1.0
+_LINGER_SECONDS = 2.0
+_GOING_AWAY = 1001
+_TRY_AGAIN_LATER = 1013
+_LOOSE_PARTS_MAX = 1_024
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. `settings` and `metrics` are set on a subclass, for uvicorn makes the instances."""
+
+    settings: ServerSettings
+    metrics: Metrics
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
+        super().__init__(*args, **kwargs)
+        self._began = self._last = self.loop.time()
+        self._begun = 0
+        """How many requests have begun in the bytes that came last."""
+        self._within = False
+        """A request has begun, and has not come whole."""
+        self._header_bytes = 0
+        """Of headers that have not come whole."""
+        self._named_bytes = 0
+        """Of the request line and of headers that have come whole."""
+        self._body_bytes = 0
+        self._beside_bytes = 0
+        """Since the body last went on: of trailers, and of what stands beside the length of a chunk."""
+        self._in_headers = True
+        self._incomplete = True
+        """A request has begun (or is to come first), and has not come whole."""
+        self._earlier: deque[RequestResponseCycle] = deque()
+        """Requests that were not answered yet when the next one came."""
+        self._whole: WholeBody | None = None
+        self._paused: float | None = None
+        self._lingers: float | None = None
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(Corked(transport))  # type: ignore[arg-type]  # it has all that a transport has
+        if len(self.connections) > self.settings.connections_max:
+            self._refuse(503, "unavailable", "Too many connections. Come back later, and keep connections open.")
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._last = self.loop.time()
+        if self._refused or self.transport.is_closing():
+            return
+        fresh, self._begun, body_bytes = not self._within, 0, self._body_bytes
+        super().data_received(data)
+        if self._within and not self._refused:
+            if self._in_headers:
+                self._count_unfinished(len(data), fresh=fresh)
+            else:
+                self._count_beside(len(data), went_on=self._begun > 0 or self._body_bytes > body_bytes)
+
+    def _count_unfinished(self, count: int, *, fresh: bool) -> None:
+        """Headers did not end in what came last. How much of it is theirs is known unless another request ended in it."""
+        if not self._begun:
+            self._header_bytes += count
+        elif fresh and self._begun == 1:
+            self._header_bytes = count
+        self._check_headers(self._header_bytes)
+
+    def _count_beside(self, count: int, *, went_on: bool) -> None:
+        """The body has not ended, and perhaps went on in what came last."""
+        self._beside_bytes = 0 if went_on else self._beside_bytes + count
+        self._check_headers(self._beside_bytes)
+
+    def _check_headers(self, count: int) -> None:
+        if count > HEADER_BYTES_MAX:
+            self._refuse(431, "invalid_request", f"The headers are larger than {HEADER_BYTES_MAX} bytes.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["restante.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # ours
+        self.scope["restante.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
+        self.scope["restante.whole_body"] = self.whole_body  # type: ignore[typeddict-unknown-key]
+        self._whole = None
+        self._began = self._last
+        self._begun += 1
+        self._within = self._incomplete = self._in_headers = True
+        self._header_bytes = self._named_bytes = self._body_bytes = self._beside_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._named_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_headers:
+            return  # A trailer, after the body: it is no header, and nobody asks for it.
+        self._named_bytes += len(name) + len(value)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._check_headers(self._named_bytes)
+        if self._refused:
+            return
+        earlier: RequestResponseCycle | None = self.cycle
+        super().on_headers_complete()
+        if earlier is not None and not earlier.response_complete:
+            while self._earlier and self._earlier[0].response_complete:
+                self._earlier.popleft()
+            self._earlier.append(earlier)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
+        super().connection_lost(exc)
+        if self._whole is not None:
+            self._whole.finish(ClientGone())
+        for cycle in self._earlier:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._earlier.clear()
+
+    def handle_websocket_upgrade(self) -> None:
+        if not self._refused:
+            super().handle_websocket_upgrade()
+
+    def whole_body(self, scope: Mapping[str, Any], length: int) -> WholeBody | None:
+        """Receive the rest of a request's body in one place; None if it has come already."""
+        cycle = self.cycle
+        if cycle.scope is not scope or not cycle.more_body or cycle.disconnected:
+            return None
+        if cycle.waiting_for_100_continue:
+            cycle.waiting_for_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._whole = WholeBody(length, self.loop)
+        self._whole.take(cycle.body)
+        cycle.body = bytearray()
+        self.flow.resume_reading()
+        return self._whole
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._refused:
+            return
+        if self._whole is not None:
+            self._whole.take(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._incomplete = self._within = False
+        if self._refused:
+            return
+        super().on_message_complete()
+        if self._whole is not None:
+            self._whole.finish()
+            self._whole = None
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._incomplete and not self.transport.is_closing():
+            # Answered before the body had come: what still comes is thrown away, but not for long.
+            self._lingers = self._last + _LINGER_SECONDS
+
+    def pause_writing(self) -> None:
+        self._paused = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._paused = None
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def sweep(self, now: float) -> None:
+        """Cut off a client that is too slow."""
+        settings = self.settings
+        if self.transport.is_closing():
+            # What was written last is still to go out; who does not take it is left.
+            if now - self._last > settings.answer_idle_seconds:
+                self.transport.abort()
+        elif self._paused is not None and now - self._paused > settings.answer_idle_seconds:
+            self._cut("answer")
+        elif self._lingers is not None and now > self._lingers:
+            self.transport.abort()
+        elif not self._incomplete:
+            return
+        elif not self._in_headers:
+            self._sweep_body(now)
+        elif now - self._began > settings.header_seconds:
+            self._cut("headers")
+
+    def _sweep_body(self, now: float) -> None:
+        allowed = self.settings.body_idle_seconds
+        # Reading is paused while the hub is busy with what came: that is not the client's fault.
+        if not self.flow.read_paused and (
+            now - self._last > allowed or now - self._began > allowed + self._body_bytes / BODY_BYTES_PER_SECOND_MIN
+        ):
+            self._cut("body")
+
+    def _cut(self, waited_for: str) -> None:
+        self.metrics.cut_off.add()
+        if waited_for == "headers":
+            self._refuse(408, "invalid_request", "The request did not come in time.")
+        self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "invalid_request", msg)
+
+    def _refuse(self, status: int, code: str, detail: str) -> None:
+        """Answer without the application, and close: once the client has, or soon. What it still sends is thrown away.
+
+        If it were closed at once, while there is something unread, the system would take the answer back.
+        """
+        self._refused = True
+        made = secrets.token_hex(8)
+        problem = problem_of(InvalidRequest(detail), correlation_id=made) | {"status": status, "code": code}
+        body = msgspec.json.encode(problem)
+        head = (
+            f"HTTP/1.1 {status} Refused\r\ncontent-type: {media.PROBLEM}\r\ncontent-length: {len(body)}\r\n"
+            f"restante-correlation-id: {made}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        under_way: RequestResponseCycle | None = self.cycle
+        if under_way is not None and not under_way.response_complete:
+            self.transport.close()
+        else:
+            self.transport.write_eof()
+            self._lingers = self.loop.time() + _LINGER_SECONDS
+
+
+class Pushing(Protocol):
+    """Somebody who writes to a socket whenever there is room."""
+
+    def flush(self) -> None:
+        """There is room again."""
+        ...
+
+    def farewell(self) -> None:
+        """The client has not answered for too long."""
+        ...
+
+
+class _Handshake(ServerProtocol):
+    """The protocol of WebSockets; its refusals are problems, with the headers that every answer has."""
+
+    _given: bytes | None = None
+    """The caller's own correlation id."""
+
+    def accept(self, request: Request) -> Response:
+        for value in request.headers.get_all(CORRELATION_ID.decode()):
+            self._given = value.encode(errors="surrogateescape")
+        return super().accept(request)
+
+    def reject(self, status: StatusLike, text: str) -> Response:
+        refusal = super().reject(status, text)
+        own_id = correlation_id_of(self._given)
+        problem = problem_of(_refusal(refusal.status_code, text), correlation_id=own_id)
+        refusal.body = msgspec.json.encode(problem | {"status": refusal.status_code})
+        for name in ("Content-Type", "Content-Length"):
+            del refusal.headers[name]
+        refusal.headers["Content-Type"] = media.PROBLEM
+        refusal.headers["Content-Length"] = str(len(refusal.body))
+        refusal.headers["Restante-Correlation-Id"] = own_id
+        refusal.headers["X-Content-Type-Options"] = "nosniff"
+        return refusal
+
+
+def _refusal(status: int, text: str) -> RestanteError:
+    """Why a WebSocket was not opened that the application has not seen, or has failed to open."""
+    if status >= 500:
+        return Internal("The hub failed. Its log has more.")
+    detail = text.partition("\n")[0]
+    return MethodNotAllowed(detail, allow="GET") if status == HTTPStatus.METHOD_NOT_ALLOWED else InvalidRequest(detail)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
+
+    room: Room
+    """Set on a subclass, for uvicorn makes the instances."""
+    live: Pushing | None = None
+    """Who pushes messages here; it also says when the socket is to be closed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
+        super().__init__(*args, **kwargs)
+        self.conn = _Handshake(max_size=self.config.ws_max_size, logger=self.logger)
+        self._queued = 0
+        """Bytes of frames that are whole, and that nobody has taken yet."""
+        self._held = 0
+        """Bytes that take room."""
+        self._loose = 0
+        """Parts of an unfinished message that each lie by themselves."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        try:
+            self._hold()
+        except Overloaded as error:
+            self._turn_away(error)
+
+    def handle_cont(self, event: Frame) -> None:
+        """A part of a message. Many small ones are put together: each by itself takes far more than its bytes."""
+        super().handle_cont(event)
+        self._loose = self._loose + 1 if self.frames else 0
+        if self._loose == _LOOSE_PARTS_MAX:
+            self.frames[-self._loose :] = [b"".join(self.frames[-self._loose :])]
+            self._loose = 0
+
+    def send_receive_event_to_app(self) -> None:
+        self._queued += sum(map(len, self.frames))
+        super().send_receive_event_to_app()
+
+    def taken(self) -> None:
+        """A frame was taken: whoever works on it takes the room for it."""
+        if self._queued and self.queue.empty():
+            self._queued = 0
+            self._hold()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._let_go()
+        super().connection_lost(exc)
+
+    def _hold(self) -> None:
+        """Frames take room as they come, whole or not: who never ends one would hold memory that nobody counts."""
+        came = len(self.conn.reader.buffer) + (self.conn.current_size or 0) + self._queued
+        count = max(0, came - SOCKET_BYTES_UNCOUNTED)
+        if count > self._held:
+            self.room.take(count - self._held)
+        elif count < self._held:
+            self.room.give(self._held - count)
+        self._held = count
+
+    def _let_go(self) -> None:
+        self.frames = []
+        self.conn.reader.discard()
+        self.room.give(self._held)
+        self._held = self._queued = 0
+
+    def _turn_away(self, error: Overloaded) -> None:
+        """Say that there is no room, and close. What still comes is thrown away, so that the other side hears of it."""
+        self._let_go()
+        if self.close_sent or not self.handshake_complete or self.conn.state is not State.OPEN:
+            self.transport.abort()
+            return
+        if self.live is None:
+            self.conn.send_text(encode_problem(None, problem_of(error, correlation_id=secrets.token_hex(8))).encode())
+        self.conn.fail(_TRY_AGAIN_LATER, error.code)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": _TRY_AGAIN_LATER})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.handshake_initiated and not self.close_sent:
+            self.scope["restante.socket"] = self  # type: ignore[typeddict-unknown-key]  # ours
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.live is not None:
+            self.live.flush()
+
+    def shutdown(self) -> None:
+        if self.live is None:
+            super().shutdown()
+
+    def keepalive_timeout(self) -> None:
+        if self.live is not None:
+            self.live.farewell()
+            self.conn.fail(_GOING_AWAY, "idle")
+        super().keepalive_timeout()
+        # Closing alone would wait for ever until the other side has read what was sent.
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)

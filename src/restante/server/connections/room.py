@@ -1,0 +1,102 @@
+"""How much may be under way at once: beyond it, callers are asked to come back, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+from restante.errors import Overloaded
+from restante.settings import ServerSettings
+
+RETRY_AFTER_SECONDS = 1
+
+
+class Wait(Enum):
+    """What somebody waits for."""
+
+    PEEK = "mail"
+    BATCH = "the completion of a batch"
+    FEED = "changes"
+
+
+class Room:
+    """Counts what is under way; used from the event loop only."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self.publishes = 0
+        self.publish_bytes = 0
+        self.reads = 0
+        self.waits = dict.fromkeys(Wait, 0)
+        """Those who wait for something; they hold nothing but their connection."""
+        self.refused = 0
+
+    def publish(self) -> Parcel:
+        """Room for one publish, while inside; its bytes are taken as they come."""
+        if self.publishes >= self._settings.publishes_waiting_max:
+            raise self._overloaded(f"{self.publishes} publishes are waiting already")
+        return Parcel(self)
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """Room for one who reads, or commits something small."""
+        if self.reads >= self._settings.reads_waiting_max:
+            raise self._overloaded(f"{self.reads} requests are reading or waiting to read")
+        self.reads += 1
+        try:
+            yield
+        finally:
+            self.reads -= 1
+
+    @contextmanager
+    def wait(self, what: Wait) -> Iterator[None]:
+        """Counts one who waits; there is always room."""
+        self.waits[what] += 1
+        try:
+            yield
+        finally:
+            self.waits[what] -= 1
+
+    def take(self, count: int) -> None:
+        bound = self._settings.publish_bytes_in_flight_max
+        # The first always fits, else a body larger than the bound could never be sent.
+        if self.publish_bytes and self.publish_bytes + count > bound:
+            raise self._overloaded(f"{self.publish_bytes} bytes of {bound} are being published")
+        self.publish_bytes += count
+
+    def give(self, count: int) -> None:
+        self.publish_bytes -= count
+
+    def _overloaded(self, why: str) -> Overloaded:
+        self.refused += 1
+        return Overloaded(
+            f"The hub is busy: {why}. Try again in {RETRY_AFTER_SECONDS} s.", retry_after=RETRY_AFTER_SECONDS
+        )
+
+
+class Parcel:
+    """What one publish takes of the room."""
+
+    __slots__ = ("_room", "bytes")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._room.publishes += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._room.publishes -= 1
+        self._room.give(self.bytes)
+
+    def grow_to(self, count: int) -> None:
+        if count > self.bytes:
+            self._room.take(count - self.bytes)
+            self.bytes = count

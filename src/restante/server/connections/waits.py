@@ -1,0 +1,36 @@
+"""Waiting on behalf of a client: not longer than it stays, nor than the hub does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from restante.server.connections.exchange import ClientGone, Exchange
+from restante.server.desk import Desk
+
+T = TypeVar("T")
+
+
+async def unless_gone(desk: Desk, exchange: Exchange, waiting: Coroutine[Any, Any, T]) -> T | None:
+    """What is waited for; None when the hub is closing. Nobody waits for a client that has gone, or is let in no more."""
+    work = asyncio.ensure_future(waiting)
+    gone = asyncio.ensure_future(exchange.gone())
+    drained = asyncio.ensure_future(desk.draining.wait())
+    try:
+        with desk.passes.held(exchange) as held:
+            await asyncio.wait((work, gone, drained, held.lost), return_when=asyncio.FIRST_COMPLETED)
+            if held.lost.done():
+                held.check()
+            if work.done():
+                return work.result()
+            if gone.done():
+                raise ClientGone
+            return None
+    finally:
+        for task in (work, gone, drained):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(work, gone, drained, return_exceptions=True)
+        del work, gone, drained, task  # An error holds this frame, and would keep what holds the error.

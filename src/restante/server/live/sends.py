@@ -1,0 +1,115 @@
+"""Sending over a live connection: the id at once, then what became of it; the sender's other clients hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import msgspec
+
+from restante.calls.mailboxes import FindMessage
+from restante.errors import Internal, RestanteError
+from restante.limits import LIVE_SENDS_MAX
+from restante.model.access.access import Role
+from restante.model.access.origin_access import check_origins
+from restante.model.columns.text_ids import shown_id
+from restante.model.columns.texts import Texts
+from restante.model.publishing import intake
+from restante.model.publishing.letter import letter_of
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import refusal
+from restante.server.access.gate import check_role
+from restante.server.desk import Desk
+from restante.server.live.connection import Connection
+from restante.server.routes.publishing import count
+from restante.wire.live import Fate, Send, Sent, echo_frame, encode_hub_frame, problem_frame
+from restante.wire.outgoing.outgoing import message_json
+from restante.wire.problems import problem_of
+
+_log = logging.getLogger("restante.server")
+_PUBLISHER = frozenset({Role.PUBLISHER})
+
+
+class Sending:
+    """What one client sends. It is stored in the order sent."""
+
+    def __init__(self, desk: Desk, connection: Connection, correlation_id: str) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._correlation_id = correlation_id
+        self._room = asyncio.Semaphore(LIVE_SENDS_MAX)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def take(self, frame: Send) -> None:
+        """Check a message, say its id, and have it stored. While many are under way, nothing more is read."""
+        await self._room.acquire()
+        try:
+            message = self._checked(frame)
+        except RestanteError as error:
+            self._room.release()
+            problem = problem_of(error, correlation_id=self._correlation_id)
+            self._connection.tell(problem_frame(frame.request, problem))
+            return
+        self._connection.tell(encode_hub_frame(Sent(frame.request, message.id or "")))
+        task = asyncio.ensure_future(self._store(message))
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        # A small publish is in the committer's queue after one turn of the loop; one in a thread could be overtaken.
+        await (asyncio.wait((task,)) if self._desk.hub.crowded else asyncio.sleep(0))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._room.release()
+
+    def _checked(self, frame: Send) -> Message:
+        grant = self._connection.held.grant
+        check_role(grant, _PUBLISHER, None)
+        message = frame.decoded()
+        allowed = self._desk.hub.claim_check_origins()
+        if letter_of(message, claim_check_origins=allowed) is None:
+            _, faults = intake.from_messages([message], claim_check_origins=allowed)
+            if faults:
+                raise refusal(faults)
+        check_origins(grant, Texts.constant(message.origin, 1))
+        if message.id is not None:
+            return msgspec.structs.replace(message, id=shown_id(message.id))
+        made = self._desk.hub.new_uuid().hex()
+        own = f"{made[:8]}-{made[8:12]}-{made[12:16]}-{made[16:20]}-{made[20:]}"
+        return msgspec.structs.replace(message, id=own)
+
+    async def _store(self, message: Message) -> None:
+        started = time.perf_counter()
+        try:
+            with self._desk.room.publish():
+                receipt = await self._desk.link_of(self._connection.held.grant).publish((message,))
+        except RestanteError as error:
+            self._tell(Fate(message.id or "", "lost", f"{error.code}: {error.message}"))
+            return
+        except Exception:  # noqa: BLE001  # whatever it is, the client hears of it, and the log has the rest
+            _log.exception("A message failed.", extra={"fields": {"correlation_id": self._correlation_id}})
+            self._tell(Fate(message.id or "", "lost", Internal("The hub failed.").message))
+            return
+        self._desk.post.tally.sent += 1
+        count(self._desk, receipt, time.perf_counter() - started)
+        self._tell(Fate(message.id or "", "processed"))
+        if receipt.accepted:
+            await self._echo(message)
+
+    def _tell(self, fate: Fate) -> None:
+        """All clients of the sender hear what became of it."""
+        frame = encode_hub_frame(fate)
+        self._connection.tell(frame)
+        self._desk.post.tell_others(self._connection, frame)
+
+    async def _echo(self, message: Message) -> None:
+        """The sender's other clients get it too, unless it is for them anyway."""
+        post, own = self._desk.post, self._connection
+        if message.recipient == own.recipient or not post.others(own):
+            return
+        try:
+            stored = await self._desk.read(self._desk.hub.find_table, FindMessage(message.recipient, message.id or ""))
+        except RestanteError as error:
+            _log.warning("A message could not be echoed: %s", error)
+            return
+        post.tell_others(own, echo_frame(message_json(stored)))

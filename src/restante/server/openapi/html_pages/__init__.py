@@ -1,0 +1,1 @@
+"""The pages at `/docs`, made from the OpenAPI document."""

@@ -1,0 +1,1 @@
+"""What requests say beside their bodies."""

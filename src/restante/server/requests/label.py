@@ -1,0 +1,34 @@
+"""What stands on a parcel beside its messages: where it goes, by what numbers, and for which batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from restante.errors import InvalidRequest
+from restante.model.producers.producer import ProducerNumbers, check_numbers
+from restante.server.requests.batch_names import check_id
+from restante.wire.frames import FrameHeader
+
+
+class Label(NamedTuple):
+    """None: to any partition, without numbers, for no batch."""
+
+    partition: int | None = None
+    producer: ProducerNumbers | None = None
+    batch: str | None = None
+
+
+def label_of(header: FrameHeader) -> Label:
+    """The label of a frame of the pipelined link."""
+    partition = None if header.partition is UNSET else header.partition
+    batch = None if header.batch is UNSET else check_id(header.batch, field="batch")
+    if header.producer is UNSET:
+        return Label(partition, None, batch)
+    check_numbers(header.producer)
+    if partition is None:
+        raise InvalidRequest(
+            "producer numbers the messages of one partition: name the partition too.", field="partition"
+        )
+    return Label(partition, header.producer, batch)

@@ -1,0 +1,79 @@
+"""Which handler serves a request: one table of routes, found segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from restante.errors import MethodNotAllowed, NotFound
+from restante.model.access.access import Role
+from restante.server.connections.exchange import Exchange, unquoted
+from restante.server.desk import Desk
+
+Handler = Callable[[Desk, Exchange], Awaitable[None]]
+
+ANYBODY: frozenset[Role] | None = None
+"""Open to everybody, token or not: health and documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route: who may use it (an operator always may), what it takes in its query, what serves it."""
+
+    method: str
+    path: str
+    handler: Handler
+    roles: frozenset[Role] | None
+    query: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Node:
+    fixed: dict[bytes, _Node] = field(default_factory=dict)
+    free: _Node | None = None
+    name: str = ""
+    routes: dict[str, Route] = field(default_factory=dict)
+
+
+class Router:
+    """Finds routes by path and method."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._root = _Node()
+        for route in self.routes:
+            node = self._root
+            for segment in route.path.strip("/").split("/"):
+                node = _step(node, segment)
+            node.routes[route.method] = route
+
+    def find(self, exchange: Exchange) -> Route:
+        """The route; what stands in the path goes into the exchange."""
+        node: _Node | None = self._root
+        for segment in exchange.path.split(b"?", 1)[0][1:].split(b"/"):
+            if node is None:
+                break
+            inner = node.fixed.get(segment)
+            if inner is None and (inner := node.free) is not None:
+                exchange.place[inner.name] = unquoted(segment)
+            node = inner
+        if node is None or not node.routes:
+            raise NotFound("There is nothing at this address. The routes are listed at /docs.")
+        route = node.routes.get(exchange.method)
+        if route is not None:
+            return route
+        # Whoever only asks whether a page or the health is there gets its headers; elsewhere a GET is more than a look.
+        get = node.routes.get("GET")
+        looks = get is not None and get.roles is None
+        if get is not None and looks and exchange.method == "HEAD":
+            return get
+        allowed = ", ".join(sorted([*node.routes, *(["HEAD"] if looks else [])]))
+        raise MethodNotAllowed(f"{exchange.method} is not allowed here, but {allowed}.", allow=allowed)
+
+
+def _step(node: _Node, segment: str) -> _Node:
+    if not segment.startswith("{"):
+        return node.fixed.setdefault(segment.encode(), _Node())
+    if node.free is None:
+        node.free = _Node(name=segment.strip("{}"))
+    return node.free

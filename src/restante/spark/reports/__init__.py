@@ -1,0 +1,1 @@
+"""Reports: computed, kept, posted."""

@@ -1,0 +1,1 @@
+"""Running jobs: by name, on schedules, and what they send."""

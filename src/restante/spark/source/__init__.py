@@ -1,0 +1,1 @@
+"""`format("restante")`: reading and writing a hub."""

@@ -1,1 +1,0 @@
-"""Telling receivers elsewhere, over HTTP."""

@@ -1,0 +1,36 @@
+"""Lists of texts in a header: percent-encoded, with commas between, and never longer than a header may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import quote, unquote
+
+from restante.limits import HEADER_TEXTS_BYTES_MAX
+
+_CUT = "..."
+"""Stands last in place of all that found no room."""
+
+
+def joined_texts(texts: Iterable[str]) -> str:
+    """The texts, or the first of them and the sign that there are more."""
+    kept: list[str] = []
+    size = 0
+    for text in texts:
+        quoted = _quoted(text)
+        size += len(quoted) + 1
+        if size > HEADER_TEXTS_BYTES_MAX - len(_CUT):
+            # Room for the sign is kept free, also if this is the last text: it need not be known.
+            return ",".join([*kept, _CUT])
+        kept.append(quoted)
+    return ",".join(kept)
+
+
+def split_texts(header: str) -> tuple[tuple[str, ...], bool]:
+    """The texts of a header, and whether that is all of them."""
+    parts = [part.strip() for part in header.split(",") if part.strip()]
+    whole = not parts or parts[-1] != _CUT
+    return tuple(unquote(part) for part in (parts if whole else parts[:-1])), whole
+
+
+def _quoted(text: str) -> str:
+    return "%2E%2E%2E" if text == _CUT else quote(text, safe="")

@@ -1,0 +1,1 @@
+"""Bodies of messages that strangers wrote, decoded: JSON, CloudEvents, Arrow."""

@@ -1,0 +1,106 @@
+"""A message put together field by field, for bodies in which something is wrong or must be looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from restante.errors import Fault, InvalidMessage
+from restante.limits import FAULTS_SHOWN_MAX
+from restante.model.columns.text_ids import is_id, shown_id
+from restante.model.publishing import intake
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed, merged, refusal
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_PLACEHOLDER = "?"
+
+
+class Shaped:
+    """What one message says, and what is wrong with how it says it."""
+
+    __slots__ = ("_default_media_type", "faults", "fields", "index")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.fields: dict[str, Any] = {}
+        self.faults: list[tuple[str | None, str]] = []
+        self._default_media_type: str | None = None
+
+    @property
+    def message(self) -> Message:
+        """The message; what was wrong has harmless values."""
+        fields = dict(self.fields)
+        fields.setdefault("recipient", _PLACEHOLDER)
+        if self._default_media_type is not None:
+            fields.setdefault("media_type", self._default_media_type)
+        return Message(**fields)
+
+    def fault(self, field: str | None, detail: str) -> None:
+        self.faults.append((field, detail))
+
+    def take(self, field: str, value: Raw, kind: Any, expected: str, *, named: str | None = None) -> None:  # noqa: ANN401 - a type for the decoder, like list[int]
+        """A field whose type is known; `named` is its name on the wire if that is another."""
+        try:
+            self.fields[field] = _decoder(kind).decode(value)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            name = named or field
+            self.fault(name, f"{name} must be {expected}: {_reason(error)}")
+
+    def base64(self, name: str, value: Raw) -> None:
+        self.take("data", value, bytes, "base64 text (RFC 4648, padded)", named=name)
+        self.fields.setdefault("data", b"")
+
+    def data(self, content: bytes, *, default_media_type: str | None) -> None:
+        self.fields["data"] = content
+        self._default_media_type = default_media_type
+
+
+def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> list[Message] | Flawed:
+    """The messages of these rows; with what is wrong with their shapes, for as many as a problem shows."""
+    shaped: list[Shaped] = []
+    faulty = 0
+    for index, row in enumerate(rows):
+        shaped.append(shape(index, row))
+        faulty += bool(shaped[-1].faults)
+        if faulty >= FAULTS_SHOWN_MAX:
+            break
+    messages = [one.message for one in shaped]
+    return Flawed(messages, _faults(shaped)) if faulty else messages
+
+
+def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
+    """The messages, or the refusal that names everything that is wrong with each of them."""
+    if isinstance(found, Flawed):
+        by_rule = intake.from_messages(found.messages, claim_check_origins=None)[1]
+        raise refusal(merged(found.faults, by_rule))
+    return found
+
+
+def _faults(shaped: Sequence[Shaped]) -> list[Fault]:
+    ids = _valid_ids(shaped)
+    return [
+        Fault(index=one.index, code=InvalidMessage.code, detail=detail, field=field, id=ids.get(one.index))
+        for one in shaped
+        for field, detail in one.faults
+    ]
+
+
+def _valid_ids(shaped: Sequence[Shaped]) -> dict[int, str]:
+    """The ids of faulty messages that gave a valid one, as the hub writes them."""
+    found = {one.index: one.fields["id"] for one in shaped if one.faults and "id" in one.fields}
+    return {index: shown_id(text) for index, text in found.items() if is_id(text)}
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a type for the decoder, like list[int]
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.json.Decoder(kind)
+    return _decoders[kind]
+
+
+def _reason(error: Exception) -> str:
+    """What the decoder found, without the path inside the value."""
+    return str(error).partition(" - at ")[0] or "it is nested too deeply"

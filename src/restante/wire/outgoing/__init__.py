@@ -1,0 +1,1 @@
+"""What the hub gives out, encoded piece by piece: JSON, CloudEvents, Arrow, the feed."""

@@ -1,0 +1,147 @@
+"""What the hub gives out, as bytes, piece by piece: bundles, lists of messages, Arrow streams.
+
+Tables follow `restante.model.mailboxes.outtake.MESSAGE_SCHEMA`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import ipc
+
+from restante.model.columns.arrow import Column, binaries_of, string_array
+from restante.model.mailboxes.answers import BundleAnswer
+from restante.wire.outgoing.json_columns import (
+    Writer,
+    data_writer,
+    id_writer,
+    number_writer,
+    properties_writer,
+    row_bytes,
+    row_lines,
+    rows_json,
+    text_writer,
+    time_writer,
+)
+from restante.wire.outgoing.outgoing_cloudevents import event_writers
+
+
+def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
+    head = msgspec.json.encode(
+        {
+            "bundle_id": answer.bundle_id,
+            "origin": answer.origin,
+            "kind": answer.kind,
+            "document_types": answer.document_types,
+        }
+    )
+    return _framed(head[:-1] + b',"messages":[', _messages(answer.table), b"]}")
+
+
+def bundle_cloudevents(answer: BundleAnswer) -> Iterator[bytes]:
+    """The messages of a bundle as a batch of CloudEvents."""
+    rows = rows_json(answer.table, event_writers(answer.table)) if answer.table.num_rows else iter(())
+    return _framed(b"[", rows, b"]")
+
+
+def messages_json(table: pa.Table) -> Iterator[bytes]:
+    """A JSON array."""
+    return _framed(b"[", _messages(table), b"]")
+
+
+def page_json(table: pa.Table, next: int | None) -> Iterator[bytes]:
+    """A page of history, and where the next one begins."""
+    return _framed(b'{"messages":[', _messages(table), b'],"next":' + msgspec.json.encode(next) + b"}")
+
+
+def message_json(table: pa.Table) -> bytes:
+    """The first row."""
+    return b"".join(_messages(table.slice(0, 1)))
+
+
+def message_lines(table: pa.Table) -> Column:
+    """Each row as a JSON object of its own, as a column of texts: for tables that are not large."""
+    return row_lines(table, _message_writers(table)) if table.num_rows else string_array([])
+
+
+def message_texts(table: pa.Table) -> list[bytes]:
+    """The same as values."""
+    return binaries_of(message_lines(table).view(pa.binary()))
+
+
+def message_bytes(table: pa.Table) -> NDArray[np.int64]:
+    """How many bytes each row takes in a page."""
+    return row_bytes(table, _message_writers(table))
+
+
+def arrow_size(table: pa.Table) -> int:
+    """The bytes of a whole Arrow IPC stream, without making it."""
+    counted = pa.MockOutputStream()
+    _write(table, counted)
+    return counted.size()
+
+
+def arrow_bytes(table: pa.Table) -> memoryview:
+    """A whole Arrow IPC stream in one buffer of just its size: what is in memory already is copied once."""
+    buffer = pa.allocate_buffer(arrow_size(table))
+    _write(table, pa.FixedSizeBufferWriter(buffer))
+    return memoryview(buffer)
+
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _messages(table: pa.Table) -> Iterator[bytes]:
+    return rows_json(table, _message_writers(table)) if table.num_rows else iter(())
+
+
+def _message_writers(table: pa.Table) -> list[Writer]:
+    return [
+        id_writer(table),
+        text_writer(table, "recipient", key="recipient"),
+        text_writer(table, "origin", key="origin"),
+        text_writer(table, "kind", key="kind"),
+        text_writer(table, "document_type", key="document_type"),
+        number_writer(table, "weight", key="weight"),
+        number_writer(table, "bundleable", key="bundleable"),
+        text_writer(table, "media_type", key="media_type"),
+        properties_writer(table),
+        time_writer(table, "expires_at", key="expires_at"),
+        number_writer(table, "sequence_number", key="sequence_number"),
+        time_writer(table, "published_at", key="published_at"),
+        time_writer(table, "collected_at", key="collected_at"),
+        text_writer(table, "state", key="state"),
+        data_writer(table),
+    ]
+
+
+def _framed(head: bytes, rows: Iterator[bytes], tail: bytes) -> Iterator[bytes]:
+    """The rows between head and tail, which go with the first and the last of them: a small answer is one piece."""
+    held = head
+    for piece in rows:
+        if held is not head:
+            yield held
+            held = piece
+        else:
+            held = head + piece
+    yield held + tail
+
+
+__all__ = [
+    "arrow_bytes",
+    "arrow_size",
+    "bundle_cloudevents",
+    "bundle_json",
+    "message_bytes",
+    "message_json",
+    "message_lines",
+    "message_texts",
+    "messages_json",
+    "page_json",
+]

@@ -1,0 +1,88 @@
+"""Messages as CloudEvents: the same columns under other names, and properties that are attributes again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+
+from restante.model.columns.arrow import Column, string_array, strings_of, words_of
+from restante.model.columns.text_ids import shown_ids
+from restante.wire.cloudevents import ORIGINAL_ID, RESERVED, SPECVERSION, is_attribute_name, is_time
+from restante.wire.outgoing.json_columns import (
+    Text,
+    Writer,
+    column,
+    data_writer,
+    id_writer,
+    number_writer,
+    same,
+    text_writer,
+    time_writer,
+)
+
+
+def event_writers(table: pa.Table) -> list[Writer]:
+    """The fields of an event in JSON, by the mapping that incoming events have."""
+    return [
+        _event_id_writer(table),
+        same(f',"specversion":"{SPECVERSION}"'),
+        text_writer(table, "origin", key="source"),
+        text_writer(table, "kind", key="type"),
+        text_writer(table, "recipient", key="recipient"),
+        text_writer(table, "document_type", key="documenttype"),
+        number_writer(table, "weight", key="weight"),
+        number_writer(table, "bundleable", key="bundleable"),
+        text_writer(table, "media_type", key="datacontenttype"),
+        time_writer(table, "expires_at", key="expirytime"),
+        _attributes_writer(table),
+        data_writer(table, text_key="data"),
+    ]
+
+
+def _has_properties(table: pa.Table) -> bool:
+    maps = column(table, "properties")
+    return bool(maps.null_count < len(maps))
+
+
+def _event_id_writer(table: pa.Table) -> Writer:
+    """The id that the event came with, be it a UUID or not."""
+    if not _has_properties(table):
+        return id_writer(table)
+    words, texts, maps = words_of(column(table, "id")), column(table, "text_id"), column(table, "properties")
+
+    def write(rows: slice) -> Sequence[Text]:
+        ids = strings_of(shown_ids(words[rows], texts[rows]))
+        given = [
+            dict(entries or ()).get(ORIGINAL_ID) or own for own, entries in zip(ids, _listed(maps[rows]), strict=True)
+        ]
+        return (string_array([f'"id":{msgspec.json.encode(text).decode()}' for text in given]),)
+
+    return write
+
+
+def _attributes_writer(table: pa.Table) -> Writer:
+    """The properties that can be attributes of an event; the others have no place in one."""
+    if not _has_properties(table):
+        return same("")
+    maps = column(table, "properties")
+    return lambda rows: (string_array([_attributes(dict(entries or ())) for entries in _listed(maps[rows])]),)
+
+
+def _listed(maps: Column) -> list[list[tuple[str, str]] | None]:
+    listed: list[list[tuple[str, str]] | None] = maps.to_pylist()
+    return listed
+
+
+def _attributes(properties: dict[str, str]) -> str:
+    legal = {name: value for name, value in properties.items() if _is_legal(name, value)}
+    return "," + msgspec.json.encode(legal).decode()[1:-1] if legal else ""
+
+
+def _is_legal(name: str, value: str) -> bool:
+    if name in RESERVED or not is_attribute_name(name):
+        return False
+    if name == "time":
+        return is_time(value)
+    return bool(value) or name not in {"subject", "dataschema"}

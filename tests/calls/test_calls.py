@@ -1,0 +1,62 @@
+"""Every call is answered by a hub and said over HTTP, by functions that take just this call and give what it answers."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from restante import calls
+from restante.calls.call import Call, query_names, query_of
+from restante.calls.mailboxes import ListRecipients, Peek, ReadHistory
+from restante.calls.removal import Erase
+from restante.client.transport import http_async, http_sync
+from restante.client.transport.exchange import Step
+from restante.hub.door.hub import FUNCTIONS
+from restante.model.publishing.message import State
+
+for module in pkgutil.iter_modules(calls.__path__, f"{calls.__name__}."):
+    import_module(module.name)
+
+CALLS = sorted(Call.__subclasses__(), key=lambda kind: kind.__name__)
+OF_EACH_HUB = {ListRecipients}
+"""What each hub adds to the table for itself."""
+
+
+def answer_of(kind: type[Call[Any]]) -> Any:
+    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # a generic base
+    return get_args(base)[0]
+
+
+def taken_and_given(function: Any, place: int) -> tuple[Any, Any]:
+    hints = get_type_hints(function)
+    given = hints.pop("return")
+    return list(hints.values())[place], given
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CALLS if kind not in OF_EACH_HUB])
+def test_a_hub_answers_each_call(kind: type[Call[Any]]) -> None:
+    assert taken_and_given(FUNCTIONS[kind], 1) == (kind, answer_of(kind))
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_each_call_is_said_over_http(kind: type[Call[Any]]) -> None:
+    assert http_sync.DIALOGUES == http_async.DIALOGUES
+    taken, given = taken_and_given(http_sync.DIALOGUES[kind], 1)
+    assert taken == kind
+    assert get_args(given) == (Step, Any, answer_of(kind))
+
+
+def test_a_query_holds_the_options_that_say_something() -> None:
+    peek = Peek("ada", origins=("a", "b"), max_messages=3, wait=2)
+    assert query_of(peek, without=("wait",)) == (("origin", "a"), ("origin", "b"), ("max_messages", "3"))
+    assert query_of(ReadHistory("ada", state=State.WAITING)) == (("state", "waiting"),)
+    assert query_of(Erase("ada")) == ()
+    assert query_of(Erase("ada", dry_run=True)) == (("dry_run", "true"),)
+
+
+def test_what_stands_in_the_path_is_no_option() -> None:
+    names = {"origin", "origin_group", "bundle_id", "format", "max_messages", "max_weight", "wait"}
+    assert query_names(Peek) == names

@@ -1,0 +1,91 @@
+"""The tiers of the tests: which are left out of `make test`, the tier for people, and run by `make test-all`.
+
+A test is in a tier by where it lies, so that a new one cannot be forgotten. Each system is still met in `make test`: of
+Spark, one write, one repeated key, one read and one stream; of the network, one test of each file whose tests run on
+every engine, beside all that is about the network itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import profiles
+from tests.quick_servers import quick_servers
+
+profiles.register()
+
+WORKERS_PER_CORE = 2
+"""Tests mostly wait: for disks, sockets and threads. With a worker for each core, half of the cores' time was idle."""
+
+_HERE = str(Path(__file__).parent)
+_SPARK_SMOKE = (
+    "test_writing.py::test_each_row_becomes_a_message_in_the_order_of_the_column_asked_for",
+    "test_writing.py::test_the_same_key_again_sends_nothing",
+    "test_reading.py::test_all_that_is_stored_is_read_as_the_hub_has_it",
+    "test_streaming.py::test_a_stream_begins_with_what_is_stored_and_goes_on_with_every_change",
+)
+_WITHOUT_SPARK = frozenset({"test_documents_shapes.py", "test_registry.py", "test_slices.py"})
+"""Tests beside those of Spark that start none."""
+_KILLS = frozenset({"test_kills.py", "test_kills_wire.py", "test_campaign.py", "test_sqlite_crashes.py"})
+"""Processes that are killed under load, by campaigns."""
+_KILLS_TESTS = ("docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",)
+_WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
+"""Many spoilt or made-up requests to one served hub."""
+_WIRE_TESTS = tuple(
+    f"docs/test_examples.py::test_the_examples_of_a_page_print_what_it_shows[{page}]"
+    for page in ("batches", "first-steps", "many-writers", "reading-along")
+)
+"""Pages whose examples run many programs against a served hub."""
+_ENGINES = ("engine", "desk", "place")
+"""Fixtures and parameters that put a test on each engine in turn, of which one is called `wire`."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "wire: the matrix over the network; left out of `make test`, run by `make test-wire`"
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return WORKERS_PER_CORE * cores
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_servers() -> Iterator[None]:
+    with quick_servers():
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    represented: set[Path] = set()
+    for item in items:
+        if _folder_of(item) == "spark" and not _is_quick(item):
+            item.add_marker(pytest.mark.spark)
+        if item.path.name in _KILLS or item.nodeid.endswith(_KILLS_TESTS):
+            item.add_marker(pytest.mark.kills)
+        if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):
+            item.add_marker(pytest.mark.wire)
+        if _is_on_the_wire(item):
+            if item.path in represented:
+                item.add_marker(pytest.mark.wire)
+            represented.add(item.path)
+
+
+def _folder_of(item: pytest.Item) -> str:
+    """The first folder below this one."""
+    return str(item.path).removeprefix(_HERE).lstrip(os.sep).split(os.sep, 1)[0]
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    return item.path.name in _WITHOUT_SPARK or item.nodeid.split("[")[0].endswith(_SPARK_SMOKE)
+
+
+def _is_on_the_wire(item: pytest.Item) -> bool:
+    called = getattr(item, "callspec", None)
+    return called is not None and any(called.params.get(name) == "wire" for name in _ENGINES)
