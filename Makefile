@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.restante-set-up
 PEERS_STAMP := $(VENV)/.restante-peers-set-up
 WORKERS ?= auto
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# With AGAIN=yes, a target of tests runs what failed last, one test after another.
+PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed-no-failures none,$(WORKERS)) --dist loadgroup
 # What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
