@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import restante
 from bench.process import resident_bytes
 from bench.workloads.emptied import stored
-from restante.hub.door.hub import Hub as LocalHub
+from restante.hub.door.hub import OpenHub as LocalHub
 from restante.model.batches.batch_answers import BatchState, ItemRange
 
 STEPS = 10

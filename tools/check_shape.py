@@ -21,6 +21,10 @@ FUNCTION_LINES_MEDIAN = 8
 MODULE_LINES_MAX = 500
 FOLDER_MODULES_MAX = 24
 """Of modules in one folder; about 20 is aimed at."""
+TWINS = ("sync", "async", "surface")
+"""How modules end whose classes have one name and mean one thing: one waits, one is asynchronous, one is the protocol."""
+PER_JOB = "Options"
+"""What each job's module calls the struct of its options; the registry of jobs asks for it by this name."""
 
 
 class Piece(NamedTuple):
@@ -46,8 +50,32 @@ def percentile(pieces: Sequence[Piece], fraction: float) -> int:
     return lengths[math.ceil(fraction * len(lengths)) - 1] if lengths else 0
 
 
+def classes_of(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def names_shared(paths: Sequence[Path]) -> list[str]:
+    """Public classes of one name that are not twins: at most one module for each of the endings of twins."""
+    places: dict[str, list[Path]] = {}
+    for path in paths:
+        for name in classes_of(path):
+            places.setdefault(name, []).append(path)
+    return [
+        f"{name}: {', '.join(str(path.relative_to(SOURCE)) for path in found)}"
+        for name, found in sorted(places.items())
+        if len(found) > 1 and name != PER_JOB and not _are_twins(found)
+    ]
+
+
+def _are_twins(paths: Sequence[Path]) -> bool:
+    endings = [path.stem.replace("asynchronous", "async").rpartition("_")[2] for path in paths]
+    return len(set(endings)) == len(endings) and set(endings) <= set(TWINS)
+
+
 def main() -> int:
     paths = sorted(SOURCE.rglob("*.py"))
+    shared = names_shared(paths)
     modules = [Piece(str(path.relative_to(ROOT)), len(path.read_text(encoding="utf-8").splitlines())) for path in paths]
     functions = [function for path in paths for function in functions_of(path)]
     folders = [
@@ -71,7 +99,9 @@ def main() -> int:
         offenders += [piece for piece in functions if FUNCTION_LINES_P99 < piece.lines <= FUNCTION_LINES_MAX]
     for piece in sorted(offenders, key=lambda piece: -piece.lines):
         print(f"  {piece.lines:>5}  {piece.place}")
-    return int(any(lines > bound for _, lines, bound in rows))
+    for line in shared:
+        print(f"  one name, several classes: {line}")
+    return int(bool(shared) or any(lines > bound for _, lines, bound in rows))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def run(bench: WireBench) -> Outcome:
     return Outcome([Line(f"{WHAT}, longest", figure, goal=goal), Line(f"{WHAT}, median", middle)], series=series)
 
 
-def _watch(bench: Bench, url: str, running: analytical_store.Running) -> tuple[int, list[float]]:
+def _watch(bench: Bench, url: str, running: analytical_store.RunningStore) -> tuple[int, list[float]]:
     """How many were published, and the lag at each second."""
     seconds = bench.scale.lag_seconds
     published, ended = [0], threading.Event()

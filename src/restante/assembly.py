@@ -13,7 +13,7 @@ from typing import Any
 from restante.client.surface import asynchronous, sync
 from restante.counters import open_counters
 from restante.errors import DataDamaged, InvalidRequest
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.outside.webhooks import webhook_poster
 from restante.ports.clock import Clock
@@ -47,7 +47,7 @@ def open_hub(
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
     store: Store | None = None,
-) -> Hub:
+) -> OpenHub:
     """A hub over a data folder (made if need be), or over a store of the caller's."""
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
@@ -56,7 +56,7 @@ def open_hub(
     chosen = store if store is not None else SqliteStore.open(Path(os.fspath(folder or "")))
     known = settings or Settings()
     try:
-        return Hub(
+        return OpenHub(
             chosen,
             settings=known,
             origins=origins or {},
@@ -82,10 +82,10 @@ def open(  # the public name
     return sync.Hub(open_hub(folder, settings=settings, origins=origins, clock=clock, store=store))
 
 
-class Opening:
+class HubOpening:
     """An asynchronous hub being opened: `async with` it, or `await` it and close it."""
 
-    def __init__(self, opener: Callable[[], Hub]) -> None:
+    def __init__(self, opener: Callable[[], OpenHub]) -> None:
         self._opener = opener
         self._hub: asynchronous.Hub | None = None
 
@@ -112,6 +112,6 @@ def open_async(
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
     store: Store | None = None,
-) -> Opening:
+) -> HubOpening:
     """Open a hub in this process, for asynchronous programs."""
-    return Opening(partial(open_hub, folder, settings=settings, origins=origins, clock=clock, store=store))
+    return HubOpening(partial(open_hub, folder, settings=settings, origins=origins, clock=clock, store=store))

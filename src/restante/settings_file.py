@@ -56,7 +56,7 @@ class Effective(msgspec.Struct, frozen=True):
     source: str
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedSettings(msgspec.Struct, frozen=True):
     """Settings, and the place of each that was given."""
 
     settings: Settings
@@ -80,7 +80,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     return load(path, environ).settings
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
+def load(path: Path | None, environ: Mapping[str, str]) -> LoadedSettings:
     """As `load_settings`, with the place of each setting."""
     draft = _Draft()
     if path is not None:
@@ -93,7 +93,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
             "The settings have a problem:" if len(problems) == 1 else f"The settings have {len(problems)} problems:"
         )
         raise InvalidSettings("\n".join([heading, *problems]), problems=problems)
-    return Loaded(msgspec.convert(draft.given, Settings), draft.places)
+    return LoadedSettings(msgspec.convert(draft.given, Settings), draft.places)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from restante import limits
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, SealBatch
 from restante.errors import BatchSealed
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import ItemRange
 from tests.batches.places import SETTINGS
 
@@ -44,7 +44,7 @@ def tell(*words: object) -> None:
 class Work:
     """One life of the child."""
 
-    def __init__(self, hub: Hub, life: int, left: dict[str, dict[str, int]]) -> None:
+    def __init__(self, hub: OpenHub, life: int, left: dict[str, dict[str, int]]) -> None:
         self.hub, self.life = hub, life
         self.groups = {batch: dict(groups) for batch, groups in left.items()}
         """By batch that is not complete: the sizes of its groups."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from restante.calls.batches import ListPendingItems, ReadBatch
 from restante.errors import BatchUnknown
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchState
 from tests.batches.spans import Span, gaps, merged, minus, size
 
@@ -72,7 +72,7 @@ class Ledger:
 
     # What a hub that was opened again must show.
 
-    def check(self, hub: Hub) -> None:
+    def check(self, hub: OpenHub) -> None:
         for batch in sorted(self.batches):
             try:
                 state = hub.call(ReadBatch(batch)).state
@@ -86,7 +86,7 @@ class Ledger:
             self._check_items(hub, batch)
         self.sent.clear()
 
-    def _check_items(self, hub: Hub, batch: str) -> None:
+    def _check_items(self, hub: OpenHub, batch: str) -> None:
         status, pending = hub.call(ReadBatch(batch)), spans_of(pending_of(hub, batch))
         own = {group: upto for (each, group), upto in self.sizes.items() if each == batch}
         unanswered = sum(count for each, count in self.adds.values() if each == batch)
@@ -125,7 +125,7 @@ class Ledger:
         }
 
 
-def pending_of(hub: Hub, batch: str) -> Iterator[tuple[str, int]]:
+def pending_of(hub: OpenHub, batch: str) -> Iterator[tuple[str, int]]:
     after = None
     while True:
         page = hub.call(ListPendingItems(batch, limit=PAGE, after=after))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from restante.assembly import open_hub
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 
@@ -25,14 +25,14 @@ SETTINGS = Settings(
 class Place(Protocol):
     """Somewhere that keeps batches. `open` may be called again once the hub it gave was closed."""
 
-    def open(self, clock: Callable[[], int] | None = None) -> Hub: ...
+    def open(self, clock: Callable[[], int] | None = None) -> OpenHub: ...
 
 
 class MemoryPlace:
     def __init__(self, folder: Path) -> None:
         self.store = MemoryStore()
 
-    def open(self, clock: Callable[[], int] | None = None) -> Hub:
+    def open(self, clock: Callable[[], int] | None = None) -> OpenHub:
         self.store = self.store.survivor()
         return open_hub(None, store=self.store, settings=SETTINGS, clock=clock)
 
@@ -41,7 +41,7 @@ class SqlitePlace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def open(self, clock: Callable[[], int] | None = None) -> Hub:
+    def open(self, clock: Callable[[], int] | None = None) -> OpenHub:
         return open_hub(self.folder, settings=SETTINGS, clock=clock)
 
 

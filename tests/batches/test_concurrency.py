@@ -31,7 +31,7 @@ from restante.client.transport.http_async import AsyncHttpLink
 from restante.client.transport.link import AsyncLink
 from restante.client.transport.machine_terms import terms_of
 from restante.errors import BatchSealed
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.model.batches.batch_answers import BatchState, BatchStatus, Counting, ItemRange
 from restante.model.storage.change import ChangeKind, decode_change
@@ -55,7 +55,7 @@ class Reached:
     """A hub in this process, and the way to it."""
 
     link: AsyncLink
-    hub: Hub
+    hub: OpenHub
 
 
 @asynccontextmanager
@@ -215,7 +215,7 @@ def _alone(item: str) -> ItemRange:
     return ItemRange(group=group, start=int(index), upto=int(index) + 1)
 
 
-def completions_of(hub: Hub) -> list[str]:
+def completions_of(hub: OpenHub) -> list[str]:
     """The batches whose completion was recorded, as often as it was."""
     core = hub._core
     changes = [
@@ -226,7 +226,7 @@ def completions_of(hub: Hub) -> list[str]:
     return sorted(change.key for change in changes if change.kind is ChangeKind.BATCH_COMPLETED)
 
 
-def messages_told(hub: Hub, count: int) -> list[str]:
+def messages_told(hub: OpenHub, count: int) -> list[str]:
     """The batches of which the mailbox that is told of completions has heard, once so many came; as often as it was."""
     mailbox, told = sync.Hub(hub).recipient(TOLD), list[str]()
     while len(told) < count:
@@ -238,7 +238,7 @@ def messages_told(hub: Hub, count: int) -> list[str]:
     return sorted(told)
 
 
-async def check_race(race: Race, hub: Hub) -> None:
+async def check_race(race: Race, hub: OpenHub) -> None:
     for batch in race.batches.values():
         status = await race.link.call(ReadBatch(batch.id))
         assert status.state is BatchState.COMPLETE

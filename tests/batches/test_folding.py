@@ -12,9 +12,9 @@ from restante import limits
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, ListPendingItems, OpenBatch, ReadBatch, SealBatch
 from restante.errors import Unavailable
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.engine.committer import Planned
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch_answers import Acknowledged, BatchState, ItemRange
 from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
@@ -24,18 +24,18 @@ from tests.batches.wishes import CHUNK, SEGMENT
 PATIENCE_SECONDS = 60.0
 
 
-def batch_of(hub: Hub, count: int) -> tuple[str, str]:
+def batch_of(hub: OpenHub, count: int) -> tuple[str, str]:
     """A batch with so many items: its id, and `<batch>:<group>`."""
     batch_id = hub.call(OpenBatch()).id
     (group,) = hub.call(AddItems(batch_id, count)).groups
     return batch_id, f"{batch_id}:{group.id}"
 
 
-def pending_of(hub: Hub, batch_id: str) -> list[str]:
+def pending_of(hub: OpenHub, batch_id: str) -> list[str]:
     return list(hub.call(ListPendingItems(batch_id, limit=1_000)).items)
 
 
-def reopened(store: MemoryStore) -> Hub:
+def reopened(store: MemoryStore) -> OpenHub:
     return open_hub(None, store=store.survivor(), settings=SETTINGS)
 
 
@@ -122,12 +122,12 @@ def test_an_entry_written_while_the_entries_before_it_are_dropped_stays(monkeypa
 # --- In one commit ----------------------------------------------------------------------------------------------------
 
 
-def in_one_commit(hub: Hub, *calls: Callable[[], object]) -> list[object]:
+def in_one_commit(hub: OpenHub, *calls: Callable[[], object]) -> list[object]:
     """The answers to calls that wait for the same commit, in this order."""
     committer, entered, gate = hub._core.committer, threading.Event(), threading.Event()
     answers: list[object] = [None] * len(calls)
 
-    def hold(draft: Draft) -> None:
+    def hold(draft: RequestDraft) -> None:
         entered.set()
         assert gate.wait(PATIENCE_SECONDS)
 
@@ -149,13 +149,13 @@ def in_one_commit(hub: Hub, *calls: Callable[[], object]) -> list[object]:
 
 
 @pytest.fixture(params=list(PLACES))
-def hub(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hub]:
+def hub(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenHub]:
     opened = PLACES[request.param](tmp_path / "data").open()
     yield opened
     opened.close()
 
 
-def test_pending_items_listed_in_the_commit_of_an_add_have_ids_that_are_known(hub: Hub) -> None:
+def test_pending_items_listed_in_the_commit_of_an_add_have_ids_that_are_known(hub: OpenHub) -> None:
     batch_id, group = batch_of(hub, 2)
     added, page = in_one_commit(
         hub, lambda: hub.call(AddItems(batch_id, 2)), lambda: hub.call(ListPendingItems(batch_id))
@@ -165,7 +165,7 @@ def test_pending_items_listed_in_the_commit_of_an_add_have_ids_that_are_known(hu
     assert list(page.items) in (before, [*before, f"{second}:0", f"{second}:1"])  # type: ignore[attr-defined]
 
 
-def test_calls_of_one_commit_that_name_the_same_items_count_each_once(hub: Hub) -> None:
+def test_calls_of_one_commit_that_name_the_same_items_count_each_once(hub: OpenHub) -> None:
     count = 3 * CHUNK
     batch_id, group = batch_of(hub, count)
     whole, some = ItemRange(group=group, start=0, upto=count), [f"{group}:{index}" for index in range(0, count, 97)]
@@ -182,7 +182,7 @@ def test_calls_of_one_commit_that_name_the_same_items_count_each_once(hub: Hub) 
     assert hub.call(ReadBatch(batch_id)).state is BatchState.COMPLETE
 
 
-def test_batches_that_leave_memory_within_a_commit_lose_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_leave_memory_within_a_commit_lose_nothing(hub: OpenHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """One commit names more batches than are remembered; what it lists of them does not hide what it acknowledges."""
     monkeypatch.setattr(limits, "BATCHES_REMEMBERED_MAX", 2)
     batches = [batch_of(hub, 3) for _ in range(4)]

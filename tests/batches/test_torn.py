@@ -22,7 +22,7 @@ from restante.calls.batches import (
     OpenBatch,
     SealBatch,
 )
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchStatus, ItemRange
 from restante.stores.sqlite import SqliteStore
 from tests.batches.places import SETTINGS
@@ -34,7 +34,7 @@ FIRST, SECOND = (str(UUID(int=number)) for number in (1, 2))
 SIZE = SEGMENT + 3 * CHUNK
 LOOKED_AT = 200
 
-Act = Callable[[Hub], object]
+Act = Callable[[OpenHub], object]
 
 
 def open_one(batch_id: str) -> Act:
@@ -55,7 +55,7 @@ def ranges(*spans: tuple[int, int]) -> Act:
     )
 
 
-def fold(hub: Hub) -> None:
+def fold(hub: OpenHub) -> None:
     assert hub.fold_batches()
 
 
@@ -92,7 +92,7 @@ class Recorded(NamedTuple):
     """Of the log, then."""
 
 
-def look(hub: Hub) -> Seen:
+def look(hub: OpenHub) -> Seen:
     found = hub.call(ListBatches()).batches
     return Seen(found, tuple(hub.call(ListPendingItems(each.id, limit=LOOKED_AT)).items for each in found))
 

@@ -23,7 +23,7 @@ import pytest
 import restante
 from restante.cli.feed import feed_folder
 from restante.cli.feed import feed_follow as feed_reading
-from restante.cli.feed.feed_outputs import ArrowStream, Channel, Given, Lines, Output
+from restante.cli.feed.feed_outputs import ArrowStream, ByteOutput, Given, Lines, Output
 from restante.cli.feed.feed_positions import Positions
 from restante.cli.feed.feed_rows import change_count, first_changes, rows_of
 from restante.cli.feed.feed_summary import Summary
@@ -287,7 +287,7 @@ def test_a_page_without_rows_moves_the_position_and_nothing_else(tmp_path: Path,
     output: Output = feed_folder.Folder(path, rows.schema)
     if name != "folder":
         path = tmp_path / "file"
-        channel = Channel(path)
+        channel = ByteOutput(path)
         output = Lines(channel, ()) if name == "lines" else ArrowStream(channel, rows.schema)
     size = path.stat().st_size
     assert output.put(Given(rows.schema.empty_table(), 2, 17)) is False
@@ -563,7 +563,7 @@ class Noted(Positions):
             assert self._recorded.wait(60)
 
 
-class Watched(feed_reading.Reading):
+class Watched(feed_reading.FeedFollower):
     """Reading along that shows how far the feed is."""
 
     feed: Feed | None = None
@@ -583,7 +583,7 @@ def following_in_thread(
 ) -> Iterator[tuple[Hub, Future[Summary], Watched]]:
     """Twelve changes into a folder, as they come."""
     rows = rows_of((), bootstrap=False)
-    wish = feed_reading.Wish(
+    wish = feed_reading.FollowWish(
         partitions=(),
         after={},
         origins=(),

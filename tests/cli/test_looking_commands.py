@@ -13,7 +13,7 @@ from restante.calls.mailboxes import PartitionOf
 from restante.calls.producers import OpenLink
 from restante.cli.mailboxes.history import StateName
 from restante.errors import ProducerDisconnected
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message, State
 from restante.server.serve import start
@@ -88,7 +88,7 @@ def test_partitions_add_up(filled: Place) -> None:
 
 
 @pytest.fixture
-def numbered(tmp_path: Path) -> Iterator[tuple[Hub, tuple[str, ...]]]:
+def numbered(tmp_path: Path) -> Iterator[tuple[OpenHub, tuple[str, ...]]]:
     """A hub in which producers have published by numbers, and what leads a command to it."""
     with start(tmp_path / "data", Settings(partition_count=4, housekeeping_seconds=0)) as running:
         hub = running.desk.hub
@@ -105,7 +105,7 @@ def numbered(tmp_path: Path) -> Iterator[tuple[Hub, tuple[str, ...]]]:
 
 
 def test_producers_are_shown_with_their_numbers_and_what_they_met_with(
-    numbered: tuple[Hub, tuple[str, ...]],
+    numbered: tuple[OpenHub, tuple[str, ...]],
 ) -> None:
     hub, options = numbered
     ada, bob = hub.call(PartitionOf("ada")), hub.call(PartitionOf("bob"))
@@ -122,7 +122,7 @@ def test_producers_are_shown_with_their_numbers_and_what_they_met_with(
     }
 
 
-def test_producers_of_one_partition_as_json(numbered: tuple[Hub, tuple[str, ...]]) -> None:
+def test_producers_of_one_partition_as_json(numbered: tuple[OpenHub, tuple[str, ...]]) -> None:
     hub, options = numbered
     home = hub.call(PartitionOf("ada"))
     listed = json.loads(run("partitions", "producers", str(home), "--json", *options).stdout)["producers"]

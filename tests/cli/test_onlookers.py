@@ -6,13 +6,13 @@ from pathlib import Path
 
 import restante
 from restante.model.publishing.message import Message
-from restante.samples.night_steps import Night
+from restante.samples.night_steps import NightResult
 from restante.samples.onlookers import looking_on
 from restante.server.serve import start
 
 
 def test_messages_are_shown_as_they_arrive_and_the_night_has_a_step_of_it(tmp_path: Path) -> None:
-    night, told = Night(messages=0, recipients=0), list[str]()
+    night, told = NightResult(messages=0, recipients=0), list[str]()
     with (
         start(tmp_path / "data") as running,
         restante.connect(running.url) as hub,

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from restante.cli.publishing import pieces_columns, pieces_csv, pieces_lines
-from restante.cli.publishing.pieces import Reading
+from restante.cli.publishing.pieces import FileReading
 from restante.client.surface.surface import Hub
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.publishing.message import Message
@@ -198,7 +198,7 @@ def test_large_rows_of_a_parquet_file_are_unpacked_a_few_at_a_time(
     monkeypatch.setattr(pieces_columns, "_READ_BYTES", 1_000_000)
     seen: list[int] = []
     monkeypatch.setattr(pieces_columns, "check_sound", lambda table: seen.append(table.num_rows))
-    pieces = list(pieces_columns.parquet_pieces(written, Reading()))
+    pieces = list(pieces_columns.parquet_pieces(written, FileReading()))
     assert sum(len(piece.messages) for piece in pieces) == sum(seen) == 100
     assert max(seen) <= 10
 

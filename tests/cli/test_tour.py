@@ -24,8 +24,8 @@ from restante.cli.serving import tour as tour_command
 from restante.cli.serving.tour_summary import called
 from restante.model.figures import counted, duration, size
 from restante.samples import sample_night
-from restante.samples.night_steps import Advance, Night
-from restante.samples.sample_night import Post, play
+from restante.samples.night_steps import Advance, NightResult
+from restante.samples.sample_night import SampleMail, play
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
 
@@ -83,7 +83,7 @@ def test_night_after_night_is_kept_in_the_same_folder_and_is_sound(tmp_path: Pat
 
 
 def test_what_an_interrupted_night_left_is_not_in_the_way(tmp_path: Path) -> None:
-    post = Post(messages=50, recipients=3)
+    post = SampleMail(messages=50, recipients=3)
     with restante.open(tmp_path) as hub:
         hub.producer.send(post.parcel(0))
         hub.producer.send(restante.Message(recipient="alice", data=b"somebody else's"))
@@ -153,7 +153,7 @@ def watch(name: str, total: int) -> Iterator[Advance]:
 
 
 def test_a_message_that_does_not_arrive_is_noticed(tmp_path: Path) -> None:
-    post = Post(messages=50, recipients=3)
+    post = SampleMail(messages=50, recipients=3)
     with restante.open(tmp_path) as hub:
         hub.producer.send(post.parcel(0).slice(0, 49))
         one = sample_night._Round(hub, post.names, lambda done: None)
@@ -166,7 +166,7 @@ def test_a_message_that_does_not_arrive_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_not_complete_is_noticed(tmp_path: Path) -> None:
-    post, night = Post(messages=50, recipients=3), Night(messages=50, recipients=3)
+    post, night = SampleMail(messages=50, recipients=3), NightResult(messages=50, recipients=3)
     with restante.open(tmp_path) as hub:
         batch = hub.batches.open()
         hub.producer.send(post.parcel(0).slice(0, 49), batch=batch.id)
@@ -179,7 +179,7 @@ def test_a_batch_that_is_not_complete_is_noticed(tmp_path: Path) -> None:
 
 
 def test_mail_out_of_order_is_noticed(tmp_path: Path) -> None:
-    post = Post(messages=40, recipients=1)
+    post = SampleMail(messages=40, recipients=1)
     with restante.open(tmp_path) as hub:
         hub.producer.send(post.parcel(0).slice(20))
         hub.producer.send(post.parcel(0).slice(0, 20))
@@ -190,14 +190,14 @@ def test_mail_out_of_order_is_noticed(tmp_path: Path) -> None:
 
 
 def test_the_same_parcel_is_the_same_each_time() -> None:
-    post = Post(messages=25, recipients=4)
+    post = SampleMail(messages=25, recipients=4)
     assert post.parcel(0).equals(post.parcel(0))
-    assert not post.parcel(0)["id"].equals(Post(messages=25, recipients=4, seed=1).parcel(0)["id"])
+    assert not post.parcel(0)["id"].equals(SampleMail(messages=25, recipients=4, seed=1).parcel(0)["id"])
 
 
 def test_every_step_says_when_it_is_done(tmp_path: Path) -> None:
     with restante.open(tmp_path, settings=Settings(filing=False)) as hub:
-        night = play(hub, Post(messages=100, recipients=10), watch)
+        night = play(hub, SampleMail(messages=100, recipients=10), watch)
     assert night.wrong == []
 
 

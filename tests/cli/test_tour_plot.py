@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from restante.cli.serving.tour_plot import lines_of, print_plot, save_plot, shares
-from restante.samples.night_steps import Moment
+from restante.samples.night_steps import PlotPoint
 
-MOMENTS = [Moment(0.5, 10), Moment(1.0, 60), Moment(2.0, 100)]
+MOMENTS = [PlotPoint(0.5, 10), PlotPoint(1.0, 60), PlotPoint(2.0, 100)]
 
 
 def test_each_column_is_what_was_collected_by_its_end() -> None:
     assert shares(MOMENTS, 4) == [0.1, 0.6, 0.6, 1.0]
-    assert shares([Moment(0.0, 7)], 3) == [1.0, 1.0, 1.0]
+    assert shares([PlotPoint(0.0, 7)], 3) == [1.0, 1.0, 1.0]
 
 
 def test_heights_are_drawn_in_eighths_of_a_line() -> None:
@@ -31,7 +31,7 @@ def test_heights_are_drawn_in_eighths_of_a_line() -> None:
 @pytest.mark.parametrize("width", [20, 80, 240])
 def test_the_plot_fits_and_has_its_numbers(width: int) -> None:
     console = Console(file=StringIO(), width=width)
-    print_plot(console, [Moment(1.5, 12_345)])
+    print_plot(console, [PlotPoint(1.5, 12_345)])
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()
     assert "12,345 │" in shown

@@ -10,7 +10,7 @@ import pytest
 import restante
 from restante.client.surface import sync
 from restante.ports.content import Content, OriginPort
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from tests.client.proxy import CuttingProxy
 
@@ -20,19 +20,19 @@ QUICK = restante.Retrying(times=5, seconds=20, first_pause=0.001, longest_pause=
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def running(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path / "data", SETTINGS, origins=ORIGINS) as served:
         yield served
 
 
 @pytest.fixture
-def hub(running: Running) -> Iterator[sync.Hub]:
+def hub(running: ServedHub) -> Iterator[sync.Hub]:
     with restante.connect(running.url) as connected:
         yield connected
 
 
 @pytest.fixture
-def proxy(running: Running) -> Iterator[CuttingProxy]:
+def proxy(running: ServedHub) -> Iterator[CuttingProxy]:
     with CuttingProxy(running.url) as between:
         yield between
 

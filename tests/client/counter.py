@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from restante.calls.producers import OpenLink, ReadProducer
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
-from restante.client.producers.numbered_sends import Patience, Prepare, Producing, Publish, send
+from restante.client.producers.numbered_sends import NumberedPublish, Prepare, Producing, SendPatience, send
 from restante.client.publishing.parcel import Parcel
-from restante.client.transport.exchange import Pause, Work
+from restante.client.transport.exchange import LongWork, Pause
 from restante.client.transport.options import Retrying
 from restante.errors import OutcomeUnknown, ProducerUnknown, RestanteError, Unavailable
 from restante.model.mailboxes.answers import PartitionReceipt, ProducerState, Receipt
@@ -99,7 +99,7 @@ class Trip:
     """`lost` before it arrived, `silent` after it was done, `late` for one that arrives when the test says, or `fine`."""
     retrying: Retrying = field(default_factory=lambda: Retrying(times=0))
     steps: list[object] = field(default_factory=list)
-    late: list[Publish] = field(default_factory=list)
+    late: list[NumberedPublish] = field(default_factory=list)
     before: dict[int, Callable[[], object]] = field(default_factory=dict)
     """What happens just before the attempt of this number, counted from 0."""
     pauses: list[float] = field(default_factory=list)
@@ -107,13 +107,13 @@ class Trip:
     giving_up: bool = False
 
     @property
-    def patience(self) -> Patience:
-        return Patience(retrying=self.retrying, clock=lambda: self.now, chance=lambda: 0.0)
+    def patience(self) -> SendPatience:
+        return SendPatience(retrying=self.retrying, clock=lambda: self.now, chance=lambda: 0.0)
 
     @property
     def kinds(self) -> list[type]:
         """What was asked, but for preparations and pauses."""
-        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadProducer | Publish)]
+        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadProducer | NumberedPublish)]
 
     @property
     def numbers(self) -> list[int]:
@@ -121,7 +121,7 @@ class Trip:
         return [
             step.numbers.published_sequence
             for step in self.steps
-            if isinstance(step, Publish) and step.numbers is not None
+            if isinstance(step, NumberedPublish) and step.numbers is not None
         ]
 
     def lead(self, dialogue: Producing[T]) -> T:
@@ -150,7 +150,7 @@ class Trip:
             self.pauses.append(step.seconds)
             self.now += step.seconds
             return self.giving_up
-        if isinstance(step, Work):
+        if isinstance(step, LongWork):
             return step.function()
         try:
             return self._attempt(step)
@@ -165,7 +165,7 @@ class Trip:
         if fate == "unreached":
             raise unreached()
         if fate == "late":
-            assert isinstance(step, Publish)
+            assert isinstance(step, NumberedPublish)
             self.late.append(step)
         if fate in ("lost", "late"):
             raise lost()
@@ -179,10 +179,10 @@ class Trip:
             return self.counter.link(step)
         if isinstance(step, ReadProducer):
             return self.counter.state(step)
-        assert isinstance(step, Publish)
+        assert isinstance(step, NumberedPublish)
         return self._publish(step)
 
-    def _publish(self, step: Publish) -> Receipt:
+    def _publish(self, step: NumberedPublish) -> Receipt:
         assert isinstance(step.prepared, list)
         return self.counter.publish(step.prepared, step.numbers)
 

@@ -9,7 +9,16 @@ from typing import TypeVar
 import msgspec
 
 from restante.client.transport.address import address_of
-from restante.client.transport.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response, Work
+from restante.client.transport.exchange import (
+    Dialogue,
+    Failure,
+    HttpRequest,
+    LinkFrame,
+    LongWork,
+    Pause,
+    Reply,
+    Response,
+)
 from restante.client.transport.options import Retrying, Terms
 
 T = TypeVar("T")
@@ -26,8 +35,8 @@ class Conversation:
     retrying: Retrying = field(default_factory=Retrying)
     seconds_each: float = 0
     """How long each attempt takes."""
-    requests: list[Request] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
+    frames: list[LinkFrame] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
     now: float = 1_000.0
 
@@ -56,16 +65,16 @@ class Conversation:
             reply = self._reply(step, replies)
 
     def _reply(self, step: object, replies: Iterator[Reply]) -> object:
-        if isinstance(step, Work):
+        if isinstance(step, LongWork):
             return step.function()
         if isinstance(step, Pause):
             self.pauses.append(step.seconds)
             self.now += step.seconds
             return None
-        if isinstance(step, Request):
+        if isinstance(step, HttpRequest):
             self.requests.append(step)
         else:
-            assert isinstance(step, Frame)
+            assert isinstance(step, LinkFrame)
             self.frames.append(step)
         self.now += self.seconds_each
         return next(replies)

@@ -17,7 +17,7 @@ from restante.client.batches import acknowledger_async
 from restante.client.batches.acknowledger_sync import Acknowledger
 from restante.client.surface import sync
 from restante.model.batches.batch_answers import Acknowledged, BatchState
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 
 SECONDS = 20.0
 BATCH = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -194,7 +194,7 @@ def test_a_bad_id_is_refused_at_once_and_harms_no_other(desk: Desk) -> None:
 # Asynchronous.
 
 
-def test_tasks_acknowledge_one_by_one(running: Running) -> None:
+def test_tasks_acknowledge_one_by_one(running: ServedHub) -> None:
     async def story() -> None:
         async with asyncio.timeout(SECONDS), restante.aio.connect(running.url) as hub:
             async with hub.batches.open("night") as batch:

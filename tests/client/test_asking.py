@@ -15,7 +15,7 @@ import pytest
 import restante
 from restante.client.surface.surface import Hub, Recipient
 from restante.errors import InvalidRequest
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 
 
 @pytest.fixture(params=["in process", "over the network"])
@@ -58,13 +58,13 @@ def test_what_is_no_message_is_refused_with_what_may_be_sent(hub: Hub, sent: obj
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def running(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path / "data") as running:
         yield running
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
-def test_an_interrupt_ends_a_wait_at_once(running: Running) -> None:
+def test_an_interrupt_ends_a_wait_at_once(running: ServedHub) -> None:
     program = (
         f"import restante\nprint('ready', flush=True)\nrestante.connect({running.url!r}).recipient('ada').peek(wait=25)"
     )

@@ -22,7 +22,7 @@ from restante.calls.batches import (
 )
 from restante.client.batches import batch_protocol
 from restante.client.transport import protocol
-from restante.client.transport.exchange import Dialogue, Request, Response
+from restante.client.transport.exchange import Dialogue, HttpRequest, Response
 from restante.client.transport.options import Terms
 from restante.model.batches.batch_answers import Acknowledged, BatchState, CompleteBatch, Counting, ItemRange, Webhook
 from restante.model.publishing.message import Message
@@ -56,7 +56,7 @@ DONE = {
 GONE = Response(204, {}, memoryview(b""))
 
 
-def body_of(request: Request) -> dict[str, Any]:
+def body_of(request: HttpRequest) -> dict[str, Any]:
     assert request.body is not None
     assert ("Content-Type", "application/json") in request.headers
     return msgspec.json.decode(request.body, type=dict[str, Any])

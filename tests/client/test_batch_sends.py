@@ -14,7 +14,7 @@ from restante import errors
 from restante.client.batches.batches_sync import Batch
 from restante.client.surface import sync
 from restante.model.publishing.message import Message
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.client.conftest import QUICK
 from tests.client.proxy import CuttingProxy
 
@@ -172,7 +172,7 @@ def test_a_buffered_producer_sends_into_its_batch(either: sync.Hub, numbered: bo
         restante.BufferedProducer(either, batch=5)  # type: ignore[arg-type]
 
 
-def test_asynchronous_programs_send_into_batches_too(running: Running) -> None:
+def test_asynchronous_programs_send_into_batches_too(running: ServedHub) -> None:
     async def story() -> None:
         async with asyncio.timeout(SECONDS), restante.aio.connect(running.url, retries=QUICK) as hub:
             batch = await hub.batches.open()

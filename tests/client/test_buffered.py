@@ -15,7 +15,7 @@ from restante import errors
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.surface import sync
 from restante.model.publishing.message import Message
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.client.conftest import SETTINGS
 from tests.client.tallying import ADA, BOB, HERS, HIS, SECONDS, SOME_ID, BrokenLink, HeldLink, Tally, letter, stored
 
@@ -110,7 +110,7 @@ def test_a_later_producer_goes_on_with_the_state_of_an_earlier_one(either: sync.
     assert stored(either) == [1, 2, 3]
 
 
-def test_an_address_is_enough(running: Running, hub: sync.Hub, tally: Tally) -> None:
+def test_an_address_is_enough(running: ServedHub, hub: sync.Hub, tally: Tally) -> None:
     with restante.BufferedProducer(running.url, **tally.callbacks) as producer:
         producer.enqueue(letter(1))
     assert stored(hub) == tally.numbers == [1]
@@ -211,7 +211,7 @@ def test_what_can_never_be_stored_is_refused_at_once_and_nothing_of_it_is_taken(
     assert stored(either) == []
 
 
-def test_options_that_make_no_sense_are_refused(here: sync.Hub, running: Running) -> None:
+def test_options_that_make_no_sense_are_refused(here: sync.Hub, running: ServedHub) -> None:
     for wrong in ({"max_buffer_length": 0}, {"retry_total": -1}, {"partition_config": {0: 3}}):
         for hub in (here, running.url):
             with pytest.raises(errors.InvalidRequest):

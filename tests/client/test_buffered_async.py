@@ -20,7 +20,7 @@ from restante.client.producers.configuration import PartitionPublishingConfigura
 from restante.client.publishing.buffered_async import BufferedProducer
 from restante.client.surface import asynchronous, sync
 from restante.model.publishing.message import Message
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.client.conftest import SETTINGS
 from tests.client.scripted import ScriptedServer, answer
 from tests.client.tallying import (
@@ -458,7 +458,7 @@ def test_a_partition_that_was_taken_over_fails_at_once_and_the_others_go_on(run:
     run(program)
 
 
-def test_an_address_is_enough(running: Running, hub: sync.Hub, tally: Tally) -> None:
+def test_an_address_is_enough(running: ServedHub, hub: sync.Hub, tally: Tally) -> None:
     async def program() -> None:
         async with BufferedProducer(running.url, **tally.callbacks) as producer:
             await producer.enqueue(letter(1))

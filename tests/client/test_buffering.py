@@ -7,7 +7,7 @@ import pytest
 from restante import errors, limits
 from restante.client.publishing.buffer import Buffering, Stack, is_settled, parcel_of
 from restante.client.publishing.buffer_bounds import BufferBounds
-from restante.client.publishing.buffer_intake import Admission
+from restante.client.publishing.buffer_intake import BufferAdmission
 from restante.errors import Fault, InvalidMessage, MessageConflict, ProducerDisconnected
 from restante.model.publishing.message import Message
 from restante.model.storage.partition import partition_of
@@ -27,7 +27,7 @@ class Desk:
     def __init__(self, **bounds: object) -> None:
         self.now = 1_000.0
         own = BufferBounds(**{"max_wait_time": 1.0, **bounds})  # type: ignore[arg-type]
-        self.admission = Admission(PARTITIONS, own)
+        self.admission = BufferAdmission(PARTITIONS, own)
         self.state = Buffering(own, lambda: self.now)
 
     def put(self, *numbers: int, partition: int = 0) -> None:

@@ -21,7 +21,7 @@ from restante.client.surface import sync
 from restante.client.surface.surface import Reason
 from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.publishing.message import Message, State
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.client.conftest import SETTINGS
 from tests.client.scripted import Canned, ScriptedServer, answer, problem
 
@@ -173,7 +173,7 @@ def test_a_peek_waits_at_the_hub(hub: sync.Hub) -> None:
     assert bundle is not None
 
 
-def test_asynchronous_programs_do_the_same(running: Running) -> None:
+def test_asynchronous_programs_do_the_same(running: ServedHub) -> None:
     async def program() -> None:
         async with restante.aio.connect(running.url) as hub:
             assert (await hub.producer.send([letter("1"), letter("2")])).accepted == 2
@@ -201,7 +201,7 @@ def test_asynchronous_programs_do_the_same(running: Running) -> None:
     asyncio.run(program())
 
 
-def test_an_asynchronous_hub_may_be_awaited_and_closed(running: Running) -> None:
+def test_an_asynchronous_hub_may_be_awaited_and_closed(running: ServedHub) -> None:
     async def program() -> int:
         hub = await restante.aio.connect(running.url)
         try:
@@ -212,7 +212,7 @@ def test_an_asynchronous_hub_may_be_awaited_and_closed(running: Running) -> None
     assert asyncio.run(program()) == 1
 
 
-def test_a_cancelled_peek_leaves_the_client_usable(running: Running) -> None:
+def test_a_cancelled_peek_leaves_the_client_usable(running: ServedHub) -> None:
     async def program() -> None:
         async with restante.aio.connect(running.url) as hub:
             with pytest.raises(TimeoutError):
@@ -329,7 +329,7 @@ def test_a_failed_request_tells_nobody_the_token(caplog: pytest.LogCaptureFixtur
     assert TOKEN not in caplog.text
 
 
-def test_a_closed_client_says_so(running: Running) -> None:
+def test_a_closed_client_says_so(running: ServedHub) -> None:
     hub = restante.connect(running.url)
     hub.close()
     hub.close()

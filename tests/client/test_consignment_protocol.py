@@ -18,7 +18,7 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.client.consignments import consignment_protocol
-from restante.client.transport.exchange import Request, Response
+from restante.client.transport.exchange import HttpRequest, Response
 from restante.model.batches.batch_answers import Webhook
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
 from restante.model.mailboxes.answers import Receipt
@@ -40,7 +40,7 @@ STATUS = {
 }
 
 
-def body_of(request: Request) -> dict[str, Any]:
+def body_of(request: HttpRequest) -> dict[str, Any]:
     assert request.body is not None
     assert ("Content-Type", "application/json") in request.headers
     return msgspec.json.decode(request.body, type=dict[str, Any])

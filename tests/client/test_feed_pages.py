@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from restante import errors, limits
-from restante.client.feed.feed_pages import Reading, Track, longest_wait, reading_of, wish_of
+from restante.client.feed.feed_pages import FeedReading, Track, longest_wait, reading_of, wish_of
 from restante.model.feed.feed_answers import EVERYTHING, FeedAnswer
 from restante.model.mailboxes.answers import PartitionStatus
 
@@ -20,7 +20,7 @@ def answer(following: int, end: int) -> FeedAnswer:
     return FeedAnswer(table=EMPTY, next=following, start=1, end=end)
 
 
-def reading(partitions: Collection[int] | int | None = None, **more: Any) -> Reading:
+def reading(partitions: Collection[int] | int | None = None, **more: Any) -> FeedReading:
     return reading_of(partitions, wish=EVERYTHING, **more)
 
 

@@ -28,9 +28,9 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.wire.media import ARROW
-from restante.wire.publish import Encoded, encode_publish
+from restante.wire.publish import EncodedPublish, encode_publish
 from tests.client.conftest import SETTINGS
 from tests.client.frame_server import SECONDS, FrameServer, StalledServer
 from tests.client.from_loop import FromLoop
@@ -89,7 +89,7 @@ def failed(promise: Future[Receipt]) -> BaseException | None:
 
 
 @pytest.mark.parametrize("count", [1, 1_000])
-def test_a_frame_is_stored_and_answered(links: Links, running: Running, hub: sync.Hub, count: int) -> None:
+def test_a_frame_is_stored_and_answered(links: Links, running: ServedHub, hub: sync.Hub, count: int) -> None:
     sent = [letter(data=number) for number in range(count)]
     receipt = links(running.url).publish(sent, partition=hub.partition_of("ada"))
     assert (receipt.accepted, receipt.duplicates) == (count, 0)
@@ -97,13 +97,13 @@ def test_a_frame_is_stored_and_answered(links: Links, running: Running, hub: syn
     assert (stored.partition, stored.last_sequence_number) == (hub.partition_of("ada"), count)
 
 
-def test_messages_without_ids_get_some(links: Links, running: Running, hub: sync.Hub) -> None:
+def test_messages_without_ids_get_some(links: Links, running: ServedHub, hub: sync.Hub) -> None:
     assert links(running.url).publish(Message(recipient="ada", data=1)).accepted == 1
     (stored,) = hub.recipient("ada").history().messages
     assert stored.id is not None
 
 
-def test_what_is_encoded_already_is_sent_as_it_is(links: Links, running: Running) -> None:
+def test_what_is_encoded_already_is_sent_as_it_is(links: Links, running: ServedHub) -> None:
     link = links(running.url)
     terms = terms_of(running.url)
     encoded = encode_publish(Message(recipient="ada", data=1), random=terms.random, now_ms=terms.now_ms())
@@ -123,7 +123,7 @@ def test_all_callers_share_one_connection(
 
 
 def test_a_numbered_parcel_is_stored_once_and_its_repetition_says_so(
-    links: Links, running: Running, hub: sync.Hub
+    links: Links, running: ServedHub, hub: sync.Hub
 ) -> None:
     link = links(running.url)
     partition = hub.partition_of("ada")
@@ -138,7 +138,7 @@ def test_a_numbered_parcel_is_stored_once_and_its_repetition_says_so(
 
 
 def test_numbers_that_do_not_follow_are_refused_with_the_one_that_would(
-    links: Links, running: Running, hub: sync.Hub
+    links: Links, running: ServedHub, hub: sync.Hub
 ) -> None:
     numbers = ProducerNumbers(group=7, owner_level=0, published_sequence=5)
     with pytest.raises(errors.InvalidClientState) as caught:
@@ -372,7 +372,7 @@ def test_a_hub_that_reads_no_more_holds_no_sender(links: Links, pool: ThreadPool
     """The frames are larger than what the system keeps for a reader who does not read."""
     with StalledServer() as stalled:
         link = links(stalled.url, timeout=1)
-        large = Encoded(ARROW, bytes(32 * MIB))
+        large = EncodedPublish(ARROW, bytes(32 * MIB))
         found = [failed(promise) for promise in [pool.submit(link.publish, large) for _ in range(3)]]
         link.close()
     assert all(isinstance(error, errors.Unavailable) for error in found)
@@ -402,7 +402,7 @@ def test_numbers_out_of_range_are_refused_before(links: Links, server: FrameServ
 
 def test_a_send_that_is_too_large_is_refused_before(links: Links, server: FrameServer) -> None:
     with pytest.raises(errors.BodyTooLarge):
-        links(server.url).publish(Encoded(ARROW, bytes(SEND_BYTES_MAX + 1)))
+        links(server.url).publish(EncodedPublish(ARROW, bytes(SEND_BYTES_MAX + 1)))
     assert not server.connections
 
 
@@ -486,7 +486,7 @@ def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(se
     asyncio.run(main())
 
 
-def test_a_large_send_goes_over_the_link_of_an_event_loop(running: Running) -> None:
+def test_a_large_send_goes_over_the_link_of_an_event_loop(running: ServedHub) -> None:
     async def main() -> int:
         async with AsyncFrameLink(terms_of(running.url)) as link:
             sent = [letter(data=number) for number in range(5_000)]

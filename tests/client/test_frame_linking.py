@@ -15,7 +15,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
 from restante.wire.frames import decode_frame
 from restante.wire.media import ARROW
-from restante.wire.publish import Encoded
+from restante.wire.publish import EncodedPublish
 
 
 def letter() -> Message:
@@ -28,8 +28,8 @@ def letter() -> Message:
         (letter(), True),
         ([letter()] * 64, True),
         ([letter()] * 65, False),
-        (Encoded(ARROW, bytes(MIB)), True),
-        (Encoded(ARROW, bytes(MIB + 1)), False),
+        (EncodedPublish(ARROW, bytes(MIB)), True),
+        (EncodedPublish(ARROW, bytes(MIB + 1)), False),
         (iter(()), False),
     ],
     ids=["one", "few", "many", "few bytes", "many bytes", "anything else"],

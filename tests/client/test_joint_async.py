@@ -14,7 +14,7 @@ from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import JointCall
 from restante.client.surface import asynchronous
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.client.conftest import QUICK
 from tests.client.scripted import Canned, ScriptedServer, answer, problem
 
@@ -216,7 +216,7 @@ def test_when_the_requests_are_cancelled_from_outside_so_are_their_callers() -> 
     run(story, held=True)
 
 
-def test_tasks_of_a_served_hub_share_requests_and_a_wrong_one_is_told_alone(running: Running) -> None:
+def test_tasks_of_a_served_hub_share_requests_and_a_wrong_one_is_told_alone(running: ServedHub) -> None:
     async def whole() -> None:
         async with asyncio.timeout(SECONDS), restante.aio.connect(running.url) as hub:
             async with hub.batches.open("night") as batch:
@@ -236,7 +236,7 @@ def test_tasks_of_a_served_hub_share_requests_and_a_wrong_one_is_told_alone(runn
     asyncio.run(whole())
 
 
-def test_a_hub_may_be_used_from_one_event_loop_after_another(running: Running) -> None:
+def test_a_hub_may_be_used_from_one_event_loop_after_another(running: ServedHub) -> None:
     async def connected() -> asynchronous.Hub:
         return await restante.aio.connect(running.url)
 

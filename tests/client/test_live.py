@@ -16,7 +16,7 @@ from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.surface import asynchronous, sync
 from restante.errors import BundleOpen, InvalidMessage, InvalidOperation, InvalidRequest, RestanteError, Unavailable
 from restante.model.publishing.message import Message
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings
 from tests.client.frame_server import SECONDS
 from tests.server.live import dropped
@@ -32,7 +32,7 @@ SETTINGS = Settings(
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Running]:
+def served(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path / "data", SETTINGS) as running:
         yield running
 
@@ -223,7 +223,7 @@ def test_a_hub_in_process_that_closes_ends_it(tmp_path: Path) -> None:
     live.close()
 
 
-def test_the_other_clients_of_the_sender_get_an_echo(served: Running) -> None:
+def test_the_other_clients_of_the_sender_get_an_echo(served: ServedHub) -> None:
     echoes: queue.Queue[Message] = queue.Queue()
     own: queue.Queue[Message] = queue.Queue()
     states: queue.Queue[LiveState] = queue.Queue()
@@ -242,7 +242,7 @@ def test_the_other_clients_of_the_sender_get_an_echo(served: Running) -> None:
         assert own.empty()
 
 
-def test_a_hub_that_drops_messages_for_a_slow_reader_loses_none_of_them(served: Running) -> None:
+def test_a_hub_that_drops_messages_for_a_slow_reader_loses_none_of_them(served: ServedHub) -> None:
     text, total = "x" * 10_000, 0
     connected = threading.Event()
 
@@ -309,7 +309,7 @@ async def follow_asynchronously(hub: asynchronous.Hub) -> None:
         assert await waiting is None
 
 
-def test_asynchronous_programs_follow_a_hub_over_the_network(served: Running) -> None:
+def test_asynchronous_programs_follow_a_hub_over_the_network(served: ServedHub) -> None:
     async def program() -> None:
         async with restante.aio.connect(served.url) as hub:
             await follow_asynchronously(hub)
@@ -325,7 +325,7 @@ def test_asynchronous_programs_follow_a_hub_in_process(tmp_path: Path) -> None:
     asyncio.run(program())
 
 
-def test_a_task_that_is_cancelled_misses_nothing(served: Running) -> None:
+def test_a_task_that_is_cancelled_misses_nothing(served: ServedHub) -> None:
     async def program() -> list[object]:
         connected = asyncio.Event()
 

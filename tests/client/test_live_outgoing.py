@@ -20,7 +20,7 @@ from restante.errors import (
 )
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.publishing.message import Message
-from restante.wire.live import Collected, Fate, Sent
+from restante.wire.live import Collected, Fate, SendAccepted
 
 ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
 
@@ -36,7 +36,7 @@ def outgoing() -> Outgoing[Future[Any]]:
 def test_a_message_is_processed_when_the_hub_says_so() -> None:
     own = outgoing()
     letter = own.send(message(), Future())
-    own.hear(Sent(letter.request, ID))
+    own.hear(SendAccepted(letter.request, ID))
     assert not letter.promise.done()
     own.hear(Fate(ID, "processed"))
     assert letter.promise.result(0) is None

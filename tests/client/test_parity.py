@@ -21,7 +21,7 @@ from restante.client.surface import asynchronous, connect, surface, sync
 from restante.client.transport import link
 from restante.client.transport.http_async import AsyncHttpLink
 from restante.client.transport.http_sync import HttpLink
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 
 LINK_EXTRAS = {"encode", "frames", "with_retrying"}
@@ -109,7 +109,7 @@ def test_what_is_promised_is_there_and_nothing_else(promised: type, kept: type) 
     assert parameters(promised) == {name: offered[name] for name in offered.keys() - extras}
 
 
-@pytest.mark.parametrize(("promised", "kept"), [(link.Link, Hub), (link.AsyncLink, InProcess)])
+@pytest.mark.parametrize(("promised", "kept"), [(link.Link, OpenHub), (link.AsyncLink, InProcess)])
 def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type) -> None:
     offered = parameters(kept)
     assert parameters(promised) == {name: offered[name] for name in parameters(promised)}

@@ -18,7 +18,7 @@ from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.client.conftest import QUICK, SETTINGS
 from tests.client.proxy import CuttingProxy
 
@@ -160,7 +160,7 @@ def test_a_full_pipeline_makes_its_sender_wait(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_asynchronous_sender_is_told_to_wait_for_room(
-    running: Running, hub: sync.Hub, monkeypatch: pytest.MonkeyPatch
+    running: ServedHub, hub: sync.Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("restante.limits.PIPELINE_MESSAGES_MAX", 3)
 
@@ -229,7 +229,7 @@ def test_letting_go_fails_what_was_not_answered(proxy: CuttingProxy) -> None:
 # Asynchronous programs.
 
 
-def test_asynchronous_sends_are_stored_in_their_order(running: Running, hub: sync.Hub, proxy: CuttingProxy) -> None:
+def test_asynchronous_sends_are_stored_in_their_order(running: ServedHub, hub: sync.Hub, proxy: CuttingProxy) -> None:
     async def program() -> list[Receipt]:
         async with restante.aio.connect(proxy.url, retries=QUICK) as far, far.producer.pipeline() as pipeline:
             await pipeline.send(letter(0))
@@ -285,7 +285,7 @@ def test_a_token_that_is_not_let_in_is_told_to_each_send(tmp_path: Path, token: 
     assert [type(future.exception(0)) for future in futures] == [errors.Unauthenticated] * 3
 
 
-def test_an_address_without_a_hub_is_told_to_each_send(running: Running) -> None:
+def test_an_address_without_a_hub_is_told_to_each_send(running: ServedHub) -> None:
     with restante.connect(running.url + "/elsewhere") as hub, hub.producer.pipeline() as pipeline:
         error = pipeline.send(letter(1)).exception(SECONDS)
     assert isinstance(error, errors.InvalidRequest)

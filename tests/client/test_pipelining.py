@@ -9,7 +9,7 @@ import pytest
 from restante import errors
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
 from restante.client.sockets.frames import Framing
-from restante.client.transport.exchange import Dialogue, Frame, Pause, Work
+from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Pause
 from restante.client.transport.options import Retrying
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
@@ -49,7 +49,7 @@ class Desk:
     def deliver(self, load: Load[str]) -> Dialogue[Receipt]:
         names = [message.recipient for message in load.messages]
         self.frames.append(names)
-        yield Work(lambda: None)
+        yield LongWork(lambda: None)
         return self.judge(names)
 
     def carry(self, during: Callable[[], None] = lambda: None, *, ahead: bool = False) -> None:
@@ -355,15 +355,15 @@ def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
 def test_few_messages_are_text_and_many_are_columns() -> None:
     conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 100))])
     framing = Framing(conversation.terms)
-    steps: list[Frame] = []
+    steps: list[LinkFrame] = []
     for count in (1, 100):
         reply: object = None
         dialogue = framing.deliver(load([letter("a")] * count))
         for _ in range(2):
             step = dialogue.send(reply)
-            reply = step.function() if isinstance(step, Work) else None
+            reply = step.function() if isinstance(step, LongWork) else None
             assert not isinstance(step, Pause)
-            if isinstance(step, Frame):
+            if isinstance(step, LinkFrame):
                 steps.append(step)
                 break
     assert [type(step.content) for step in steps] == [str, bytes]

@@ -19,7 +19,7 @@ from restante.client.surface import sync
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.client.conftest import SETTINGS
 from tests.client.proxy import CuttingProxy
 
@@ -94,7 +94,7 @@ def filled(producer: Any, partition: int, *data: object) -> Parcel:
     return parcel
 
 
-def test_messages_are_numbered_one_after_another(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
+def test_messages_are_numbered_one_after_another(way: str, running: ServedHub, hub: sync.Hub, partition: int) -> None:
     with over(way, running.url) as producer:
         one, parcel, more = letters(0)[0], filled(producer, partition, 1, 2), letters(3, 4, 5)
         assert producer.send_messages(one, partition=partition).accepted == 1
@@ -107,7 +107,7 @@ def test_messages_are_numbered_one_after_another(way: str, running: Running, hub
 
 
 def test_what_is_published_once_is_not_published_again(
-    way: str, running: Running, hub: sync.Hub, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     with over(way, running.url) as producer:
         parcel = filled(producer, partition, 1)
@@ -121,7 +121,7 @@ def test_what_is_published_once_is_not_published_again(
         assert stored(hub) == [1]
 
 
-def test_a_partition_is_needed(way: str, running: Running) -> None:
+def test_a_partition_is_needed(way: str, running: ServedHub) -> None:
     with over(way, running.url) as producer:
         with pytest.raises(errors.InvalidOperation, match="needs a partition"):
             producer.create_parcel()
@@ -133,7 +133,7 @@ def test_a_partition_is_needed(way: str, running: Running) -> None:
             producer.send_messages(letters(1), partition=99)
 
 
-def test_empty_sends_do_nothing(way: str, running: Running, partition: int) -> None:
+def test_empty_sends_do_nothing(way: str, running: ServedHub, partition: int) -> None:
     with over(way, running.url) as producer:
         assert producer.send_messages([], partition=partition).accepted == 0
         assert producer.send_parcel(producer.create_parcel(partition)).accepted == 0
@@ -143,7 +143,7 @@ def test_empty_sends_do_nothing(way: str, running: Running, partition: int) -> N
         assert producer.state() == {}
 
 
-def test_a_refused_parcel_may_be_mended_and_sent(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
+def test_a_refused_parcel_may_be_mended_and_sent(way: str, running: ServedHub, hub: sync.Hub, partition: int) -> None:
     elsewhere = next(name for name in map(str, range(99)) if hub.partition_of(name) != partition)
     with over(way, running.url) as producer:
         with pytest.raises(errors.PartitionMismatch):
@@ -158,7 +158,7 @@ def test_a_refused_parcel_may_be_mended_and_sent(way: str, running: Running, hub
         assert stored(hub) == [3]
 
 
-def test_properties_say_how_the_producer_stands(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
+def test_properties_say_how_the_producer_stands(way: str, running: ServedHub, hub: sync.Hub, partition: int) -> None:
     configuration = {partition: PartitionPublishingConfiguration(5, 2)}
     with over(way, running.url, partition_config=configuration) as producer:
         shown = producer.get_partition_publishing_properties(partition)
@@ -175,7 +175,7 @@ def test_properties_say_how_the_producer_stands(way: str, running: Running, hub:
 
 
 def test_a_later_producer_goes_on_with_the_state_of_an_earlier_one(
-    way: str, running: Running, hub: sync.Hub, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     with over(way, running.url) as producer:
         producer.send_messages(letters(1, 2), partition=partition)
@@ -190,7 +190,7 @@ def test_a_later_producer_goes_on_with_the_state_of_an_earlier_one(
     assert stored(hub) == [1, 2, 3]
 
 
-def test_a_higher_owner_level_fences_the_lower(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
+def test_a_higher_owner_level_fences_the_lower(way: str, running: ServedHub, hub: sync.Hub, partition: int) -> None:
     old = {partition: PartitionPublishingConfiguration(5, 1)}
     new = {partition: PartitionPublishingConfiguration(5, 2)}
     with over(way, running.url, partition_config=old) as zombie, over(way, running.url, partition_config=new) as heir:
@@ -207,7 +207,7 @@ def test_a_higher_owner_level_fences_the_lower(way: str, running: Running, hub: 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_a_cut_connection_is_tried_again_under_the_same_numbers(
-    way: str, cut: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, cut: str, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     with over(way, proxy.url) as producer:
         producer.send_messages(letters(1), partition=partition)
@@ -222,7 +222,7 @@ def test_a_cut_connection_is_tried_again_under_the_same_numbers(
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_the_same_parcel_again_is_stored_once(
-    way: str, cut: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, cut: str, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     with over(way, proxy.url, **ONCE) as producer:
         producer.send_messages(letters(1), partition=partition)
@@ -239,7 +239,7 @@ def test_the_same_parcel_again_is_stored_once(
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize("count", [1, 100])
 def test_the_same_parcel_after_a_restart_is_stored_once(
-    way: str, cut: str, count: int, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, cut: str, count: int, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     with over(way, proxy.url, **ONCE) as producer:
         producer.send_messages(letters(-1), partition=partition)
@@ -258,7 +258,7 @@ def test_the_same_parcel_after_a_restart_is_stored_once(
 
 
 def test_what_is_done_again_after_a_crash_is_stored_once_by_the_state_that_was_saved(
-    way: str, running: Running, hub: sync.Hub, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     with over(way, running.url) as producer:
         producer.send_messages(letters(1), partition=partition)
@@ -271,7 +271,7 @@ def test_what_is_done_again_after_a_crash_is_stored_once_by_the_state_that_was_s
 
 
 def test_after_an_older_state_something_else_is_refused(
-    way: str, running: Running, hub: sync.Hub, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     with over(way, running.url) as producer:
         producer.send_messages(letters(1), partition=partition)
@@ -286,7 +286,7 @@ def test_after_an_older_state_something_else_is_refused(
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_without_numbers_too_the_same_parcel_again_is_stored_once(
-    way: str, cut: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, cut: str, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     with over(way, proxy.url, **ONCE, enable_idempotent_partitions=False) as producer:
         message = letters("twice")[0]
@@ -301,7 +301,7 @@ def test_without_numbers_too_the_same_parcel_again_is_stored_once(
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_other_messages_after_an_unknown_outcome_are_stored_and_the_first_ones_once(
-    way: str, cut: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, cut: str, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     with over(way, proxy.url, **ONCE) as producer:
         producer.send_messages(letters(1), partition=partition)
@@ -318,7 +318,7 @@ def test_other_messages_after_an_unknown_outcome_are_stored_and_the_first_ones_o
 
 
 def test_a_table_is_sent_as_columns_and_keeps_its_ids(
-    way: str, running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int
 ) -> None:
     table = pa.table({"recipient": ["ada"] * 400, "data": [str(number).encode() for number in range(400)]})
     with over(way, proxy.url, **ONCE) as producer:
@@ -338,7 +338,7 @@ def test_a_table_is_sent_as_columns_and_keeps_its_ids(
 
 
 def test_without_numbers_parcels_and_messages_are_just_stored(
-    way: str, running: Running, hub: sync.Hub, partition: int
+    way: str, running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     with over(way, running.url, enable_idempotent_partitions=False) as producer:
         one = letters(1)[0]
@@ -356,7 +356,7 @@ def test_without_numbers_parcels_and_messages_are_just_stored(
     assert hub.link.call(ListProducers(partition)).producers == ()
 
 
-def test_a_closed_producer_sends_nothing(way: str, running: Running, hub: sync.Hub, partition: int) -> None:
+def test_a_closed_producer_sends_nothing(way: str, running: ServedHub, hub: sync.Hub, partition: int) -> None:
     with over(way, running.url) as producer:
         parcel = filled(producer, partition, 1)
         producer.close()
@@ -373,7 +373,7 @@ def test_a_closed_producer_sends_nothing(way: str, running: Running, hub: sync.H
     assert stored(hub) == []
 
 
-def test_a_hub_that_was_given_stays_open(running: Running, hub: sync.Hub, partition: int) -> None:
+def test_a_hub_that_was_given_stays_open(running: ServedHub, hub: sync.Hub, partition: int) -> None:
     with ProducerClient(hub, **NUMBERED) as producer:
         producer.send_messages(letters(1), partition=partition)
         assert producer.partition_count() == SETTINGS.partition_count
@@ -517,7 +517,7 @@ async def _again(producer: Any, parcel: Parcel) -> None:
 
 
 def test_sends_to_a_partition_are_stored_in_call_order_and_one_at_a_time(
-    running: Running, hub: sync.Hub, partition: int
+    running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     async def main() -> None:
         async with restante.aio.ProducerClient(running.url, **NUMBERED) as producer:
@@ -531,7 +531,7 @@ def test_sends_to_a_partition_are_stored_in_call_order_and_one_at_a_time(
 
 @pytest.mark.parametrize("cancelled", [1, 2, 4])
 def test_a_cancelled_waiter_lets_nobody_in_and_blocks_nobody(
-    running: Running, hub: sync.Hub, partition: int, cancelled: int
+    running: ServedHub, hub: sync.Hub, partition: int, cancelled: int
 ) -> None:
     async def main() -> None:
         async with restante.aio.ProducerClient(running.url, **NUMBERED) as producer:
@@ -550,7 +550,7 @@ def test_a_cancelled_waiter_lets_nobody_in_and_blocks_nobody(
 
 
 def test_cancelling_the_one_whose_turn_has_just_come_passes_it_on(
-    running: Running, hub: sync.Hub, partition: int
+    running: ServedHub, hub: sync.Hub, partition: int
 ) -> None:
     """The turn is handed over in one step of the event loop and taken in another; it is cancelled in between."""
 
@@ -570,7 +570,9 @@ def test_cancelling_the_one_whose_turn_has_just_come_passes_it_on(
     assert [data for data in stored(hub) if data != 1] == [0, 2]
 
 
-def test_threads_share_a_producer_and_each_keeps_its_own_order(running: Running, hub: sync.Hub, partition: int) -> None:
+def test_threads_share_a_producer_and_each_keeps_its_own_order(
+    running: ServedHub, hub: sync.Hub, partition: int
+) -> None:
     with ProducerClient(running.url, **NUMBERED, pipelined=True) as producer:
 
         def work(name: str) -> None:
@@ -607,7 +609,7 @@ class Forgetful:
 
 @pytest.mark.parametrize("careful", [False, True])
 def test_to_use_the_numbers_of_an_unknown_outcome_again_would_lose_what_follows(
-    running: Running, hub: sync.Hub, proxy: CuttingProxy, partition: int, careful: bool
+    running: ServedHub, hub: sync.Hub, proxy: CuttingProxy, partition: int, careful: bool
 ) -> None:
     """The forgetful producer is stuck for good: were it not for the hub's digest, its second message were swallowed."""
     with restante.connect(proxy.url, retries=0) as behind:

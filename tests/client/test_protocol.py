@@ -31,7 +31,7 @@ from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message, State
 from restante.wire.media import ARROW
-from restante.wire.publish import Encoded
+from restante.wire.publish import EncodedPublish
 from tests.client.talking import Conversation, json_response, problem_response
 
 BUNDLE_HEADERS = {
@@ -235,7 +235,7 @@ def test_a_numbered_parcel_says_its_numbers_in_headers() -> None:
 
 def test_what_was_encoded_before_is_sent_as_it_is() -> None:
     conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
-    conversation.lead(protocol.publish(conversation.terms, Encoded("text/plain", b"as it is")))
+    conversation.lead(protocol.publish(conversation.terms, EncodedPublish("text/plain", b"as it is")))
     (request,) = conversation.requests
     assert (request.body, dict(request.headers)["Content-Type"]) == (b"as it is", "text/plain")
 

@@ -8,19 +8,19 @@ import time
 
 import pytest
 
-from restante.client.transport.turns import Turns
+from restante.client.transport.turns import WaitingLine
 
 PATIENCE = 30.0
 
 
-def until_waiting(turns: Turns, count: int) -> None:
+def until_waiting(turns: WaitingLine, count: int) -> None:
     deadline = time.monotonic() + PATIENCE
     while turns.waiting != count:
         assert time.monotonic() < deadline, f"{turns.waiting} wait, not {count}"
 
 
 def test_turns_come_in_the_order_of_arrival() -> None:
-    turns, served = Turns(), []
+    turns, served = WaitingLine(), []
 
     def work(number: int) -> None:
         with turns:
@@ -38,7 +38,7 @@ def test_turns_come_in_the_order_of_arrival() -> None:
 
 
 def test_there_is_never_more_than_one_inside() -> None:
-    turns, inside, most, rounds = Turns(), 0, 0, 300
+    turns, inside, most, rounds = WaitingLine(), 0, 0, 300
 
     def work() -> None:
         nonlocal inside, most
@@ -57,7 +57,7 @@ def test_there_is_never_more_than_one_inside() -> None:
 
 
 def test_an_error_inside_passes_the_turn_on() -> None:
-    turns = Turns()
+    turns = WaitingLine()
     with pytest.raises(ValueError, match="inside"), turns:
         raise ValueError("inside")
     with turns:
@@ -65,7 +65,7 @@ def test_an_error_inside_passes_the_turn_on() -> None:
 
 
 def test_an_interrupted_waiter_leaves_the_line_and_blocks_nobody() -> None:
-    turns, served = Turns(), []
+    turns, served = WaitingLine(), []
     begun, release = threading.Event(), threading.Event()
     main = threading.get_ident()
 

@@ -22,7 +22,7 @@ from restante.assembly import open_hub
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, StageParcel
 from restante.calls.upkeep import FileNow
 from restante.errors import ConsignmentClosed
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.publishing.message import Message
 from tests.consignments.load import SETTINGS, WRITERS, staged_by, winners_of, winning_attempt
 
@@ -40,7 +40,7 @@ def tell(*words: object) -> None:
 class Work:
     """One life of the child."""
 
-    def __init__(self, hub: Hub, life: int, left: list[str]) -> None:
+    def __init__(self, hub: OpenHub, life: int, left: list[str]) -> None:
         self.hub, self.life = hub, life
         self.left = left
         """The keys of what was open when the child was killed."""

@@ -26,7 +26,7 @@ from restante.calls.consignments import (
 )
 from restante.calls.mailboxes import FindMessage, ListPartitions, PartitionOf
 from restante.errors import BatchUnknown, FaultyMessages, RestanteError
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchState
 from restante.model.consignments.consignment_answers import ConsignmentDetails, ConsignmentState, Winner
 from restante.model.mailboxes.answers import Receipt
@@ -107,7 +107,7 @@ class Consigned(TwoHubs):
         self.consignments = Consignments()
 
     @property
-    def core(self) -> Hub:
+    def core(self) -> OpenHub:
         return inside(self.hub)
 
     def open(self, layout: Settings) -> None:
@@ -174,7 +174,7 @@ class Consigned(TwoHubs):
 
     # Staging.
 
-    def compare(self, act: Callable[[Hub], object], expect: Callable[[], object]) -> object:
+    def compare(self, act: Callable[[OpenHub], object], expect: Callable[[], object]) -> object:
         """The answer of both, or the error of both."""
         got, expected = outcome(lambda: act(self.core)), outcome(expect)
         assert got == expected, f"{got} ≠ {expected}"

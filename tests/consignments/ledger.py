@@ -10,7 +10,7 @@ import msgspec
 
 from restante.calls.consignments import CommitConsignment, ListConsignments, ReadConsignment
 from restante.calls.mailboxes import ListPartitions, PartitionOf, ReadHistory
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import ConsignmentDetails, ConsignmentState
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message
@@ -97,7 +97,7 @@ class Ledger:
 
     # What a hub that was opened again must show.
 
-    def check(self, hub: Hub) -> None:
+    def check(self, hub: OpenHub) -> None:
         stored = {(message.recipient, message.id or ""): message for message in visible(hub)}
         allowed, wanted = set(self.publishing), set(self.published)
         for told in self.told.values():
@@ -112,7 +112,7 @@ class Ledger:
         assert waiting == len(stored), "staged mail is counted"
         self.published |= self.publishing & stored.keys()
 
-    def _check_state(self, hub: Hub, told: Told) -> bool:
+    def _check_state(self, hub: OpenHub, told: Told) -> bool:
         """Whether it is committed; all that the hub says of it is what was told."""
         self._adopt_unanswered(hub, told)
         if not told.ids:
@@ -138,7 +138,7 @@ class Ledger:
             assert (details.attempts, details.staged_messages, details.staged_bytes) == ((), 0, 0)
         return details.state is ConsignmentState.COMMITTED
 
-    def _adopt_unanswered(self, hub: Hub, told: Told) -> None:
+    def _adopt_unanswered(self, hub: OpenHub, told: Told) -> None:
         """The answer to an opening may have been lost."""
         listed = hub.call(ListConsignments(key=told.key)).consignments
         if listed and listed[0].id not in told.ids:
@@ -158,7 +158,7 @@ class Ledger:
         named = {(attempt.writer, attempt.attempt) for attempt in details.attempts}
         assert {step[:2] for step in told.staged} <= named, "a parcel that was acknowledged is gone"
 
-    def _check_visible(self, hub: Hub, told: Told, stored: dict[Name, Message]) -> None:
+    def _check_visible(self, hub: OpenHub, told: Told, stored: dict[Name, Message]) -> None:
         """Published at the same moment, in the order of writers and parcels; but for what came another way."""
         order = dict.fromkeys((message.recipient, message.id or "") for message in messages_of(told.key))
         own = [stored[name] for name in order if name in stored and name not in self.publishing]
@@ -191,7 +191,7 @@ def subsets(sure: set[Step], doubtful: set[Step]) -> Iterator[set[Step]]:
         yield {*some, one}
 
 
-def visible(hub: Hub) -> Iterator[Message]:
+def visible(hub: OpenHub) -> Iterator[Message]:
     for recipient in RECIPIENTS:
         after = None
         while True:
@@ -202,7 +202,7 @@ def visible(hub: Hub) -> Iterator[Message]:
             after = page.next
 
 
-def commit_what_is_open(hub: Hub, told: Told) -> Receipt | None:
+def commit_what_is_open(hub: OpenHub, told: Told) -> Receipt | None:
     """Commit what is staged already, if all is."""
     staged = {(one.writer, one.attempt): one.messages for one in hub.call(ReadConsignment(told.ids[-1])).attempts}
     winners = winners_of(told.key)

@@ -26,7 +26,7 @@ from restante.calls.consignments import (
 )
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, RestanteError
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message
@@ -49,7 +49,7 @@ NAMES = tuple(f"recipient {number}" for number in range(5))
 
 
 @contextmanager
-def hub_at(place: str, folder: Path) -> Iterator[Hub]:
+def hub_at(place: str, folder: Path) -> Iterator[OpenHub]:
     """A hub; the doctor looks at what it leaves."""
     if place == "memory":
         store = MemoryStore()
@@ -85,7 +85,7 @@ def together(works: Sequence[Callable[[], object]]) -> list[object]:
         return list(pool.map(run, works))
 
 
-def visible(hub: Hub) -> list[str]:
+def visible(hub: OpenHub) -> list[str]:
     return [message.id or "" for name in NAMES for message in hub.call(ReadHistory(name, limit=1_000)).messages]
 
 
@@ -96,7 +96,7 @@ def visible(hub: Hub) -> list[str]:
 class Race:
     """Eight writers, each of them twice, as a task that was started again while it still ran."""
 
-    hub: Hub
+    hub: OpenHub
     generator: random.Random
     opened: str = ""
     parcels: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ def test_what_many_writers_stage_beside_publishers_is_delivered_once(place: str,
 # --- Two things at the same moment ------------------------------------------------------------------------------------
 
 
-def consigned(hub: Hub, start: int, *, size: int = 70) -> str:
+def consigned(hub: OpenHub, start: int, *, size: int = 70) -> str:
     """An open consignment of one writer with one parcel."""
     opened = hub.call(BeginConsignment(f"from {start}")).id
     hub.call(StageParcel(opened, [letter(start + at) for at in range(size)], writer="one", attempt=0, parcel=0))

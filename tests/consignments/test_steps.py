@@ -24,7 +24,7 @@ from restante.calls.consignments import (
 from restante.calls.upkeep import RetainNow
 from restante.client.surface import sync
 from restante.errors import RestanteError, StorageFull, Unavailable
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import ConsignmentState, ConsignmentStatus, Winner
 from restante.model.publishing.message import Message
 from restante.stores.memory import MemoryStore
@@ -55,9 +55,9 @@ def many(start: int) -> list[Message]:
     return [message(start + number, NAMES[number % 3]) for number in range(MANY)]
 
 
-def open_at(store: MemoryStore, clock: FakeClock, *, seed: int = 0) -> Hub:
+def open_at(store: MemoryStore, clock: FakeClock, *, seed: int = 0) -> OpenHub:
     """Always with the same ids, so that they lie in the same partitions: then each commit has the same steps."""
-    return Hub(store, settings=RULES, origins={}, clock=clock, random=Random(seed).randbytes)
+    return OpenHub(store, settings=RULES, origins={}, clock=clock, random=Random(seed).randbytes)
 
 
 @dataclass
@@ -66,7 +66,7 @@ class World:
 
     store: FaultyStore
     clock: FakeClock
-    hub: Hub
+    hub: OpenHub
 
 
 @cache
@@ -110,7 +110,7 @@ class Shown(NamedTuple):
     batches: tuple[tuple[object, ...], ...]
 
 
-def shown(hub: Hub) -> Shown:
+def shown(hub: OpenHub) -> Shown:
     statuses = hub.call(ListConsignments()).consignments
     batches = hub.call(ListBatches()).batches
     return Shown(
@@ -120,21 +120,21 @@ def shown(hub: Hub) -> Shown:
     )
 
 
-def _of(hub: Hub, one: ConsignmentStatus) -> tuple[object, ...]:
+def _of(hub: OpenHub, one: ConsignmentStatus) -> tuple[object, ...]:
     details = hub.call(ReadConsignment(one.id))
     return (one.key, one.state, one.closed_at, one.receipt, one.staged_messages, one.staged_bytes, details.attempts)
 
 
-def named(hub: Hub, key: str) -> str:
+def named(hub: OpenHub, key: str) -> str:
     return hub.call(ListConsignments(key=key)).consignments[0].id
 
 
-def stage(hub: Hub, sent: Sequence[Message], *, key: str = "plain", parcel: int = 7) -> object:
+def stage(hub: OpenHub, sent: Sequence[Message], *, key: str = "plain", parcel: int = 7) -> object:
     return hub.call(StageParcel(named(hub, key), sent, writer="one", attempt=1, parcel=parcel))
 
 
 class Act(NamedTuple):
-    do: Callable[[Hub], object]
+    do: Callable[[OpenHub], object]
     later: float = 0
     at_once: bool = True
     """In one commit for all consignments."""
@@ -170,7 +170,7 @@ def outcome_of(act: Act) -> tuple[Shown, Shown, list[int]]:
         return before, after, writes
 
 
-def carried_out(act: Act, hub: Hub, error: type[RestanteError]) -> bool:
+def carried_out(act: Act, hub: OpenHub, error: type[RestanteError]) -> bool:
     """Whether it was answered, for all that failed was tidying up behind it."""
     try:
         act.do(hub)

@@ -12,14 +12,14 @@ import redis
 from restante import errors
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, DeleteBatch, OpenBatch, ReadBatch, SealBatch
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchState, Counting, ItemRange
 from restante.settings import Settings
 from tests.counters.valkey import ValkeyServer
 
 
 @contextmanager
-def counting_hub(folder: Path, url: str) -> Iterator[Hub]:
+def counting_hub(folder: Path, url: str) -> Iterator[OpenHub]:
     settings = Settings(partition_count=2, filing=False, housekeeping_seconds=0, counters_url=url)
     hub = open_hub(folder, settings=settings)
     try:
@@ -28,7 +28,7 @@ def counting_hub(folder: Path, url: str) -> Iterator[Hub]:
         hub.close()
 
 
-def opened(hub: Hub, items: int) -> tuple[str, str]:
+def opened(hub: OpenHub, items: int) -> tuple[str, str]:
     """A sealed batch and its group."""
     batch = hub.call(OpenBatch(key="night", counting=Counting.ESTIMATED)).id
     (group,) = hub.call(AddItems(batch, items)).groups

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from restante.client.surface import surface
 from restante.client.surface.sync import Hub as SyncHub
 from restante.errors import RestanteError
-from restante.hub.door.hub import Hub as Core
+from restante.hub.door.hub import OpenHub as Core
 from restante.model.publishing.message import Message, State
 
 PAGE = 500

@@ -20,7 +20,7 @@ from restante.client.surface.surface import Hub
 from restante.errors import DataDamaged, MessageConflict
 from restante.limits import MIB
 from restante.model.publishing.message import Message, State
-from restante.model.storage.run import Stored
+from restante.model.storage.run import StoredSegment
 from restante.model.storage.segment import Segment
 from restante.settings import Settings
 from tests.crash.seen import inside
@@ -75,7 +75,7 @@ def middle_of(area: str) -> Place:
 PLACES: dict[str, Place] = {area: middle_of(area) for area in AREAS}
 
 
-def furnish(hub: Hub, *, size: int) -> Stored:
+def furnish(hub: Hub, *, size: int) -> StoredSegment:
     """Small mailbags, a large one with two messages for everybody, small mailbags; the large one's segment."""
     for number in range(BEFORE):
         hub.producer.send([message(name, 10 + number) for name in NAMES[:50]])
@@ -92,7 +92,7 @@ class Sound(NamedTuple):
     """A folder before anything happens to it, and the segment to which it will."""
 
     folder: Path
-    stored: Stored
+    stored: StoredSegment
     in_block: dict[str, frozenset[str]]
 
 

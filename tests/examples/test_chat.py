@@ -12,7 +12,7 @@ import pytest
 
 import restante
 from restante import Message
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 
 CHAT = Path(__file__).parents[2] / "examples" / "chat" / "chat.py"
@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Running]:
+def served(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path / "data", SETTINGS) as running:
         yield running
 
@@ -85,7 +85,7 @@ def devices() -> Iterator[list[Device]]:
         device.kill()
 
 
-def test_two_people_talk_and_the_second_device_hears_it_all(served: Running, devices: list[Device]) -> None:
+def test_two_people_talk_and_the_second_device_hears_it_all(served: ServedHub, devices: list[Device]) -> None:
     devices += [Device(served.url, "ada", "bob"), Device(served.url, "ada", "bob", "--device", "phone")]
     devices += [Device(served.url, "bob", "ada")]
     ada, phone, bob = devices
@@ -99,7 +99,7 @@ def test_two_people_talk_and_the_second_device_hears_it_all(served: Running, dev
     assert bob.lines(2) == ["✓ hello ada", "✓✓ hello ada"]
 
 
-def test_a_device_that_was_off_goes_on_where_it_was(served: Running, devices: list[Device]) -> None:
+def test_a_device_that_was_off_goes_on_where_it_was(served: ServedHub, devices: list[Device]) -> None:
     devices += [Device(served.url, "ada", "bob"), Device(served.url, "bob", "ada")]
     ada, bob = devices
     assert [device.line() for device in devices] == ["* connected"] * 2
@@ -113,7 +113,7 @@ def test_a_device_that_was_off_goes_on_where_it_was(served: Running, devices: li
     assert devices[-1].lines(2) == ["* connected", "ada > two"]
 
 
-def test_other_things_in_the_mailbox_do_not_end_it(served: Running, devices: list[Device]) -> None:
+def test_other_things_in_the_mailbox_do_not_end_it(served: ServedHub, devices: list[Device]) -> None:
     devices += [Device(served.url, "ada", "bob")]
     assert devices[0].line() == "* connected"
     others = [{"text": "hello"}, {"lab": 7}, "text", None, b"\x00"]
@@ -135,7 +135,7 @@ def test_nothing_is_missed_while_the_hub_is_served_anew(tmp_path: Path, devices:
         bob.until("ada > are you there?")
 
 
-def test_control_c_ends_it_without_a_trace_and_says_where_to_go_on(served: Running, devices: list[Device]) -> None:
+def test_control_c_ends_it_without_a_trace_and_says_where_to_go_on(served: ServedHub, devices: list[Device]) -> None:
     devices += [Device(served.url, "ada", "bob", "--after", "0")]
     assert devices[0].line() == "* connected"
     code, said, errors = devices[0].interrupt()
@@ -148,7 +148,9 @@ def test_control_c_ends_it_without_a_trace_and_says_where_to_go_on(served: Runni
     [("http://127.0.0.1:9", "ada", "cannot be reached"), (None, "", "is text that is not blank")],
     ids=["no hub", "no name"],
 )
-def test_what_is_wrong_is_one_line(served: Running, devices: list[Device], url: str | None, me: str, told: str) -> None:
+def test_what_is_wrong_is_one_line(
+    served: ServedHub, devices: list[Device], url: str | None, me: str, told: str
+) -> None:
     devices += [Device(url or served.url, me, "bob")]
     code, _, errors = devices[0].ended()
     assert code == 1

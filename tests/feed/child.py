@@ -23,7 +23,7 @@ from restante.calls.feed import ReadFeed
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.upkeep import FileNow
 from restante.errors import BundleUnknown
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner
 from tests.feed.load import PARTITIONS, RECIPIENTS, SETTINGS, parcel
 from tests.feed.replica import Row, rows_of
@@ -47,7 +47,7 @@ def brief(row: Row) -> list[Any]:
 
 
 class Work:
-    def __init__(self, hub: Hub, life: int, given: dict[str, dict[str, int]]) -> None:
+    def __init__(self, hub: OpenHub, life: int, given: dict[str, dict[str, int]]) -> None:
         self.hub, self.life = hub, life
         self.done = given["done"]
         """By writer: how many of its parcels were answered."""

@@ -24,7 +24,7 @@ from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek,
 from restante.calls.removal import Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import FileNow
 from restante.errors import RestanteError
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner
 from restante.model.feed.feed_answers import EVERYTHING, FeedWish
 from restante.model.publishing.message import State
@@ -43,7 +43,7 @@ WISHES = [EVERYTHING, FeedWish(kinds=("k",)), FeedWish(recipients=(RECIPIENTS[0]
 
 
 @contextmanager
-def hub_at(place: str, folder: Path) -> Iterator[Hub]:
+def hub_at(place: str, folder: Path) -> Iterator[OpenHub]:
     store = MemoryStore() if place == "memory" else None
     hub = open_hub(folder if store is None else None, store=store, settings=SETTINGS)
     try:
@@ -62,7 +62,7 @@ class Reader:
     position: int = 0
     failures: int = 0
 
-    def read(self, hub: Hub, generator: random.Random, *, until: Callable[[], int | None]) -> None:
+    def read(self, hub: OpenHub, generator: random.Random, *, until: Callable[[], int | None]) -> None:
         while True:
             end = until()
             position, pages = self.position, list[Row]()
@@ -85,7 +85,7 @@ class Reader:
 
 @dataclass
 class Race:
-    hub: Hub
+    hub: OpenHub
     seed: int
     over: threading.Event = field(default_factory=threading.Event)
     replicas: list[tuple[int, Replica]] = field(default_factory=list)
@@ -196,7 +196,7 @@ def test_readers_that_fail_and_go_on_beside_writers_that_repeat_get_every_change
         assert sum(reader.failures for reader in readers), "no reader failed"
 
 
-def check_replicas(hub: Hub, partition: int, whole: list[Row], race: Race) -> None:
+def check_replicas(hub: OpenHub, partition: int, whole: list[Row], race: Race) -> None:
     """Who began with a snapshot knows what who read from the start knows: what history says."""
     first = Replica()
     first.apply(whole)

@@ -15,11 +15,11 @@ from restante.assembly import open_hub
 from restante.calls.batches import OpenBatch, ReadBatch, ReadProgress
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.hub.doctor.doctor import Report, examine
-from restante.hub.door.hub import Hub
-from restante.hub.engine.committer import Planned, Request
+from restante.hub.door.hub import OpenHub
+from restante.hub.engine.committer import CommitRequest, Planned
 from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.batches.batch_answers import RecipientProgress
-from restante.model.batches.binding import Role
+from restante.model.batches.binding import BindingRole
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.storage.changes import Space
 from restante.settings import Settings
@@ -36,9 +36,9 @@ PATIENCE_SECONDS = 30
 class World(Protocol):
     """A hub that can be closed and opened again on what it has stored."""
 
-    hub: Hub
+    hub: OpenHub
 
-    def reopen(self) -> Hub: ...
+    def reopen(self) -> OpenHub: ...
     def examined(self) -> Report: ...
 
 
@@ -48,10 +48,10 @@ class MemoryWorld:
         self.store = MemoryStore()
         self.hub = self._open()
 
-    def _open(self) -> Hub:
+    def _open(self) -> OpenHub:
         return open_hub(None, settings=self._settings, store=self.store, clock=self._clock)
 
-    def reopen(self) -> Hub:
+    def reopen(self) -> OpenHub:
         self.hub.close()
         self.store = self.store.survivor()
         self.hub = self._open()
@@ -66,10 +66,10 @@ class SqliteWorld:
         self._settings, self._clock, self._folder = settings, clock, folder
         self.hub = self._open()
 
-    def _open(self) -> Hub:
+    def _open(self) -> OpenHub:
         return open_hub(self._folder, settings=self._settings, clock=self._clock)
 
-    def reopen(self) -> Hub:
+    def reopen(self) -> OpenHub:
         self.hub.close()
         self.hub = self._open()
         return self.hub
@@ -99,11 +99,11 @@ def on_one_partition(test: Callable[..., None]) -> Callable[..., None]:
     return test
 
 
-def opened(hub: Hub, **options: Any) -> str:
+def opened(hub: OpenHub, **options: Any) -> str:
     return hub.call(OpenBatch(**options)).id
 
 
-def counted(hub: Hub, batch: str) -> dict[str, int]:
+def counted(hub: OpenHub, batch: str) -> dict[str, int]:
     """The counts of a batch that are not 0."""
     status = hub.call(ReadBatch(batch))
     names = (
@@ -119,17 +119,17 @@ def counted(hub: Hub, batch: str) -> dict[str, int]:
     return {name: getattr(status, name) for name in names if getattr(status, name)}
 
 
-def taken(hub: Hub, recipient: str = "ada", **options: Any) -> BundleAnswer:
+def taken(hub: OpenHub, recipient: str = "ada", **options: Any) -> BundleAnswer:
     found = hub.call(Peek(recipient, **options))
     assert found is not None
     return found
 
 
-def collect(hub: Hub, recipient: str = "ada", **options: Any) -> int:
+def collect(hub: OpenHub, recipient: str = "ada", **options: Any) -> int:
     return hub.call(Dequeue(recipient, taken(hub, recipient, **options).bundle_id)).messages
 
 
-def progress_of(hub: Hub, batch: str, **options: Any) -> dict[str, dict[str, Any]]:
+def progress_of(hub: OpenHub, batch: str, **options: Any) -> dict[str, dict[str, Any]]:
     """By recipient what is not 0 of its progress."""
     page = hub.call(ReadProgress(batch, **options))
     return {entry.recipient: _shown(entry) for entry in page.recipients}
@@ -139,7 +139,7 @@ def _shown(entry: RecipientProgress) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(entry).items() if value and name != "recipient"}
 
 
-def stretches(hub: Hub, role: Role = Role.ITEM) -> list[tuple[int, int]]:
+def stretches(hub: OpenHub, role: BindingRole = BindingRole.ITEM) -> list[tuple[int, int]]:
     """The stored stretches of all partitions."""
     core = hub.core
     rows = [row for memory in core.partitions for row in core.store.scan(memory.number, Space.BATCH_BINDING)]
@@ -150,12 +150,12 @@ def stretches(hub: Hub, role: Role = Role.ITEM) -> list[tuple[int, int]]:
 Act = Callable[[], object]
 
 
-def in_one_commit(hub: Hub, *acts: Act) -> list[object]:
+def in_one_commit(hub: OpenHub, *acts: Act) -> list[object]:
     """What the acts commit goes, in their order, into one commit; gives their answers, or errors."""
     committer, queued, free = hub.core.committer, threading.Semaphore(0), threading.Event()
     enqueue = committer._enqueue
 
-    def told(request: Request[object], *, wait: bool) -> None:
+    def told(request: CommitRequest[object], *, wait: bool) -> None:
         enqueue(request, wait=wait)
         queued.release()
 

@@ -14,7 +14,7 @@ from restante.client.surface.surface import Hub
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.machine_terms import terms_of
 from restante.ports.content import OriginPort
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.reference.hub import ReferenceHub
@@ -73,7 +73,7 @@ class ReferenceEngine:
 class WireHub(sync.Hub):
     """A client that takes its hub with it when it closes."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: ServedHub) -> None:
         terms = terms_of(running.url)
         super().__init__(HttpLink(terms), partial(SocketCarrier, terms))
         self.running = running

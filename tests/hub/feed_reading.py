@@ -7,7 +7,7 @@ from uuid import UUID
 
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.client.surface.surface import Hub
-from restante.hub.door.hub import Hub as Inside
+from restante.hub.door.hub import OpenHub as Inside
 from restante.model.feed.feed_answers import EVERYTHING, FeedWish
 from restante.model.publishing.message import State
 from tests.crash.seen import history_of, inside

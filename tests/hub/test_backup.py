@@ -21,7 +21,7 @@ from restante.calls.removal import Erase
 from restante.calls.upkeep import FileNow
 from restante.errors import DataDamaged, FormatUnsupported, InvalidRequest, RestanteError, Unavailable
 from restante.hub.doctor.doctor import examine
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.upkeep import archive
 from restante.hub.upkeep.restore import restore, verify
 from restante.limits import BACKUP_CHUNK_BYTES
@@ -36,24 +36,24 @@ LARGE = b"x" * 100_000
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
+def hub(tmp_path: Path) -> Iterator[OpenHub]:
     with closing(open_hub(tmp_path / "data", settings=QUIET)) as hub:
         yield hub
 
 
-def fill(hub: Hub) -> None:
+def fill(hub: OpenHub) -> None:
     for recipient in ("ada", "bob", "cara"):
         hub.publish([Message(recipient=recipient, data=LARGE) for _ in range(4)])
     hub.publish([Message(recipient="dora", data=b"small")])
 
 
-def backed_up(hub: Hub) -> bytes:
+def backed_up(hub: OpenHub) -> bytes:
     with hub.backup() as stream:
         return b"".join(stream)
 
 
 @pytest.fixture
-def backup(hub: Hub) -> bytes:
+def backup(hub: OpenHub) -> bytes:
     fill(hub)
     return backed_up(hub)
 
@@ -82,7 +82,7 @@ def fates(folder: Path, recipients: list[str]) -> dict[str, State | None]:
 class Load:
     """Publishers and collectors at work, who note what the hub acknowledged."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: OpenHub) -> None:
         self.hub = hub
         self.names = [f"recipient-{number}" for number in range(12)]
         self.published: list[str] = []
@@ -144,7 +144,7 @@ def test_everything_acknowledged_before_a_backup_is_in_it_though_the_hub_works_o
     assert set(found) <= set(load.published), "and nothing that nobody sent"
 
 
-def test_a_backup_is_as_large_as_it_says_and_comes_in_bounded_chunks(hub: Hub) -> None:
+def test_a_backup_is_as_large_as_it_says_and_comes_in_bounded_chunks(hub: OpenHub) -> None:
     hub.publish([Message(recipient="ada", data=LARGE) for _ in range(40)])
     with hub.backup() as stream:
         sizes = [len(chunk) for chunk in stream]
@@ -164,7 +164,7 @@ def test_a_backup_is_an_ordinary_tar_with_a_manifest(backup: bytes) -> None:
     assert verify(reader(backup).read) == manifest
 
 
-def test_files_that_are_dropped_meanwhile_stay_until_the_backup_has_ended(hub: Hub, tmp_path: Path) -> None:
+def test_files_that_are_dropped_meanwhile_stay_until_the_backup_has_ended(hub: OpenHub, tmp_path: Path) -> None:
     fill(hub)
     before = blob_files(tmp_path / "data")
     with hub.backup() as stream:
@@ -178,7 +178,7 @@ def test_files_that_are_dropped_meanwhile_stay_until_the_backup_has_ended(hub: H
     assert set(fates(tmp_path / "restored", ["ada", "bob", "cara"]).values()) == {State.WAITING}
 
 
-def test_a_backup_leaves_nothing_in_the_folder(hub: Hub, tmp_path: Path, backup: bytes) -> None:
+def test_a_backup_leaves_nothing_in_the_folder(hub: OpenHub, tmp_path: Path, backup: bytes) -> None:
     assert {path.name for path in (tmp_path / "data").iterdir()} <= {
         "lock",
         "blobs",
@@ -198,13 +198,13 @@ def test_what_a_crash_left_of_a_backup_goes_at_the_next_opening(tmp_path: Path) 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_one_backup_at_a_time(hub: Hub) -> None:
+def test_one_backup_at_a_time(hub: OpenHub) -> None:
     with hub.backup(), pytest.raises(Unavailable, match="under way already"):
         hub.backup()
     assert verify(reader(backed_up(hub)).read).partition_count == 2
 
 
-def test_closing_the_hub_ends_a_backup_with_an_error(hub: Hub) -> None:
+def test_closing_the_hub_ends_a_backup_with_an_error(hub: OpenHub) -> None:
     fill(hub)
     with hub.backup() as stream:
         chunks = iter(stream)
@@ -222,7 +222,7 @@ def test_an_engine_without_snapshots_says_so() -> None:
         hub.backup()
 
 
-def test_a_missing_blob_file_is_no_sound_backup(hub: Hub, tmp_path: Path) -> None:
+def test_a_missing_blob_file_is_no_sound_backup(hub: OpenHub, tmp_path: Path) -> None:
     fill(hub)
     min((tmp_path / "data" / "blobs").iterdir()).unlink()
     with pytest.raises(DataDamaged, match="is missing, so there is no sound backup"):
@@ -240,7 +240,7 @@ def test_a_backup_that_was_cut_short_is_refused(backup: bytes, tmp_path: Path, s
     assert not (tmp_path / "restored").exists()
 
 
-def test_no_byte_of_a_backup_can_be_changed_unnoticed(hub: Hub) -> None:
+def test_no_byte_of_a_backup_can_be_changed_unnoticed(hub: OpenHub) -> None:
     hub.publish([Message(recipient="ada", data=b"y" * 300_000)])
     backup = backed_up(hub)
     edges = [at for start in range(0, len(backup), 512) for at in (start, start + 511)]

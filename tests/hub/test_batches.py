@@ -27,7 +27,7 @@ from restante.hub.batches.batch_counts import home_of
 from restante.hub.batches.batch_upkeep import fold, tidy_leftovers
 from restante.hub.batches.hand_items import HandItemsKnown, drop_quiet
 from restante.hub.doctor.doctor import examine
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch import decode_batch, encode_batch
 from restante.model.batches.batch_answers import BatchState, Counting, ItemRange, Webhook
 from restante.model.columns.bits import SEGMENT_BITS
@@ -39,7 +39,7 @@ from tests.hub.engines import FakeClock
 _QUIET = Settings(partition_count=4, housekeeping_seconds=0, filing=False)
 _HOUR = 3_600
 
-Opener = Callable[[], Hub]
+Opener = Callable[[], OpenHub]
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def clock() -> FakeClock:
 @pytest.fixture(params=["memory", "sqlite"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Opener]:
     """Opens the hub, having closed the one it gave before."""
-    hubs: list[Hub] = []
+    hubs: list[OpenHub] = []
     store = MemoryStore()
 
-    def opener() -> Hub:
+    def opener() -> OpenHub:
         nonlocal store
         for hub in hubs:
             hub.close()
@@ -73,7 +73,7 @@ def _ids(batch: str, group: str, *index: int) -> list[str]:
     return [f"{batch}:{group}:{one}" for one in index]
 
 
-def _pending(hub: Hub, batch: str) -> list[str]:
+def _pending(hub: OpenHub, batch: str) -> list[str]:
     found: list[str] = []
     after = None
     while True:

@@ -18,7 +18,7 @@ from restante.calls.producers import ReadProducer
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import BatchSealed, BatchUnknown, InvalidClientState, InvalidMessage, InvalidRequest
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import Receipt
@@ -48,7 +48,7 @@ def world(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> I
 
 
 @pytest.fixture
-def hub(world: World) -> Hub:
+def hub(world: World) -> OpenHub:
     return world.hub
 
 
@@ -56,14 +56,14 @@ def hub(world: World) -> Hub:
 
 
 @pytest.mark.parametrize("count", [1, 5, MANY])
-def test_every_new_message_is_an_item(hub: Hub, count: int) -> None:
+def test_every_new_message_is_an_item(hub: OpenHub, count: int) -> None:
     batch = opened(hub, key="night")
     hub.publish(letters(range(count)), batch=batch)
     assert counted(hub, batch) == {"items": count, "pending": count}
 
 
 @pytest.mark.parametrize("count", [1, MANY])
-def test_a_batch_is_complete_when_it_is_sealed_and_all_is_collected(hub: Hub, count: int) -> None:
+def test_a_batch_is_complete_when_it_is_sealed_and_all_is_collected(hub: OpenHub, count: int) -> None:
     batch = opened(hub)
     hub.publish([letter(number, f"r{number % 7}") for number in range(count)], batch=batch)
     assert not hub.call(SealBatch(batch)).complete
@@ -75,7 +75,7 @@ def test_a_batch_is_complete_when_it_is_sealed_and_all_is_collected(hub: Hub, co
     assert counted(hub, batch) == {"items": count, "collected": count}
 
 
-def test_collecting_before_the_seal_lets_the_seal_complete_it(hub: Hub) -> None:
+def test_collecting_before_the_seal_lets_the_seal_complete_it(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2]), batch=batch)
     collect(hub)
@@ -83,7 +83,7 @@ def test_collecting_before_the_seal_lets_the_seal_complete_it(hub: Hub) -> None:
     assert hub.call(SealBatch(batch)).complete
 
 
-def test_items_by_hand_and_messages_are_both_waited_for(hub: Hub) -> None:
+def test_items_by_hand_and_messages_are_both_waited_for(hub: OpenHub) -> None:
     batch = opened(hub)
     (group,) = hub.call(AddItems(batch, 1)).groups
     hub.publish(letter(1), batch=batch)
@@ -95,14 +95,14 @@ def test_items_by_hand_and_messages_are_both_waited_for(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("count", [1, MANY])
-def test_an_unknown_batch_refuses_the_publish_whole(hub: Hub, count: int) -> None:
+def test_an_unknown_batch_refuses_the_publish_whole(hub: OpenHub, count: int) -> None:
     with pytest.raises(BatchUnknown):
         hub.publish(letters(range(count)), batch=str(uuid4()))
     assert hub.call(Peek("ada")) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, MANY])
-def test_a_sealed_batch_takes_nothing_more(hub: Hub, count: int) -> None:
+def test_a_sealed_batch_takes_nothing_more(hub: OpenHub, count: int) -> None:
     batch = opened(hub)
     hub.call(SealBatch(batch))
     with pytest.raises(BatchSealed):
@@ -110,12 +110,12 @@ def test_a_sealed_batch_takes_nothing_more(hub: Hub, count: int) -> None:
     assert hub.call(Peek("ada")) is None
 
 
-def test_the_id_of_a_batch_is_a_uuid(hub: Hub) -> None:
+def test_the_id_of_a_batch_is_a_uuid(hub: OpenHub) -> None:
     with pytest.raises(InvalidRequest, match="batch"):
         hub.publish(letter(1), batch="last night")
 
 
-def test_a_deleted_batch_is_unknown_to_publishers_and_its_messages_stay(hub: Hub) -> None:
+def test_a_deleted_batch_is_unknown_to_publishers_and_its_messages_stay(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letter(1), batch=batch)
     hub.call(DeleteBatch(batch))
@@ -126,7 +126,7 @@ def test_a_deleted_batch_is_unknown_to_publishers_and_its_messages_stay(hub: Hub
         hub.call(ReadProgress(batch))
 
 
-def test_an_asynchronous_publish_names_its_batch_too(hub: Hub) -> None:
+def test_an_asynchronous_publish_names_its_batch_too(hub: OpenHub) -> None:
     batch = opened(hub)
 
     async def send() -> None:
@@ -142,7 +142,7 @@ def test_an_asynchronous_publish_names_its_batch_too(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_a_refused_batch_does_not_refuse_the_others_of_its_commit(hub: Hub, large: bool) -> None:
+def test_a_refused_batch_does_not_refuse_the_others_of_its_commit(hub: OpenHub, large: bool) -> None:
     batch, sealed = opened(hub), opened(hub)
     hub.call(SealBatch(sealed))
     beside = letters(range(100, 100 + MANY), recipient="ben") if large else letter(100, "ben")
@@ -161,7 +161,7 @@ def test_a_refused_batch_does_not_refuse_the_others_of_its_commit(hub: Hub, larg
     assert sorted(message.id or "" for message in hub.call(ReadHistory("ada")).messages) == [id_of(1), id_of(4)]
 
 
-def test_a_faulty_publish_is_no_item_beside_others(hub: Hub) -> None:
+def test_a_faulty_publish_is_no_item_beside_others(hub: OpenHub) -> None:
     batch = opened(hub)
     answers = in_one_commit(
         hub,
@@ -174,7 +174,7 @@ def test_a_faulty_publish_is_no_item_beside_others(hub: Hub) -> None:
 
 
 @on_one_partition
-def test_neighbours_of_one_commit_share_a_stretch(hub: Hub) -> None:
+def test_neighbours_of_one_commit_share_a_stretch(hub: OpenHub) -> None:
     one, other = opened(hub), opened(hub)
     sends = [(1, one), (2, one), (3, other), (4, None), (5, other)]
     in_one_commit(hub, *(partial(hub.publish, letter(number), batch=batch) for number, batch in sends))
@@ -184,7 +184,7 @@ def test_neighbours_of_one_commit_share_a_stretch(hub: Hub) -> None:
 
 
 @on_one_partition
-def test_a_stretch_grows_over_commits_until_another_message_comes_between(hub: Hub) -> None:
+def test_a_stretch_grows_over_commits_until_another_message_comes_between(hub: OpenHub) -> None:
     batch = opened(hub)
     for number in range(5):
         hub.publish(letter(number), batch=batch)
@@ -248,7 +248,7 @@ def numbered(first: int) -> ProducerNumbers:
 
 @on_one_partition
 @pytest.mark.parametrize("count", [1, 3, MANY])
-def test_a_replay_counts_nothing_and_is_answered_after_the_seal(hub: Hub, count: int) -> None:
+def test_a_replay_counts_nothing_and_is_answered_after_the_seal(hub: OpenHub, count: int) -> None:
     batch = opened(hub)
     parcel = letters(range(count))
     hub.publish(parcel, partition=0, producer=numbered(0), batch=batch)
@@ -263,7 +263,7 @@ def test_a_replay_counts_nothing_and_is_answered_after_the_seal(hub: Hub, count:
 
 @on_one_partition
 @pytest.mark.parametrize("count", [1, 3, MANY])
-def test_the_same_numbers_under_another_batch_are_other_content(hub: Hub, count: int) -> None:
+def test_the_same_numbers_under_another_batch_are_other_content(hub: OpenHub, count: int) -> None:
     batch, other = opened(hub), opened(hub)
     parcel = letters(range(count))
     hub.publish(parcel, partition=0, producer=numbered(0), batch=batch)
@@ -274,7 +274,7 @@ def test_the_same_numbers_under_another_batch_are_other_content(hub: Hub, count:
 
 
 @on_one_partition
-def test_behind_a_parcel_with_a_sealed_batch_the_next_number_is_not_the_next(hub: Hub) -> None:
+def test_behind_a_parcel_with_a_sealed_batch_the_next_number_is_not_the_next(hub: OpenHub) -> None:
     batch, sealed = opened(hub), opened(hub)
     hub.call(SealBatch(sealed))
     answers = in_one_commit(
@@ -291,7 +291,7 @@ def test_behind_a_parcel_with_a_sealed_batch_the_next_number_is_not_the_next(hub
 # What becomes of them.
 
 
-def test_what_a_peek_passes_because_it_expired_is_done(hub: Hub, clock: FakeClock) -> None:
+def test_what_a_peek_passes_because_it_expired_is_done(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(1, expires_at=at(5)), letter(2), letter(3, expires_at=at(5)), letter(4)], batch=batch)
     hub.call(SealBatch(batch))
@@ -303,7 +303,7 @@ def test_what_a_peek_passes_because_it_expired_is_done(hub: Hub, clock: FakeCloc
     assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
-def test_housekeeping_expires_what_nobody_peeks_and_completes_the_batch(hub: Hub, clock: FakeClock) -> None:
+def test_housekeeping_expires_what_nobody_peeks_and_completes_the_batch(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(number, f"r{number}", expires_at=at(5)) for number in range(9)], batch=batch)
     hub.call(SealBatch(batch))
@@ -314,7 +314,7 @@ def test_housekeeping_expires_what_nobody_peeks_and_completes_the_batch(hub: Hub
     assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
-def test_an_open_bundle_keeps_what_expires_in_it_as_pending(hub: Hub, clock: FakeClock) -> None:
+def test_an_open_bundle_keeps_what_expires_in_it_as_pending(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(1, expires_at=at(5)), letter(2)], batch=batch)
     bundle = taken(hub)
@@ -325,7 +325,7 @@ def test_an_open_bundle_keeps_what_expires_in_it_as_pending(hub: Hub, clock: Fak
     assert counted(hub, batch) == {"items": 2, "collected": 2}
 
 
-def test_withdrawing_settles_and_setting_aside_does_not(hub: Hub) -> None:
+def test_withdrawing_settles_and_setting_aside_does_not(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2, 3]), batch=batch)
     hub.call(Withdraw("ada", id_of(1)))
@@ -340,7 +340,7 @@ def test_withdrawing_settles_and_setting_aside_does_not(hub: Hub) -> None:
     assert hub.call(ReadBatch(batch)).state is BatchState.COMPLETE
 
 
-def test_one_released_into_its_place_is_collected_once(hub: Hub) -> None:
+def test_one_released_into_its_place_is_collected_once(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2]), batch=batch)
     hub.call(SetAside("ada", id_of(2)))
@@ -371,7 +371,7 @@ def test_one_released_to_the_end_is_collected_once(world: World) -> None:
     assert progress_of(hub, batch) == {"ada": {"collected": 2}}
 
 
-def test_purging_withdraws_what_waits_and_what_is_set_aside_but_not_what_is_in_a_bundle(hub: Hub) -> None:
+def test_purging_withdraws_what_waits_and_what_is_set_aside_but_not_what_is_in_a_bundle(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letters(range(5)), batch=batch)
     hub.call(SetAside("ada", id_of(4)))
@@ -384,7 +384,7 @@ def test_purging_withdraws_what_waits_and_what_is_set_aside_but_not_what_is_in_a
     assert counted(hub, batch) == {"items": 5, "collected": 2, "withdrawn": 3}
 
 
-def test_erasing_a_recipient_withdraws_all_that_it_had_not_collected(hub: Hub) -> None:
+def test_erasing_a_recipient_withdraws_all_that_it_had_not_collected(hub: OpenHub) -> None:
     batch, again = opened(hub), opened(hub)
     hub.publish(letters(range(6)), batch=batch)
     hub.publish(letter(7, "ben"), batch=batch)
@@ -419,7 +419,7 @@ def test_retention_and_filing_change_no_count(world: World, clock: FakeClock) ->
     assert counted(hub, batch) == {"items": 6, "collected": 6}
 
 
-def test_an_identity_past_its_retention_is_a_new_item(hub: Hub, clock: FakeClock) -> None:
+def test_an_identity_past_its_retention_is_a_new_item(hub: OpenHub, clock: FakeClock) -> None:
     batch, again = opened(hub), opened(hub)
     hub.publish(letter(1), batch=batch)
     collect(hub)
@@ -435,7 +435,7 @@ def test_an_identity_past_its_retention_is_a_new_item(hub: Hub, clock: FakeClock
 # Many at once.
 
 
-def test_publishers_and_collectors_side_by_side_lose_no_item(hub: Hub) -> None:
+def test_publishers_and_collectors_side_by_side_lose_no_item(hub: OpenHub) -> None:
     batch, names = opened(hub), [f"r{number}" for number in range(6)]
     published = threading.Event()
 

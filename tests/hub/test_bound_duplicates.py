@@ -11,7 +11,7 @@ from restante.calls.batches import SealBatch
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from tests.hub.bound_world import (
     MANY,
     Act,
@@ -34,12 +34,12 @@ def world(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> I
 
 
 @pytest.fixture
-def hub(world: World) -> Hub:
+def hub(world: World) -> OpenHub:
     return world.hub
 
 
 @pytest.mark.parametrize("count", [3, MANY])
-def test_duplicates_are_no_items_and_say_whether_their_originals_wait(hub: Hub, count: int) -> None:
+def test_duplicates_are_no_items_and_say_whether_their_originals_wait(hub: OpenHub, count: int) -> None:
     first, again = opened(hub), opened(hub)
     hub.publish(letters(range(count)), batch=first)
     collect(hub, max_messages=1)
@@ -51,7 +51,7 @@ def test_duplicates_are_no_items_and_say_whether_their_originals_wait(hub: Hub, 
     assert counted(hub, first) == {"items": count, "collected": count}
 
 
-def test_the_same_duplicate_twice_waits_once(hub: Hub) -> None:
+def test_the_same_duplicate_twice_waits_once(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letter(1))
     for _ in range(3):
@@ -63,7 +63,7 @@ def test_the_same_duplicate_twice_waits_once(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("count", [2, MANY])
-def test_a_message_that_comes_twice_in_one_publish_is_item_and_duplicate(hub: Hub, count: int) -> None:
+def test_a_message_that_comes_twice_in_one_publish_is_item_and_duplicate(hub: OpenHub, count: int) -> None:
     batch = opened(hub)
     hub.publish([*letters(range(count)), letter(0), letter(0)], batch=batch)
     expected = {"items": count, "pending": count, "duplicates": 2, "duplicates_waiting": 1}
@@ -72,7 +72,7 @@ def test_a_message_that_comes_twice_in_one_publish_is_item_and_duplicate(hub: Hu
     assert counted(hub, batch) == {"items": count, "collected": count, "duplicates": 2}
 
 
-def test_duplicates_of_several_batches_are_counted_in_each(hub: Hub) -> None:
+def test_duplicates_of_several_batches_are_counted_in_each(hub: OpenHub) -> None:
     batches = [opened(hub) for _ in range(3)]
     for batch in batches:
         hub.publish(letters([1, 2]), batch=batch)
@@ -84,7 +84,7 @@ def test_duplicates_of_several_batches_are_counted_in_each(hub: Hub) -> None:
 
 
 @on_one_partition
-def test_very_many_duplicates_are_judged_by_the_heads_of_their_cabinets(hub: Hub) -> None:
+def test_very_many_duplicates_are_judged_by_the_heads_of_their_cabinets(hub: OpenHub) -> None:
     first, again = opened(hub), opened(hub)
     sent = [letter(number, f"r{number % 50}", origin=("o", "p")[number % 2]) for number in range(6_000)]
     hub.publish(sent, batch=first)
@@ -124,7 +124,7 @@ def test_a_duplicate_published_while_its_original_lies_in_an_open_bundle(
     assert counted(hub, again) == {"duplicates": 5}
 
 
-def test_a_duplicate_of_what_an_open_bundle_leaves_out_is_not_collected_with_it(hub: Hub) -> None:
+def test_a_duplicate_of_what_an_open_bundle_leaves_out_is_not_collected_with_it(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2, 3]))
     hub.call(SetAside("ada", id_of(2)))
@@ -137,7 +137,7 @@ def test_a_duplicate_of_what_an_open_bundle_leaves_out_is_not_collected_with_it(
     assert counted(hub, batch) == {"duplicates": 3}
 
 
-def test_duplicates_expire_with_their_originals(hub: Hub, clock: FakeClock) -> None:
+def test_duplicates_expire_with_their_originals(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2], expires_at=at(5)))
     hub.publish(letters([1, 2], expires_at=at(5)), batch=batch)
@@ -147,7 +147,7 @@ def test_duplicates_expire_with_their_originals(hub: Hub, clock: FakeClock) -> N
     assert counted(hub, batch) == {"duplicates": 2}
 
 
-AFTERWARDS: dict[str, Callable[[Hub], object]] = {
+AFTERWARDS: dict[str, Callable[[OpenHub], object]] = {
     "peek": lambda hub: hub.call(Peek("ada")),
     "withdraw": lambda hub: hub.call(Withdraw("ada", id_of(1))),
     "set aside": lambda hub: hub.call(SetAside("ada", id_of(1))),
@@ -158,7 +158,7 @@ AFTERWARDS: dict[str, Callable[[Hub], object]] = {
 
 @pytest.mark.parametrize("after", AFTERWARDS)
 @pytest.mark.parametrize("prepared", ["waiting", "in a bundle", "set aside behind the head"])
-def test_a_duplicate_and_what_follows_it_in_the_same_commit(hub: Hub, after: str, prepared: str) -> None:
+def test_a_duplicate_and_what_follows_it_in_the_same_commit(hub: OpenHub, after: str, prepared: str) -> None:
     batch = opened(hub)
     hub.publish(letters([1, 2]))
     if prepared == "in a bundle":
@@ -178,7 +178,7 @@ def test_a_duplicate_and_what_follows_it_in_the_same_commit(hub: Hub, after: str
     assert counted(hub, batch) == {"duplicates": 2}
 
 
-def test_a_publish_and_the_seal_behind_it_in_one_commit(hub: Hub) -> None:
+def test_a_publish_and_the_seal_behind_it_in_one_commit(hub: OpenHub) -> None:
     batch = opened(hub)
     answers = in_one_commit(
         hub,

@@ -18,9 +18,9 @@ from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import InvalidRequest
 from restante.hub.batches.binding import forget_bindings
 from restante.hub.doctor.doctor import examine
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch import decode_counts, encode_counts
-from restante.model.batches.binding import Role, binding_key
+from restante.model.batches.binding import BindingRole, binding_key
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import Changes, Space
@@ -37,7 +37,7 @@ def world(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> I
 
 
 @pytest.fixture
-def hub(world: World) -> Hub:
+def hub(world: World) -> OpenHub:
     return world.hub
 
 
@@ -74,7 +74,7 @@ def test_progress_tells_what_became_of_each_recipients_messages(world: World, cl
     assert progress_of(hub, batch, waiting=True) == {name: expected[name] for name in ("ada", "ben", "dora")}
 
 
-def test_progress_tells_what_was_settled_among_what_was_collected(hub: Hub, clock: FakeClock) -> None:
+def test_progress_tells_what_was_settled_among_what_was_collected(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish([letter(1), letter(2), letter(3, expires_at=at(5)), letter(4)], batch=batch)
     hub.call(Withdraw("ada", id_of(2)))
@@ -83,7 +83,7 @@ def test_progress_tells_what_was_settled_among_what_was_collected(hub: Hub, cloc
     assert progress_of(hub, batch) == {"ada": {"collected": 2, "withdrawn": 1, "expired": 1}}
 
 
-def test_progress_shows_only_what_is_within_its_retention(hub: Hub, clock: FakeClock) -> None:
+def test_progress_shows_only_what_is_within_its_retention(hub: OpenHub, clock: FakeClock) -> None:
     batch = opened(hub)
     hub.publish(letters(range(6)), batch=batch)
     collect(hub, max_messages=4)
@@ -95,7 +95,7 @@ def test_progress_shows_only_what_is_within_its_retention(hub: Hub, clock: FakeC
 
 
 @pytest.mark.parametrize("filed", [False, True])
-def test_progress_comes_in_pages_that_miss_nobody(hub: Hub, filed: bool) -> None:
+def test_progress_comes_in_pages_that_miss_nobody(hub: OpenHub, filed: bool) -> None:
     batch, names = opened(hub), [f"r{number:03}ü:" for number in range(150)]
     hub.publish([letter(number, name) for number, name in enumerate(names)])
     hub.publish([letter(1_000 + number, name) for number, name in enumerate(names) if number % 3], batch=batch)
@@ -118,23 +118,23 @@ def test_progress_comes_in_pages_that_miss_nobody(hub: Hub, filed: bool) -> None
 
 
 @pytest.mark.parametrize("after", ["", "!", "MDo", "cmFuZG9t", "ü"])
-def test_a_token_that_nobody_gave_is_refused(hub: Hub, after: str) -> None:
+def test_a_token_that_nobody_gave_is_refused(hub: OpenHub, after: str) -> None:
     with pytest.raises(InvalidRequest, match="after"):
         hub.call(ReadProgress(opened(hub), after=after))
 
 
-def test_a_page_has_at_least_one_recipient(hub: Hub) -> None:
+def test_a_page_has_at_least_one_recipient(hub: OpenHub) -> None:
     with pytest.raises(InvalidRequest, match="limit"):
         hub.call(ReadProgress(opened(hub), limit=0))
 
 
-def test_a_batch_without_messages_has_no_progress(hub: Hub) -> None:
+def test_a_batch_without_messages_has_no_progress(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish(letter(1))
     assert hub.call(ReadProgress(batch)).recipients == ()
 
 
-def test_a_large_mailbox_is_told_by_its_drawers(hub: Hub) -> None:
+def test_a_large_mailbox_is_told_by_its_drawers(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish([Message(recipient="ada", data=b"") for _ in range(25_000)], batch=batch)
     collect(hub, max_messages=11_000)
@@ -146,18 +146,18 @@ def test_a_large_mailbox_is_told_by_its_drawers(hub: Hub) -> None:
 # Forgetting, and what the doctor says.
 
 
-def test_the_bindings_of_a_batch_are_forgotten_in_small_commits(hub: Hub) -> None:
+def test_the_bindings_of_a_batch_are_forgotten_in_small_commits(hub: OpenHub) -> None:
     batch, other = opened(hub), opened(hub)
     numbers = list(range(2_400))
     for number in numbers[:20]:
         hub.publish(letter(number), batch=(batch, other)[number % 2])
     hub.publish(letters(numbers[20:]))
     hub.publish(letters(numbers[20::2]), batch=batch)
-    assert len(stretches(hub, Role.DUPLICATE)) > 1_000
+    assert len(stretches(hub, BindingRole.DUPLICATE)) > 1_000
     own = hub.core.partitions[hub.call(PartitionOf("ada"))]
     hub.call(DeleteBatch(batch))
     forget_bindings(hub.core, _bytes(batch))
-    assert stretches(hub, Role.DUPLICATE) == []
+    assert stretches(hub, BindingRole.DUPLICATE) == []
     assert len(stretches(hub)) == 10
     assert own.bindings.keys(_bytes(batch)) == []
     assert len(own.bindings.keys(_bytes(other))) == 10
@@ -170,36 +170,36 @@ def _bytes(batch: str) -> bytes:
     return bytes.fromhex(batch.replace("-", ""))
 
 
-def spoil_counts(hub: Hub, batch: bytes, partition: int) -> None:
+def spoil_counts(hub: OpenHub, batch: bytes, partition: int) -> None:
     value = hub.core.store.get(partition, Space.BATCH_COUNT, batch)
     assert value is not None
     counts = msgspec.structs.replace(decode_counts(value), added=7, duplicates_waiting=3)
     _put(hub, partition, Space.BATCH_COUNT, batch, encode_counts(counts))
 
 
-def spoil_stretch(hub: Hub, batch: bytes, partition: int) -> None:
-    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, Role.ITEM, batch), number_key(2))
+def spoil_stretch(hub: OpenHub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, BindingRole.ITEM, batch), number_key(2))
 
 
-def spoil_batch(hub: Hub, batch: bytes, partition: int) -> None:
-    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, Role.DUPLICATE, bytes(16)), number_key(2))
+def spoil_batch(hub: OpenHub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(2, BindingRole.DUPLICATE, bytes(16)), number_key(2))
 
 
-def spoil_end(hub: Hub, batch: bytes, partition: int) -> None:
-    _put(hub, partition, Space.BATCH_BINDING, binding_key(3, Role.DUPLICATE, batch), number_key(2))
+def spoil_end(hub: OpenHub, batch: bytes, partition: int) -> None:
+    _put(hub, partition, Space.BATCH_BINDING, binding_key(3, BindingRole.DUPLICATE, batch), number_key(2))
 
 
-def spoil_form(hub: Hub, batch: bytes, partition: int) -> None:
+def spoil_form(hub: OpenHub, batch: bytes, partition: int) -> None:
     _put(hub, partition, Space.BATCH_BINDING, b"x", b"y")
 
 
-def spoil_bundle(hub: Hub, batch: bytes, partition: int) -> None:
+def spoil_bundle(hub: OpenHub, batch: bytes, partition: int) -> None:
     ((key, value),) = hub.core.store.scan(partition, Space.BUNDLE)
     row = msgspec.structs.replace(decode_bundle(value), batches=((batch, 1, 1),))
     _put(hub, partition, Space.BUNDLE, key, encode_bundle(row))
 
 
-def _put(hub: Hub, partition: int, space: Space, key: bytes, value: bytes) -> None:
+def _put(hub: OpenHub, partition: int, space: Space, key: bytes, value: bytes) -> None:
     hub.core.commit(lambda draft: draft.put(partition, space, key, value))
 
 
@@ -215,7 +215,7 @@ def _put(hub: Hub, partition: int, space: Space, key: bytes, value: bytes) -> No
     ],
 )
 def test_the_doctor_finds_bindings_and_counts_that_cannot_be(
-    spoil: Callable[[Hub, bytes, int], None], said: list[str]
+    spoil: Callable[[OpenHub, bytes, int], None], said: list[str]
 ) -> None:
     store = MemoryStore()
     hub = open_hub(None, settings=ALONE, store=store, clock=FakeClock())
@@ -230,7 +230,7 @@ def test_the_doctor_finds_bindings_and_counts_that_cannot_be(
         assert text in found
 
 
-def test_publishing_without_a_batch_binds_nothing(hub: Hub) -> None:
+def test_publishing_without_a_batch_binds_nothing(hub: OpenHub) -> None:
     hub.publish(letters(range(MANY)))
     hub.publish(letter(1_000))
     collect(hub)

@@ -22,7 +22,7 @@ from restante.client.surface import sync
 from restante.client.surface.surface import Bundle, Hub, Receipt
 from restante.errors import BundleOpen, BundleUnknown, MessageConflict, RestanteError, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.partitions import Partition
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
@@ -514,7 +514,7 @@ def in_one_commit(hub: Hub, store: HeldStore, *acts: Act) -> None:
     committer, queued = inside(hub).core.committer, threading.Semaphore(0)
     enqueue = committer._enqueue
 
-    def told(request: Request[object], *, wait: bool) -> None:
+    def told(request: CommitRequest[object], *, wait: bool) -> None:
         enqueue(request, wait=wait)
         queued.release()
 

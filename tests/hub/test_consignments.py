@@ -40,7 +40,7 @@ from restante.errors import (
     StorageFull,
 )
 from restante.hub.doctor.doctor import examine
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.engine.core import Pins
 from restante.model.batches.batch_answers import BatchState
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
@@ -57,7 +57,7 @@ from tests.hub.engines import START, FakeClock
 _QUIET = Settings(partition_count=4, housekeeping_seconds=0, filing=False)
 _DAY = 86_400
 
-Opener = Callable[..., Hub]
+Opener = Callable[..., OpenHub]
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def clock() -> FakeClock:
 @pytest.fixture(params=["memory", "sqlite"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Opener]:
     """Opens the hub, having closed the one it gave before; at the end the doctor looks at what is stored."""
-    hubs: list[Hub] = []
+    hubs: list[OpenHub] = []
     store = MemoryStore()
 
-    def opener(settings: Settings = _QUIET) -> Hub:
+    def opener(settings: Settings = _QUIET) -> OpenHub:
         nonlocal store
         for hub in hubs:
             hub.close()
@@ -93,7 +93,7 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> 
 
 
 @pytest.fixture
-def hub(reopen: Opener) -> Hub:
+def hub(reopen: Opener) -> OpenHub:
     return reopen()
 
 
@@ -105,7 +105,7 @@ def letters(numbers: Sequence[int], recipient: str = "ann") -> list[Message]:
     return [letter(number, recipient) for number in numbers]
 
 
-def staged(hub: Hub, key: str = "night", **writers: Sequence[Message]) -> str:
+def staged(hub: OpenHub, key: str = "night", **writers: Sequence[Message]) -> str:
     consignment = hub.call(BeginConsignment(key)).id
     for writer, messages in writers.items():
         hub.call(StageParcel(consignment, list(messages), writer=writer, attempt=0, parcel=0))
@@ -116,20 +116,20 @@ def winners(*named: tuple[str, int], attempt: int = 0) -> list[Winner]:
     return [Winner(writer=writer, attempt=attempt, messages=messages) for writer, messages in named]
 
 
-def shown(hub: Hub, recipient: str = "ann") -> list[object]:
+def shown(hub: OpenHub, recipient: str = "ann") -> list[object]:
     return [message.data for message in hub.call(ReadHistory(recipient)).messages]
 
 
-def shown_all(hub: Hub) -> list[object]:
+def shown_all(hub: OpenHub) -> list[object]:
     return [message.data for message in hub.call(ReadHistory("ann", limit=1_000)).messages]
 
 
-def bundle(hub: Hub, recipient: str = "ann") -> list[object]:
+def bundle(hub: OpenHub, recipient: str = "ann") -> list[object]:
     answer = hub.call(Peek(recipient))
     return [] if answer is None else [message.data for message in to_messages(answer.table)]
 
 
-def test_what_is_staged_is_seen_by_nobody(hub: Hub, reopen: Opener) -> None:
+def test_what_is_staged_is_seen_by_nobody(hub: OpenHub, reopen: Opener) -> None:
     staged(hub, a=letters([1, 2]))
     for again in (False, True):
         one = reopen() if again else hub
@@ -140,7 +140,9 @@ def test_what_is_staged_is_seen_by_nobody(hub: Hub, reopen: Opener) -> None:
         assert one.call(ListRecipients()).recipients == ()
 
 
-def test_a_commit_shows_all_of_it_in_the_order_of_the_writers_and_of_their_parcels(hub: Hub, clock: FakeClock) -> None:
+def test_a_commit_shows_all_of_it_in_the_order_of_the_writers_and_of_their_parcels(
+    hub: OpenHub, clock: FakeClock
+) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     for writer, parcel, numbers in (("b", 1, [5, 6]), ("a", 0, [1, 2]), ("b", 0, [3, 4])):
         assert hub.call(StageParcel(consignment, letters(numbers), writer=writer, attempt=7, parcel=parcel)).staged == 2
@@ -159,7 +161,7 @@ def test_a_commit_shows_all_of_it_in_the_order_of_the_writers_and_of_their_parce
 
 
 def test_the_time_of_the_commit_stays_when_runs_are_filed_and_opened_again(
-    hub: Hub, reopen: Opener, clock: FakeClock
+    hub: OpenHub, reopen: Opener, clock: FakeClock
 ) -> None:
     consignment = staged(hub, a=letters([1]), b=letters([2]))
     clock.advance(60)
@@ -174,7 +176,7 @@ def test_the_time_of_the_commit_stays_when_runs_are_filed_and_opened_again(
     assert before.messages[0].published_at == hub.call(ListRecipients()).recipients[0].oldest
 
 
-def test_only_the_attempts_that_are_named_count_and_the_rest_is_dropped(hub: Hub) -> None:
+def test_only_the_attempts_that_are_named_count_and_the_rest_is_dropped(hub: OpenHub) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     hub.call(StageParcel(consignment, letters([1, 2, 3]), writer="a", attempt=0, parcel=0))
     hub.call(StageParcel(consignment, letters([1, 2]), writer="a", attempt=1, parcel=0))
@@ -185,7 +187,7 @@ def test_only_the_attempts_that_are_named_count_and_the_rest_is_dropped(hub: Hub
     assert hub.publish(letter(3)).accepted == 1
 
 
-def test_staging_again_is_harmless_and_other_messages_are_refused(hub: Hub, reopen: Opener) -> None:
+def test_staging_again_is_harmless_and_other_messages_are_refused(hub: OpenHub, reopen: Opener) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     hub = reopen()
     assert hub.call(StageParcel(consignment, letters([1, 2]), writer="a", attempt=0, parcel=0)).staged == 2
@@ -195,7 +197,7 @@ def test_staging_again_is_harmless_and_other_messages_are_refused(hub: Hub, reop
     assert hub.call(CommitConsignment(consignment, winners(("a", 2)))).accepted == 2
 
 
-def test_messages_without_ids_are_staged_once_however_often_they_are_sent(hub: Hub) -> None:
+def test_messages_without_ids_are_staged_once_however_often_they_are_sent(hub: OpenHub) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     sent = [Message(recipient="ann", data=1), Message(recipient="ann", data=1)]
     for _ in range(2):
@@ -205,7 +207,7 @@ def test_messages_without_ids_are_staged_once_however_often_they_are_sent(hub: H
 
 
 def test_committing_again_gives_the_same_answer_for_as_long_as_it_is_kept(
-    hub: Hub, reopen: Opener, clock: FakeClock
+    hub: OpenHub, reopen: Opener, clock: FakeClock
 ) -> None:
     consignment = staged(hub, a=letters([1, 2]), b=letters([3]))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2), ("b", 1))))
@@ -236,7 +238,7 @@ def test_committing_again_gives_the_same_answer_for_as_long_as_it_is_kept(
     ids=["nobody", "another count", "another attempt", "another writer", "one more"],
 )
 def test_a_commit_that_names_something_else_is_refused_with_the_answer_of_the_recorded_one(
-    hub: Hub, named: list[Winner]
+    hub: OpenHub, named: list[Winner]
 ) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2))))
@@ -246,7 +248,7 @@ def test_a_commit_that_names_something_else_is_refused_with_the_answer_of_the_re
     assert shown(hub) == [1, 2]
 
 
-def test_what_an_older_version_committed_is_answered_whatever_is_named(hub: Hub, reopen: Opener) -> None:
+def test_what_an_older_version_committed_is_answered_whatever_is_named(hub: OpenHub, reopen: Opener) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2))))
     identity = uuid.UUID(consignment).bytes
@@ -259,7 +261,7 @@ def test_what_an_older_version_committed_is_answered_whatever_is_named(hub: Hub,
     assert reopen().call(CommitConsignment(consignment, [])) == receipt
 
 
-def test_counts_that_differ_are_refused_and_it_stays_open(hub: Hub) -> None:
+def test_counts_that_differ_are_refused_and_it_stays_open(hub: OpenHub) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     with pytest.raises(ConsignmentIncomplete) as refused:
         hub.call(CommitConsignment(consignment, winners(("a", 3), ("b", 1))))
@@ -274,7 +276,7 @@ def test_counts_that_differ_are_refused_and_it_stays_open(hub: Hub) -> None:
 
 
 def test_duplicates_of_what_was_stored_before_and_since_and_of_each_other_are_left_out(
-    hub: Hub, reopen: Opener
+    hub: OpenHub, reopen: Opener
 ) -> None:
     hub.publish(letters([1, 2]))
     consignment = staged(hub, a=letters([1, 3, 4, 5]), b=letters([4, 6, 7, 2]))
@@ -289,7 +291,7 @@ def test_duplicates_of_what_was_stored_before_and_since_and_of_each_other_are_le
     assert hub.publish(letters([3, 4, 6])).duplicates == 3
 
 
-def test_a_consignment_of_nothing_but_duplicates_changes_nothing(hub: Hub) -> None:
+def test_a_consignment_of_nothing_but_duplicates_changes_nothing(hub: OpenHub) -> None:
     hub.publish(letters([1, 2]))
     before = hub.call(ListPartitions())
     consignment = staged(hub, a=letters([1, 2]))
@@ -298,7 +300,7 @@ def test_a_consignment_of_nothing_but_duplicates_changes_nothing(hub: Hub) -> No
     assert hub.call(ListPartitions()) == before
 
 
-def test_many_duplicates_are_found_in_large_parcels_too(hub: Hub) -> None:
+def test_many_duplicates_are_found_in_large_parcels_too(hub: OpenHub) -> None:
     rng = np.random.default_rng(7)
     ids = [uuid.UUID(bytes=rng.bytes(16)).bytes for _ in range(6_000)]
     table = pa.table(
@@ -323,7 +325,7 @@ def test_many_duplicates_are_found_in_large_parcels_too(hub: Hub) -> None:
         assert found == expected
 
 
-def test_very_many_small_parcels_are_joined_before_they_become_visible(hub: Hub, reopen: Opener) -> None:
+def test_very_many_small_parcels_are_joined_before_they_become_visible(hub: OpenHub, reopen: Opener) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     count = limits.STAGED_RUNS_MAX + 20
     for number in range(count):
@@ -338,7 +340,7 @@ def test_very_many_small_parcels_are_joined_before_they_become_visible(hub: Hub,
     assert shown_all(hub) == bundle(hub) == expected
 
 
-def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: Hub) -> None:
+def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: OpenHub) -> None:
     consignment = staged(hub, a=letters([1, 2]), b=[letter(2, data="other")])
     with pytest.raises(MessageConflict, match="writer 'b', attempt 0, parcel 0") as refused:
         hub.call(CommitConsignment(consignment, winners(("a", 2), ("b", 1))))
@@ -353,7 +355,7 @@ def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: Hub) -> None:
     assert shown(hub) == ["since", "other"]
 
 
-def test_a_parcel_is_checked_like_a_publish(hub: Hub) -> None:
+def test_a_parcel_is_checked_like_a_publish(hub: OpenHub) -> None:
     hub.publish(letters([1, 2]))
     consignment = hub.call(BeginConsignment("night")).id
     with pytest.raises(MessageConflict):
@@ -372,7 +374,7 @@ def test_a_parcel_is_checked_like_a_publish(hub: Hub) -> None:
     )
 
 
-def test_what_was_erased_since_it_was_staged_refuses_the_commit(hub: Hub) -> None:
+def test_what_was_erased_since_it_was_staged_refuses_the_commit(hub: OpenHub) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     hub.publish(letter(1))
     hub.call(Erase("ann"))
@@ -384,7 +386,7 @@ def test_what_was_erased_since_it_was_staged_refuses_the_commit(hub: Hub) -> Non
 @pytest.mark.parametrize(
     ("writer", "attempt", "parcel"), [("", 0, 0), ("x" * 257, 0, 0), ("a", -1, 0), ("a", 0, -1), ("a", 0, 2**63)]
 )
-def test_a_parcel_needs_a_name(hub: Hub, writer: str, attempt: int, parcel: int) -> None:
+def test_a_parcel_needs_a_name(hub: OpenHub, writer: str, attempt: int, parcel: int) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     with pytest.raises(InvalidRequest):
         hub.call(StageParcel(consignment, letters([1]), writer=writer, attempt=attempt, parcel=parcel))
@@ -394,7 +396,7 @@ def test_a_parcel_needs_a_name(hub: Hub, writer: str, attempt: int, parcel: int)
         hub.call(StageParcel("no id", letters([1]), writer="a", attempt=0, parcel=0))
 
 
-def test_who_is_discarded_is_closed_and_its_key_is_free(hub: Hub, reopen: Opener) -> None:
+def test_who_is_discarded_is_closed_and_its_key_is_free(hub: OpenHub, reopen: Opener) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     hub.call(DiscardConsignment(consignment))
     hub.call(DiscardConsignment(consignment))
@@ -417,7 +419,7 @@ def test_who_is_discarded_is_closed_and_its_key_is_free(hub: Hub, reopen: Opener
     assert shown(hub) == [1]
 
 
-def test_who_is_abandoned_is_discarded_after_a_day_without_activity(hub: Hub, clock: FakeClock) -> None:
+def test_who_is_abandoned_is_discarded_after_a_day_without_activity(hub: OpenHub, clock: FakeClock) -> None:
     idle, busy = staged(hub, "idle", a=letters([1])), staged(hub, "busy", a=letters([2]))
     clock.advance(_DAY - 1)
     hub.call(RetainNow())
@@ -430,7 +432,7 @@ def test_who_is_abandoned_is_discarded_after_a_day_without_activity(hub: Hub, cl
     assert len({part for partition in range(4) for part in hub.core.store.blobs(partition)}) == 2
 
 
-def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: Hub, clock: FakeClock) -> None:
+def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: OpenHub, clock: FakeClock) -> None:
     consignment = staged(hub, a=letters([1]))
     for use in (
         lambda: hub.call(BeginConsignment("night")),
@@ -444,7 +446,7 @@ def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: Hub, clock: F
     assert hub.call(CommitConsignment(consignment, winners(("a", 1)))).accepted == 1
 
 
-def test_blobs_are_written_once_and_none_is_left_behind(hub: Hub) -> None:
+def test_blobs_are_written_once_and_none_is_left_behind(hub: OpenHub) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     hub.call(StageParcel(consignment, letters([1]), writer="a", attempt=0, parcel=0))
     kept = {blob for partition in range(4) for blob in hub.core.store.blobs(partition)}
@@ -476,7 +478,7 @@ def test_staged_bytes_are_bounded_for_each_and_for_all(reopen: Opener) -> None:
     assert hub.call(StageParcel(third, large(4), writer="a", attempt=0, parcel=0)).staged == 1
 
 
-def test_its_batch_has_all_that_was_stored_and_is_sealed_by_the_commit(hub: Hub, reopen: Opener) -> None:
+def test_its_batch_has_all_that_was_stored_and_is_sealed_by_the_commit(hub: OpenHub, reopen: Opener) -> None:
     hub.publish(letters([1, 2]))
     opened = hub.call(BeginConsignment("night", batch=True))
     assert opened.batch is not None
@@ -498,7 +500,7 @@ def test_its_batch_has_all_that_was_stored_and_is_sealed_by_the_commit(hub: Hub,
     assert (status.state, status.collected, status.duplicates_waiting) == (BatchState.COMPLETE, 3, 0)
 
 
-def test_its_batch_stays_as_long_as_it_is_open_and_goes_with_it(hub: Hub, clock: FakeClock) -> None:
+def test_its_batch_stays_as_long_as_it_is_open_and_goes_with_it(hub: OpenHub, clock: FakeClock) -> None:
     opened = hub.call(BeginConsignment("night", batch=BatchWish(notify="boss")))
     assert opened.batch is not None
     clock.advance(5 * 3_600)
@@ -508,7 +510,7 @@ def test_its_batch_stays_as_long_as_it_is_open_and_goes_with_it(hub: Hub, clock:
         hub.call(ReadBatch(opened.batch))
 
 
-def test_a_batch_that_somebody_sealed_refuses_the_commit(hub: Hub) -> None:
+def test_a_batch_that_somebody_sealed_refuses_the_commit(hub: OpenHub) -> None:
     opened = hub.call(BeginConsignment("night", batch=True))
     assert opened.batch is not None
     hub.call(StageParcel(opened.id, letters([1]), writer="a", attempt=0, parcel=0))
@@ -519,7 +521,7 @@ def test_a_batch_that_somebody_sealed_refuses_the_commit(hub: Hub) -> None:
     hub.call(DiscardConsignment(opened.id))
 
 
-def test_consignments_are_listed_newest_first_by_state_and_key(hub: Hub, clock: FakeClock) -> None:
+def test_consignments_are_listed_newest_first_by_state_and_key(hub: OpenHub, clock: FakeClock) -> None:
     ids: list[str] = []
     for key in ("one", "two", "three"):
         ids.append(staged(hub, key, a=letters([len(ids)])))

@@ -16,7 +16,7 @@ from restante.assembly import open_hub
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.calls.removal import Erase
 from restante.calls.upkeep import FileNow, RetainNow
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.removal.scrub import scrub
 from restante.hub.upkeep.restore import restore
 from restante.model.publishing.message import Message
@@ -39,12 +39,12 @@ def message(recipient: str, data: bytes) -> Message:
     return Message(recipient=recipient, data=data, properties={"note": PROPERTY if recipient == NAME else "kept"})
 
 
-def opened(folder: Path) -> Hub:
+def opened(folder: Path) -> OpenHub:
     origins = {"charges": OriginPort(content=lambda _: Content(data=CONTENT * 10_000))}
     return open_hub(folder, settings=QUIET, origins=origins)
 
 
-def fill(hub: Hub) -> None:
+def fill(hub: OpenHub) -> None:
     """Leave the recipient's bytes wherever they may lie: log, journal, pages, free pages, files and parts of files."""
     elsewhere = next(name for name in OTHERS if partition_of(name, 2) != partition_of(NAME, 2))
     # One file, with a blob for each of two partitions.
@@ -66,7 +66,7 @@ def fill(hub: Hub) -> None:
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
+def hub(tmp_path: Path) -> Iterator[OpenHub]:
     with closing(opened(tmp_path / "data")) as hub:
         fill(hub)
         yield hub
@@ -78,7 +78,7 @@ def traces(folder: Path, secrets: tuple[bytes, ...] = SECRETS) -> list[tuple[str
     return [(name, secret) for name, content in contents for secret in secrets if secret in content]
 
 
-def unpacked(hub: Hub, folder: Path) -> Path:
+def unpacked(hub: OpenHub, folder: Path) -> Path:
     with hub.backup() as stream:
         content = b"".join(stream)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
@@ -87,7 +87,7 @@ def unpacked(hub: Hub, folder: Path) -> Path:
     return folder
 
 
-def check_others(hub: Hub) -> None:
+def check_others(hub: OpenHub) -> None:
     kept = [message.data for name in OTHERS for message in hub.call(ReadHistory(name, limit=1_000)).messages]
     assert len(kept) == 45
     assert all(data.startswith(KEPT) for data in kept if isinstance(data, bytes))
@@ -101,13 +101,13 @@ def where_the_name_is(folder: Path) -> set[Space]:
     return {Space(space) for (space,) in rows}
 
 
-def test_what_is_to_be_erased_lies_everywhere_before(hub: Hub, tmp_path: Path) -> None:
+def test_what_is_to_be_erased_lies_everywhere_before(hub: OpenHub, tmp_path: Path) -> None:
     assert {secret for _, secret in traces(tmp_path / "data")} == set(SECRETS)
     assert {name.split("/")[0] for name, _ in traces(tmp_path / "data")} >= {"log-0", "blobs", "restante.db"}
     assert {secret for _, secret in traces(unpacked(hub, tmp_path / "backup"))} == set(SECRETS)
 
 
-def test_a_backup_after_an_erasure_holds_nothing_of_it(hub: Hub, tmp_path: Path) -> None:
+def test_a_backup_after_an_erasure_holds_nothing_of_it(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
     assert traces(unpacked(hub, tmp_path / "backup")) == []
     with closing(opened(tmp_path / "backup" / "restored")) as restored:
@@ -116,7 +116,7 @@ def test_a_backup_after_an_erasure_holds_nothing_of_it(hub: Hub, tmp_path: Path)
     assert where_the_name_is(tmp_path / "backup" / "restored") == {Space.CHANGE, Space.SETTLEMENT}
 
 
-def test_after_the_next_housekeeping_the_folder_holds_nothing_of_it(hub: Hub, tmp_path: Path) -> None:
+def test_after_the_next_housekeeping_the_folder_holds_nothing_of_it(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
     assert scrub(hub.core) == 1
     assert traces(tmp_path / "data") == []
@@ -127,13 +127,13 @@ def test_after_the_next_housekeeping_the_folder_holds_nothing_of_it(hub: Hub, tm
     assert where_the_name_is(tmp_path / "data") == {Space.CHANGE, Space.SETTLEMENT}
 
 
-def test_a_hub_that_is_closed_has_scrubbed_before(hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_that_is_closed_has_scrubbed_before(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
     hub.close()
     assert traces(tmp_path / "data") == []
 
 
-def test_a_crash_after_an_erasure_leaves_the_scrubbing_to_the_next_hub(hub: Hub, tmp_path: Path) -> None:
+def test_a_crash_after_an_erasure_leaves_the_scrubbing_to_the_next_hub(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
     crashed = tmp_path / "crashed"
     shutil.copytree(tmp_path / "data", crashed, ignore=shutil.ignore_patterns("*-shm", "lock"))
@@ -144,7 +144,7 @@ def test_a_crash_after_an_erasure_leaves_the_scrubbing_to_the_next_hub(hub: Hub,
         check_others(after)
 
 
-def test_what_somebody_reads_or_backs_up_is_scrubbed_when_they_are_done(hub: Hub, tmp_path: Path) -> None:
+def test_what_somebody_reads_or_backs_up_is_scrubbed_when_they_are_done(hub: OpenHub, tmp_path: Path) -> None:
     with hub.core.pins.reading():
         hub.call(Erase(NAME))
         assert scrub(hub.core) == 0
@@ -154,7 +154,7 @@ def test_what_somebody_reads_or_backs_up_is_scrubbed_when_they_are_done(hub: Hub
     assert traces(tmp_path / "data") == []
 
 
-def test_an_erasure_while_the_store_is_scrubbed_is_scrubbed_too(hub: Hub, tmp_path: Path) -> None:
+def test_an_erasure_while_the_store_is_scrubbed_is_scrubbed_too(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
     hub.publish([message(NAME, TEXT * 9_000), message(OTHERS[0], KEPT)])
     store_scrub = type(hub.core.store).scrub

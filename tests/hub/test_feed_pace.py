@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restante import limits
-from restante.hub.feed.feed_pace import Rounds, Turns
+from restante.hub.feed.feed_pace import FeedPace, Rounds
 
 
 class Now:
@@ -46,7 +46,7 @@ def test_no_round_is_put_off_for_longer_than_the_limit(now: Now) -> None:
 
 
 def test_those_who_catch_up_take_turns_with_room_between_them(now: Now) -> None:
-    turns = Turns(now)
+    turns = FeedPace(now)
     turns.note(0.01)
     stay = (0.01 + limits.FEED_CALL_SECONDS) * (1 + limits.FEED_CATCHING_UP_TIMES)
     assert [turns.pause() for _ in range(3)] == pytest.approx([0.0, stay, 2 * stay])
@@ -55,6 +55,6 @@ def test_those_who_catch_up_take_turns_with_room_between_them(now: Now) -> None:
 
 
 def test_no_turn_is_put_off_for_longer_than_the_limit(now: Now) -> None:
-    turns = Turns(now)
+    turns = FeedPace(now)
     turns.note(10.0)
     assert max(turns.pause() for _ in range(100)) == pytest.approx(limits.FEED_PAUSE_SECONDS_MAX)

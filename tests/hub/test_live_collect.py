@@ -16,7 +16,7 @@ from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
 from restante.calls.removal import SetAside, Withdraw
 from restante.calls.upkeep import FileNow, RetainNow
 from restante.errors import BundleOpen, InvalidRequest
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchState
 from restante.ports.content import Content, DequeuedNotice, OriginPort
 from restante.settings import OriginGroupSettings, OriginSettings
@@ -43,22 +43,22 @@ def world(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> I
 
 
 @pytest.fixture
-def hub(world: World) -> Hub:
+def hub(world: World) -> OpenHub:
     return world.hub
 
 
-def states(hub: Hub, recipient: str = "ada") -> list[str]:
+def states(hub: OpenHub, recipient: str = "ada") -> list[str]:
     """The states of a recipient's messages by sequence number, each by its first letter."""
     shown = hub.call(ReadHistory(recipient, limit=1_000)).messages
     return [message.state.value[0] for message in shown if message.state is not None]
 
 
-def numbers(hub: Hub, recipient: str = "ada") -> list[int]:
+def numbers(hub: OpenHub, recipient: str = "ada") -> list[int]:
     shown = hub.call(ReadHistory(recipient, limit=1_000)).messages
     return [message.sequence_number for message in shown if message.sequence_number is not None]
 
 
-def test_all_up_to_the_number_is_collected_and_nothing_beyond(hub: Hub) -> None:
+def test_all_up_to_the_number_is_collected_and_nothing_beyond(hub: OpenHub) -> None:
     hub.publish(letters(range(6), origin="chat"))
     third = numbers(hub)[2]
     assert hub.live_collect("ada", third) == 3
@@ -68,14 +68,14 @@ def test_all_up_to_the_number_is_collected_and_nothing_beyond(hub: Hub) -> None:
     assert hub.call(Peek("ada")) is None
 
 
-def test_numbers_of_others_in_between_change_nothing(hub: Hub) -> None:
+def test_numbers_of_others_in_between_change_nothing(hub: OpenHub) -> None:
     for number in range(8):
         hub.publish(letter(number, f"r{number % 4}", origin="chat"))
     assert hub.live_collect("r1", numbers(hub, "r1")[1]) == 2
     assert [states(hub, f"r{number}") for number in range(4)] == [["w", "w"], ["c", "c"], ["w", "w"], ["w", "w"]]
 
 
-def test_all_cabinets_of_all_such_groups_are_collected_and_others_stay(hub: Hub) -> None:
+def test_all_cabinets_of_all_such_groups_are_collected_and_others_stay(hub: OpenHub) -> None:
     hub.publish(
         [
             letter(1, origin="chat", kind="a"),
@@ -91,19 +91,19 @@ def test_all_cabinets_of_all_such_groups_are_collected_and_others_stay(hub: Hub)
     assert taken(hub, origins=["billing"]).message_count == 1
 
 
-def test_what_may_not_share_a_bundle_is_collected_too(hub: Hub) -> None:
+def test_what_may_not_share_a_bundle_is_collected_too(hub: OpenHub) -> None:
     hub.publish([letter(number, origin="chat", bundleable=number % 2 == 0) for number in range(5)])
     assert hub.live_collect("ada", numbers(hub)[3]) == 4
     assert states(hub) == ["c", "c", "c", "c", "w"]
 
 
-def test_more_than_a_bundle_holds_is_collected(hub: Hub) -> None:
+def test_more_than_a_bundle_holds_is_collected(hub: OpenHub) -> None:
     hub.publish(letters(range(4), origin="chat", weight=30_000))
     assert hub.live_collect("ada", LAST) == 4
     assert states(hub) == ["c"] * 4
 
 
-def test_expired_ones_are_passed_over(hub: Hub, clock: FakeClock) -> None:
+def test_expired_ones_are_passed_over(hub: OpenHub, clock: FakeClock) -> None:
     hub.publish([letter(1, origin="chat", expires_at=at(5)), letter(2, origin="chat")])
     hub.publish([letter(3, origin="chat", expires_at=at(5)), letter(4, origin="chat", kind="b", expires_at=at(5))])
     clock.advance(10)
@@ -111,7 +111,7 @@ def test_expired_ones_are_passed_over(hub: Hub, clock: FakeClock) -> None:
     assert states(hub) == ["e", "c", "e", "e"]
 
 
-def test_what_was_set_aside_or_withdrawn_stays_so(hub: Hub) -> None:
+def test_what_was_set_aside_or_withdrawn_stays_so(hub: OpenHub) -> None:
     hub.publish(letters(range(3), origin="chat"))
     hub.call(SetAside("ada", id_of(0)))
     hub.call(Withdraw("ada", id_of(1)))
@@ -123,7 +123,7 @@ def test_what_was_set_aside_or_withdrawn_stays_so(hub: Hub) -> None:
     ]
 
 
-def test_an_open_bundle_refuses_it_and_all_stays_as_it_is(hub: Hub) -> None:
+def test_an_open_bundle_refuses_it_and_all_stays_as_it_is(hub: OpenHub) -> None:
     hub.publish([letter(1, origin="chat"), letter(2, origin="chat"), letter(3, origin="calls")])
     bundle = taken(hub, max_messages=1).bundle_id
     with pytest.raises(BundleOpen) as refused:
@@ -135,21 +135,21 @@ def test_an_open_bundle_refuses_it_and_all_stays_as_it_is(hub: Hub) -> None:
     assert hub.live_collect("ada", LAST) == 2
 
 
-def test_a_bundle_of_a_group_that_is_not_collected_so_is_in_nobodys_way(hub: Hub) -> None:
+def test_a_bundle_of_a_group_that_is_not_collected_so_is_in_nobodys_way(hub: OpenHub) -> None:
     hub.publish([letter(1, origin="billing"), letter(2, origin="chat")])
     bundle = taken(hub, origins=["billing"]).bundle_id
     assert hub.live_collect("ada", LAST) == 1
     assert hub.call(Dequeue("ada", bundle)).messages == 1
 
 
-def test_a_recipient_without_such_groups_is_told_what_to_do(hub: Hub) -> None:
+def test_a_recipient_without_such_groups_is_told_what_to_do(hub: OpenHub) -> None:
     hub.publish(letter(1, origin="billing"))
     with pytest.raises(InvalidRequest, match="live_collect = true"):
         hub.live_collect("ada", LAST)
     assert states(hub) == ["w"]
 
 
-def test_a_recipient_without_messages_has_nothing_to_collect(hub: Hub) -> None:
+def test_a_recipient_without_messages_has_nothing_to_collect(hub: OpenHub) -> None:
     assert hub.live_collect("nobody", LAST) == 0
 
 
@@ -162,14 +162,14 @@ def test_where_no_group_is_collected_so_everybody_is_told(clock: FakeClock) -> N
 
 
 @pytest.mark.parametrize("number", [-1, 2**63, 2**80])
-def test_a_number_that_is_none_is_refused(hub: Hub, number: int) -> None:
+def test_a_number_that_is_none_is_refused(hub: OpenHub, number: int) -> None:
     hub.publish(letter(1, origin="chat"))
     with pytest.raises(InvalidRequest, match="sequence_number"):
         hub.live_collect("ada", number)
     assert states(hub) == ["w"]
 
 
-def test_a_batch_counts_what_was_collected_so(hub: Hub) -> None:
+def test_a_batch_counts_what_was_collected_so(hub: OpenHub) -> None:
     batch = opened(hub)
     hub.publish([letter(number, origin="chat", kind=f"k{number % 2}") for number in range(4)], batch=batch)
     hub.call(SealBatch(batch))
@@ -189,7 +189,7 @@ def test_it_is_stored_and_known_after_the_hub_was_opened_again(world: World) -> 
     assert hub.live_collect("ada", LAST) == 2
 
 
-def test_history_forgets_it_as_other_messages(hub: Hub, clock: FakeClock) -> None:
+def test_history_forgets_it_as_other_messages(hub: OpenHub, clock: FakeClock) -> None:
     hub.publish(letters(range(2), origin="chat"))
     hub.live_collect("ada", LAST)
     clock.advance(RETENTION_SECONDS + 1)

@@ -17,7 +17,7 @@ from restante.calls.mailboxes import ReadHistory
 from restante.calls.producers import ReadProducer
 from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, StorageFull
 from restante.hub.doctor.doctor import examine
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.hub.engine.committer import Planned
 from restante.hub.publishing.producers import ProducerMemory
@@ -48,17 +48,17 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def hub(store: MemoryStore) -> Iterator[Hub]:
+def hub(store: MemoryStore) -> Iterator[OpenHub]:
     opened = open_hub(None, settings=SETTINGS, store=store)
     yield opened
     opened.close()
 
 
-def texts(hub: Hub) -> list[object]:
+def texts(hub: OpenHub) -> list[object]:
     return [message.data for message in hub.call(ReadHistory("ada", limit=1_000)).messages]
 
 
-def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_order(hub: Hub) -> None:
+def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_order(hub: OpenHub) -> None:
     async def send_all() -> list[Receipt]:
         link = InProcess(hub)
         return await asyncio.gather(
@@ -70,7 +70,9 @@ def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_orde
     assert not any(receipt.replayed for receipt in receipts)
 
 
-def send_together(hub: Hub, *parcels: tuple[list[Message], ProducerNumbers | None]) -> list[Receipt | BaseException]:
+def send_together(
+    hub: OpenHub, *parcels: tuple[list[Message], ProducerNumbers | None]
+) -> list[Receipt | BaseException]:
     """All wait before the first of them is planned: the committer is kept busy until then."""
 
     async def send() -> list[Receipt | BaseException]:
@@ -87,7 +89,7 @@ def send_together(hub: Hub, *parcels: tuple[list[Message], ProducerNumbers | Non
     return asyncio.run(send())
 
 
-def test_parcels_that_follow_each_other_go_into_one_commit(hub: Hub, store: MemoryStore) -> None:
+def test_parcels_that_follow_each_other_go_into_one_commit(hub: OpenHub, store: MemoryStore) -> None:
     commits: list[int] = []
     commit = store.commit
 
@@ -102,7 +104,7 @@ def test_parcels_that_follow_each_other_go_into_one_commit(hub: Hub, store: Memo
     assert hub.call(ReadProducer(0, GROUP)).last_published_sequence_number == 19
 
 
-def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: Hub) -> None:
+def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: OpenHub) -> None:
     bad = Message(recipient=" ", data=1)
     answers = send_together(
         hub, ([letter(0)], numbered(0)), ([bad], numbered(1)), ([letter(2)], numbered(2)), ([letter("x")], None)
@@ -114,7 +116,7 @@ def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: Hub) -> No
     assert sorted(map(str, texts(hub))) == ["0", "x"]
 
 
-def test_a_message_stored_before_does_not_hold_up_those_behind_it(hub: Hub) -> None:
+def test_a_message_stored_before_does_not_hold_up_those_behind_it(hub: OpenHub) -> None:
     known = Message(recipient="ada", id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60", data="known")
     hub.publish(known)
     answers = send_together(hub, ([letter(0)], numbered(0)), ([known], numbered(1)), ([letter(2)], numbered(2)))
@@ -122,7 +124,7 @@ def test_a_message_stored_before_does_not_hold_up_those_behind_it(hub: Hub) -> N
     assert texts(hub) == ["known", 0, 2]
 
 
-def test_small_and_large_parcels_of_one_producer_keep_their_order(hub: Hub) -> None:
+def test_small_and_large_parcels_of_one_producer_keep_their_order(hub: OpenHub) -> None:
     many = [letter(["large", number]) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
     count = len(many)
     answers = send_together(
@@ -139,7 +141,7 @@ def test_small_and_large_parcels_of_one_producer_keep_their_order(hub: Hub) -> N
     assert texts(hub)[1 : count + 1] == [message.data for message in many]
 
 
-def test_the_same_parcel_waiting_twice_is_stored_once(hub: Hub) -> None:
+def test_the_same_parcel_waiting_twice_is_stored_once(hub: OpenHub) -> None:
     async def send_twice() -> list[Receipt]:
         link = InProcess(hub)
         return await asyncio.gather(
@@ -152,7 +154,7 @@ def test_the_same_parcel_waiting_twice_is_stored_once(hub: Hub) -> None:
     assert first.partitions == second.partitions
 
 
-def test_many_producers_share_a_commit_with_plain_publishers(hub: Hub) -> None:
+def test_many_producers_share_a_commit_with_plain_publishers(hub: OpenHub) -> None:
     async def send_all() -> None:
         link = InProcess(hub)
         for round_number in range(4):
@@ -171,7 +173,7 @@ def test_many_producers_share_a_commit_with_plain_publishers(hub: Hub) -> None:
     assert stored.count("plain") == 200
 
 
-def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: Hub) -> None:
+def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: OpenHub) -> None:
     many = [letter(number) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
 
     async def send_both() -> None:
@@ -184,7 +186,7 @@ def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: Hub) ->
     assert texts(hub) == [*range(len(many)), "last"]
 
 
-def test_a_commit_that_found_no_room_leaves_the_numbers_as_they_were(hub: Hub, store: MemoryStore) -> None:
+def test_a_commit_that_found_no_room_leaves_the_numbers_as_they_were(hub: OpenHub, store: MemoryStore) -> None:
     store.fail_at(0, StorageFull("There is no room."))
     with pytest.raises(StorageFull):
         hub.publish([letter("first")], partition=0, producer=numbered(0))
@@ -214,7 +216,7 @@ def test_after_a_commit_that_broke_off_the_same_parcel_is_stored_once(stored: bo
 
 
 def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+    hub: OpenHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
     for first in (0, 1):

@@ -57,7 +57,7 @@ def stored(seed: int) -> tuple[list[object], list[object]]:
     """What the sends are answered, and everything that is stored then."""
     store, answers = MemoryStore(), list[object]()
     chance = random.Random(seed)
-    hub = hubs.Hub(store, settings=SETTINGS, origins={}, clock=FakeClock(), random=chance.randbytes)
+    hub = hubs.OpenHub(store, settings=SETTINGS, origins={}, clock=FakeClock(), random=chance.randbytes)
     for messages in sends(seed):
         try:
             answers.append(hub.publish(messages))

@@ -18,7 +18,7 @@ import restante
 from restante import limits
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError, StorageFull, Unavailable
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import BlobKey, Buffer, Changes
@@ -407,7 +407,7 @@ async def answers_of_one_commit(
     gate = Gate(there.store)
     holder = gate.hold(there.hub)
     loop = asyncio.get_running_loop()
-    futures: list[asyncio.Future[Request[Receipt]]] = [loop.create_future() for _ in sends]
+    futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in sends]
     for future, sent in zip(futures, sends, strict=True):
         inside(there.hub).publish_soon([sent], future)
     if fault is not None:
@@ -420,7 +420,7 @@ async def answers_of_one_commit(
     return [_answer(request) for request in requests]
 
 
-def _answer(request: Request[Receipt]) -> Receipt | str:
+def _answer(request: CommitRequest[Receipt]) -> Receipt | str:
     try:
         return request.answer()
     except RestanteError as error:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from restante.errors import DataDamaged
 from restante.model.batches.binding import (
     NOTHING_BOUND,
+    BindingRole,
     Bindings,
-    Role,
-    Stretch,
+    BoundStretch,
     Stretches,
     binding_key,
     load_bindings,
@@ -30,20 +30,20 @@ def array(numbers: list[int]) -> Numbers:
     return np.array(numbers, np.int64)
 
 
-def laid(steps: list[tuple[int, int, bytes]]) -> list[Stretch]:
+def laid(steps: list[tuple[int, int, bytes]]) -> list[BoundStretch]:
     stretches, number = [], 0
     for length, gap, batch in steps:
         first = number + gap + 1
         number = first + length - 1
-        stretches.append(Stretch(first, number, batch))
+        stretches.append(BoundStretch(first, number, batch))
     return stretches
 
 
-def batch_of(stretches: list[Stretch]) -> dict[int, bytes]:
+def batch_of(stretches: list[BoundStretch]) -> dict[int, bytes]:
     return {number: batch for first, last, batch in stretches for number in range(first, last + 1)}
 
 
-def chained(stretches: list[Stretch]) -> Stretches:
+def chained(stretches: list[BoundStretch]) -> Stretches:
     items = Stretches()
     for stretch in stretches:
         items = items.with_next(stretch)
@@ -78,7 +78,7 @@ def test_duplicates_of_several_batches_may_be_of_the_same_messages(
     for numbers, batch in rounds:
         fresh = [number for number in numbers if number not in known.get(batch, set())]
         assert (~stretches.inside(array(numbers), batch)).tolist() == [number in fresh for number in numbers]
-        stretches = stretches.with_more([Stretch(number, number, batch) for number in fresh])
+        stretches = stretches.with_more([BoundStretch(number, number, batch) for number in fresh])
         known.setdefault(batch, set()).update(fresh)
     expected = {batch: len(own & set(asked)) for batch, own in known.items() if own & set(asked)}
     assert stretches.counts(array(asked)) == expected
@@ -98,15 +98,15 @@ def test_ranges_touch_a_stretch_or_lie_wholly_in_one(
 
 
 def test_the_latest_stretch_is_extended_whatever_lies_before_it() -> None:
-    items = chained([Stretch(number, number, A) for number in range(1, 100, 2)])
-    assert items.latest == Stretch(99, 99, A)
-    assert items.extended(120).latest == Stretch(99, 120, A)
+    items = chained([BoundStretch(number, number, A) for number in range(1, 100, 2)])
+    assert items.latest == BoundStretch(99, 99, A)
+    assert items.extended(120).latest == BoundStretch(99, 120, A)
     assert items.extended(120).counts(array([98, 99, 119, 120, 121])) == {A: 3}
     assert items.counts(array([99, 119])) == {A: 1}
 
 
 def test_many_stretches_lie_in_few_arrays() -> None:
-    items = chained([Stretch(number, number, A) for number in range(1, 5_000)])
+    items = chained([BoundStretch(number, number, A) for number in range(1, 5_000)])
     assert len(items) == 4_999
     assert len(items.levels) < 20
 
@@ -116,8 +116,8 @@ def test_what_is_loaded_is_what_was_stored(
     steps: list[tuple[int, int, bytes]], more: list[tuple[int, int, bytes]]
 ) -> None:
     items, duplicates = laid(steps), laid(more)
-    rows = {binding_key(s.first, Role.ITEM, s.batch): number_key(s.last) for s in items}
-    rows |= {binding_key(s.first, Role.DUPLICATE, s.batch): number_key(s.last) for s in duplicates}
+    rows = {binding_key(s.first, BindingRole.ITEM, s.batch): number_key(s.last) for s in items}
+    rows |= {binding_key(s.first, BindingRole.DUPLICATE, s.batch): number_key(s.last) for s in duplicates}
     loaded = load_bindings(sorted(rows.items()))
     asked = array(list(range(1, 500)))
     kept = Bindings(chained(items), Stretches().with_more(duplicates))
@@ -133,7 +133,7 @@ def test_nothing_stored_binds_nothing() -> None:
     assert NOTHING_BOUND.shares(array([1, 2])) == ()
 
 
-@pytest.mark.parametrize(("key", "value"), [(b"short", number_key(1)), (binding_key(1, Role.ITEM, A), b"")])
+@pytest.mark.parametrize(("key", "value"), [(b"short", number_key(1)), (binding_key(1, BindingRole.ITEM, A), b"")])
 def test_a_row_of_another_form_is_damage(key: bytes, value: bytes) -> None:
     with pytest.raises(DataDamaged, match="restante doctor"):
         load_bindings([(key, value)])

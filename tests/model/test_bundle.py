@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle, first_waiting
-from restante.model.storage.head import Apart, Head, Range, with_apart
+from restante.model.storage.head import Apart, Head, NumberRange, with_apart
 from restante.model.storage.rows import BUNDLEABLE, INLINE, RECORD, RecordArray
 from tests.model.strategies import unhurried
 
@@ -82,7 +82,7 @@ bounds_strategy = st.builds(
 heads = st.builds(
     lambda head, ranges: Head(head=head, apart=with_apart((), ranges, Apart.WITHDRAWN)),
     st.integers(0, 12),
-    st.lists(st.integers(1, 30).map(lambda number: Range(number, number)), max_size=5, unique=True),
+    st.lists(st.integers(1, 30).map(lambda number: NumberRange(number, number)), max_size=5, unique=True),
 )
 
 
@@ -143,9 +143,11 @@ def test_more_than_six_drawers_may_be_needed_for_a_full_bundle() -> None:
 
 
 @given(
-    st.integers(0, 2**62), st.booleans(), st.lists(st.builds(Range, st.integers(0, 9), st.integers(0, 9)), max_size=3)
+    st.integers(0, 2**62),
+    st.booleans(),
+    st.lists(st.builds(NumberRange, st.integers(0, 9), st.integers(0, 9)), max_size=3),
 )
-def test_a_bundle_comes_back_from_its_bytes(number: int, inline: bool, left_out: list[Range]) -> None:
+def test_a_bundle_comes_back_from_its_bytes(number: int, inline: bool, left_out: list[NumberRange]) -> None:
     row = BundleRow(
         "ä", "o", "k", number, number + 5, 3, tuple(left_out), number, inline, "json", bytes(16), 5, number, number
     )

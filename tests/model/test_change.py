@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change, encode_change
-from restante.model.storage.head import Range
+from restante.model.storage.head import NumberRange
 
 numbers = st.integers(0, 2**63 - 1)
-ranges = st.lists(st.builds(Range, numbers, numbers), max_size=4).map(tuple)
+ranges = st.lists(st.builds(NumberRange, numbers, numbers), max_size=4).map(tuple)
 
 records = st.builds(
     ChangeRecord,

@@ -19,7 +19,7 @@ from restante.model.feed.feed import (
 )
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.head import Range
+from restante.model.storage.head import NumberRange
 
 ALL = tuple(FEED_SCHEMA.names)
 
@@ -63,7 +63,7 @@ def test_without_changes_messages_are_not_copied_and_the_other_way_round() -> No
 def test_a_record_says_of_each_of_its_messages_what_it_says_of_all() -> None:
     bundle = bytes(range(16))
     records = [
-        (7, ChangeRecord(ChangeKind.COLLECTED, 5, "ada", "o", "k", 2, (Range(1, 3),), bundle_id=bundle)),
+        (7, ChangeRecord(ChangeKind.COLLECTED, 5, "ada", "o", "k", 2, (NumberRange(1, 3),), bundle_id=bundle)),
         (9, ChangeRecord(ChangeKind.BATCH_COMPLETED, 6, "", "", "", 0, (), batch=bundle, key="month")),
     ]
     ids = np.zeros((3, 2), np.uint64)
@@ -82,8 +82,8 @@ def test_a_record_says_of_each_of_its_messages_what_it_says_of_all() -> None:
 
 
 def test_only_what_moved_was_released_to_the_end() -> None:
-    record = ChangeRecord(ChangeKind.RELEASED, 5, "ada", "o", "k", 1, (Range(2, 2),))
-    moved = ChangeRecord(ChangeKind.RELEASED, 6, "ada", "o", "k", 1, (Range(3, 3),), moved=True)
+    record = ChangeRecord(ChangeKind.RELEASED, 5, "ada", "o", "k", 1, (NumberRange(2, 2),))
+    moved = ChangeRecord(ChangeKind.RELEASED, 6, "ada", "o", "k", 1, (NumberRange(3, 3),), moved=True)
     released = Released.of([(8, record), (9, moved)])
     assert (released.number.tolist(), released.old.tolist(), released.at.tolist()) == ([9], [3], [6])
     assert Released.of([]).number.tolist() == []

@@ -15,7 +15,7 @@ from restante.model.publishing.letter import Letter, letter_of
 from restante.model.publishing.message import Message
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.partition import partition_of
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 from tests.model.strategies import unhurried
 from tests.model.test_merge import merge_shelves, shelf_of, shelves_of
 from tests.model.test_segment import KEY, PUBLISHED, Shelf, cabinets_meet, laid, letter
@@ -33,7 +33,7 @@ def letters_of(sent: Sequence[Message]) -> list[tuple[Letter, bytes]]:
     return [(own, own.id or next(ids)) for own in letters]
 
 
-def encoded_of(sent: Sequence[Message], partition_count: int = PARTITIONS) -> dict[int, Encoded | None]:
+def encoded_of(sent: Sequence[Message], partition_count: int = PARTITIONS) -> dict[int, EncodedSegment | None]:
     names, handfuls = NameTable(KEY), dict[int, Handful]()
     for own, own_id in letters_of(sent):
         handful = handfuls.setdefault(partition_of(own.recipient, partition_count), Handful(names))
@@ -41,14 +41,14 @@ def encoded_of(sent: Sequence[Message], partition_count: int = PARTITIONS) -> di
     return {partition: handful.encoded(partition, names.encoded()) for partition, handful in handfuls.items()}
 
 
-def content(encoded: Encoded | None) -> bytes:
+def content(encoded: EncodedSegment | None) -> bytes:
     assert encoded is not None
     joined = b"".join(encoded.parts)
     assert len(joined) == encoded.length
     return joined
 
 
-def merged_handful(shelves: Sequence[Shelf]) -> Encoded | None:
+def merged_handful(shelves: Sequence[Shelf]) -> EncodedSegment | None:
     names = NameTable(KEY)
     handful = Handful(names)
     first = shelves[0].run.row.first

@@ -14,9 +14,9 @@ from restante.model.storage.head import (
     Apart,
     ApartRange,
     Head,
+    NumberRange,
     Numbers,
     OpenMark,
-    Range,
     advanced,
     apart_of,
     decode_head,
@@ -37,22 +37,22 @@ numbers_strategy = st.sets(st.integers(1, HIGHEST), max_size=HIGHEST).map(
     lambda chosen: np.array(sorted(chosen), np.int64)
 )
 ranges_strategy = st.lists(
-    st.tuples(st.integers(1, HIGHEST), st.integers(0, 8)).map(lambda pair: Range(pair[0], pair[0] + pair[1])),
+    st.tuples(st.integers(1, HIGHEST), st.integers(0, 8)).map(lambda pair: NumberRange(pair[0], pair[0] + pair[1])),
     max_size=5,
 )
 whys = st.sampled_from(list(Apart))
 settlings = st.lists(st.tuples(ranges_strategy, st.none() | whys), max_size=8)
 
 
-def plain(ranges: list[Range]) -> set[int]:
+def plain(ranges: list[NumberRange]) -> set[int]:
     return {number for entry in ranges for number in range(entry.first, entry.last + 1)}
 
 
-def disjoint(ranges: list[Range]) -> list[Range]:
+def disjoint(ranges: list[NumberRange]) -> list[NumberRange]:
     """As `ranges_of` gives them: apart from each other, ascending."""
     numbers = np.array(sorted(plain(ranges)), np.int64)
     gaps = np.flatnonzero(np.diff(numbers) > 1) + 1
-    return [Range(int(part[0]), int(part[-1])) for part in np.split(numbers, gaps) if len(part)]
+    return [NumberRange(int(part[0]), int(part[-1])) for part in np.split(numbers, gaps) if len(part)]
 
 
 class Settled(NamedTuple):
@@ -62,7 +62,7 @@ class Settled(NamedTuple):
     why: dict[int, Apart]
 
 
-def settle_all(steps: list[tuple[list[Range], Apart | None]]) -> Settled:
+def settle_all(steps: list[tuple[list[NumberRange], Apart | None]]) -> Settled:
     apart: tuple[ApartRange, ...] = ()
     why: dict[int, Apart] = {}
     for ranges, reason in steps:
@@ -75,7 +75,9 @@ def settle_all(steps: list[tuple[list[Range], Apart | None]]) -> Settled:
 
 
 @given(settlings)
-def test_settling_apart_is_setting_a_reason_number_by_number(steps: list[tuple[list[Range], Apart | None]]) -> None:
+def test_settling_apart_is_setting_a_reason_number_by_number(
+    steps: list[tuple[list[NumberRange], Apart | None]],
+) -> None:
     settled = settle_all(steps)
     every = np.arange(1, HIGHEST + 20)
     found = apart_of(Head(apart=settled.apart), every)
@@ -83,7 +85,7 @@ def test_settling_apart_is_setting_a_reason_number_by_number(steps: list[tuple[l
 
 
 @given(settlings)
-def test_the_list_apart_ascends_and_does_not_overlap(steps: list[tuple[list[Range], Apart | None]]) -> None:
+def test_the_list_apart_ascends_and_does_not_overlap(steps: list[tuple[list[NumberRange], Apart | None]]) -> None:
     apart = settle_all(steps).apart
     assert all(entry.first <= entry.last for entry in apart)
     assert all(one.last < other.first for one, other in itertools.pairwise(apart))
@@ -91,7 +93,7 @@ def test_the_list_apart_ascends_and_does_not_overlap(steps: list[tuple[list[Rang
 
 @given(st.integers(0, HIGHEST), settlings, numbers_strategy)
 def test_a_message_waits_beyond_the_head_unless_it_is_apart(
-    head: int, steps: list[tuple[list[Range], Apart | None]], numbers: Numbers
+    head: int, steps: list[tuple[list[NumberRange], Apart | None]], numbers: Numbers
 ) -> None:
     settled = settle_all(steps)
     mask = waiting_mask(Head(head=head, apart=settled.apart), numbers)
@@ -101,7 +103,7 @@ def test_a_message_waits_beyond_the_head_unless_it_is_apart(
 
 @given(st.integers(0, HIGHEST), settlings, numbers_strategy)
 def test_a_message_is_kept_beyond_what_was_forgotten_or_while_it_is_apart_and_shown(
-    forgotten: int, steps: list[tuple[list[Range], Apart | None]], numbers: Numbers
+    forgotten: int, steps: list[tuple[list[NumberRange], Apart | None]], numbers: Numbers
 ) -> None:
     settled = settle_all(steps)
     mask = stored_mask(Head(head=forgotten, forgotten=forgotten, apart=settled.apart), numbers)
@@ -115,7 +117,7 @@ def test_a_message_is_kept_beyond_what_was_forgotten_or_while_it_is_apart_and_sh
 
 @given(st.integers(0, HIGHEST), st.integers(0, HIGHEST), settlings)
 def test_a_head_moves_forwards_only_and_folds_in_what_it_passes(
-    before: int, number: int, steps: list[tuple[list[Range], Apart | None]]
+    before: int, number: int, steps: list[tuple[list[NumberRange], Apart | None]]
 ) -> None:
     settled = settle_all(steps)
     moved = advanced(Head(head=before, apart=settled.apart), number)
@@ -135,7 +137,7 @@ def test_chosen_numbers_become_ranges_and_come_back(numbers: Numbers, data: st.D
 
 
 @given(ranges_strategy, numbers_strategy)
-def test_a_number_is_in_ranges_as_in_a_set(ranges: list[Range], numbers: Numbers) -> None:
+def test_a_number_is_in_ranges_as_in_a_set(ranges: list[NumberRange], numbers: Numbers) -> None:
     inside = in_ranges(ranges, numbers)
     assert set(numbers[inside].tolist()) == plain(ranges) & set(numbers.tolist())
 
@@ -146,7 +148,7 @@ def test_a_number_is_in_ranges_as_in_a_set(ranges: list[Range], numbers: Numbers
     st.none() | st.builds(OpenMark, st.binary(min_size=16, max_size=16), *[st.integers(0, 2**62)] * 4),
 )
 def test_a_head_comes_back_from_its_bytes(
-    number: int, steps: list[tuple[list[Range], Apart | None]], mark: OpenMark | None
+    number: int, steps: list[tuple[list[NumberRange], Apart | None]], mark: OpenMark | None
 ) -> None:
     head = Head(head=number, forgotten=number // 2, open=mark, apart=settle_all(steps).apart)
     assert decode_head(encode_head(head)) == head

@@ -16,14 +16,14 @@ from restante import limits
 from restante.hub.engine.row_reads import read_piece
 from restante.model.publishing.message import Message
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.merge import Keep, Stretch, merged, slices
-from restante.model.storage.piece import Piece
-from restante.model.storage.segment import Encoded
+from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
+from restante.model.storage.piece import SegmentPiece
+from restante.model.storage.segment import EncodedSegment
 from tests.model.strategies import messages, unhurried
 from tests.model.test_segment import Letter, Shelf, by_cabinet, cabinets_meet, laid, letter
 
 
-def keep_all(_: Piece, drawer: NDArray[np.int64]) -> None:
+def keep_all(_: SegmentPiece, drawer: NDArray[np.int64]) -> None:
     return None
 
 
@@ -38,12 +38,12 @@ def shelves_of(sends: Sequence[Sequence[Message]]) -> tuple[list[Shelf], list[Le
     return shelves, letters
 
 
-def merge_shelves(shelves: Sequence[Shelf], keep: Keep = keep_all) -> list[list[Encoded]]:
+def merge_shelves(shelves: Sequence[Shelf], keep: Keep = keep_all) -> list[list[EncodedSegment]]:
     """The segments of each slice."""
     runs = [shelf.run for shelf in shelves]
     stores = {id(stored): shelf.store for shelf in shelves for stored in shelf.run.segments}
 
-    def read(stretch: Stretch) -> Piece:
+    def read(stretch: DrawerStretch) -> SegmentPiece:
         lines, last = stretch.stored.segment.drawers, stretch.stored.segment.drawers[stretch.last - 1]
         end = int(last["row"]) + int(last["count"])
         return read_piece(stores[id(stretch.stored)], stretch.stored, int(lines["row"][stretch.first]), end)
@@ -54,7 +54,7 @@ def merge_shelves(shelves: Sequence[Shelf], keep: Keep = keep_all) -> list[list[
     ]
 
 
-def shelf_of(parts: Sequence[Sequence[Encoded]], count: int) -> Shelf:
+def shelf_of(parts: Sequence[Sequence[EncodedSegment]], count: int) -> Shelf:
     return Shelf([encoded for segments in parts for encoded in segments], count=count)
 
 
@@ -93,7 +93,7 @@ def test_merging_in_two_steps_is_merging_at_once(sends: list[list[Message]], spl
 def test_a_merge_leaves_out_what_is_not_to_be_kept(sends: list[list[Message]], every: int) -> None:
     shelves, letters = shelves_of(sends)
 
-    def keep(piece: Piece, drawer: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def keep(piece: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.asarray(piece.numbers % every == 0, np.bool_)
 
     kept = [own for own in letters if (own.place + 1) % every == 0]

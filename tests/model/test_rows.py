@@ -17,7 +17,7 @@ from restante.model.storage.rows import (
     RECORD,
     Cabinets,
     Drawers,
-    Rows,
+    StoredRows,
     cabinet_ranks,
     lay_out,
     row_bytes,
@@ -52,14 +52,14 @@ def table_of(listed: list[Box]) -> Cabinets:
     )
 
 
-def rows_of(listed: list[Box], cabinet: NDArray[np.int64], sizes: NDArray[np.int64] | None = None) -> Rows:
+def rows_of(listed: list[Box], cabinet: NDArray[np.int64], sizes: NDArray[np.int64] | None = None) -> StoredRows:
     """A row for each entry of `cabinet`, its place as it came; the data says whose it is."""
     records = np.zeros(len(cabinet), RECORD)
     records["place"] = np.arange(len(cabinet))
     records["data_length"] = 4 if sizes is None else sizes
     data = [number.to_bytes(4, "big") for number in cabinet.tolist()]
     nothing = pa.array([""], pa.string())
-    return Rows(table_of(listed), cabinet, records, nothing, nothing, None, pa.array(data, pa.large_binary()))
+    return StoredRows(table_of(listed), cabinet, records, nothing, nothing, None, pa.array(data, pa.large_binary()))
 
 
 def starts_of(laid: Drawers) -> list[tuple[int, int]]:

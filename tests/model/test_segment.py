@@ -21,8 +21,8 @@ from restante.model.publishing.intake import RANDOM_BYTES_PER_ID, fill_made_ids,
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, Stored
-from restante.model.storage.segment import Encoded, decode, front_length
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment
+from restante.model.storage.segment import EncodedSegment, decode, front_length
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, messages, names, unhurried
 
@@ -41,7 +41,7 @@ class Letter(NamedTuple):
 class Mailbags(NamedTuple):
     """Some messages as mailbags, and as plain values by partition."""
 
-    segments: dict[int, list[Encoded]]
+    segments: dict[int, list[EncodedSegment]]
     letters: dict[int, list[Letter]]
 
 
@@ -54,7 +54,7 @@ def laid(sent: Sequence[Message], *, partition_count: int = 1, start: int = 0) -
     columns = fill_made_ids(columns, now_ms=1, random=random)
     arrivals = arrive(columns, key=KEY, partition_count=partition_count)
     place, _ = places(arrivals.partition, partition_count)
-    segments: dict[int, list[Encoded]] = {}
+    segments: dict[int, list[EncodedSegment]] = {}
     for encoded in mailbags(arrivals, place, published_at=PUBLISHED, key=KEY):
         segments.setdefault(encoded.group, []).append(encoded)
     letters: dict[int, list[Letter]] = {}
@@ -67,7 +67,9 @@ def laid(sent: Sequence[Message], *, partition_count: int = 1, start: int = 0) -
 class Shelf:
     """Segments in a store of their own, as a run that begins with number `first`."""
 
-    def __init__(self, segments: Sequence[Encoded], *, first: int = 1, count: int = 1, identity: int = 1) -> None:
+    def __init__(
+        self, segments: Sequence[EncodedSegment], *, first: int = 1, count: int = 1, identity: int = 1
+    ) -> None:
         self.store = MemoryStore()
         self.rows = []
         for number, encoded in enumerate(segments, identity):
@@ -81,7 +83,7 @@ class Shelf:
         """Everything that is stored, in the order in which it lies."""
         return [letter for stored in self.run.segments for letter in self.of_segment(stored)]
 
-    def of_segment(self, stored: Stored) -> list[Letter]:
+    def of_segment(self, stored: StoredSegment) -> list[Letter]:
         found = []
         for drawer, line in enumerate(stored.segment.drawers):
             row, count = int(line["row"]), int(line["count"])

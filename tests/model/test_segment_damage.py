@@ -31,8 +31,8 @@ from restante.model.storage.changes import BlobKey
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.piece import span
 from restante.model.storage.rows import DRAWER, RECORD
-from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, Stored
-from restante.model.storage.segment import Encoded, Segment, block_checks, decode
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment
+from restante.model.storage.segment import EncodedSegment, Segment, block_checks, decode
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
 from tests.model.strategies import listed, unhurried
@@ -44,11 +44,11 @@ FRAME_NUMBERS_AT, FRAME_CHECK_AT = 16, 8
 RECIPIENTS = 700
 
 
-def blob_of(encoded: Encoded) -> bytes:
+def blob_of(encoded: EncodedSegment) -> bytes:
     return b"".join(bytes(part) for part in encoded.parts)
 
 
-def small() -> Encoded:
+def small() -> EncodedSegment:
     """A segment of a few rows with everything in it."""
     sent = [
         Message(recipient=name, kind=kind, data=f"{name} {number}".encode(), properties={"n": str(number)})
@@ -59,7 +59,7 @@ def small() -> Encoded:
     return laid(sent).segments[0][0]
 
 
-def large() -> Encoded:
+def large() -> EncodedSegment:
     """A segment whose directory, records, properties and data each fill several blocks."""
     sent = [
         msgspec.structs.replace(letter(f"recipient {number % RECIPIENTS}", size=60), properties={"p": f"{number:040d}"})
@@ -75,20 +75,20 @@ SMALL_BLOB, LARGE_BLOB = blob_of(SMALL), blob_of(LARGE)
 class Kept:
     """A blob in a store, as the run row knows it."""
 
-    def __init__(self, blob: bytes, encoded: Encoded) -> None:
+    def __init__(self, blob: bytes, encoded: EncodedSegment) -> None:
         self.store = MemoryStore()
         self.store.put_blob(BLOB, [blob])
         self.row = SegmentRow(BLOB.number, encoded.length, len(encoded.front), encoded.rows)
 
-    def stored(self) -> Stored:
-        return Stored(BLOB, 1, decode(bytes(self.store.read_blob(BLOB, 0, self.row.front))))
+    def stored(self) -> StoredSegment:
+        return StoredSegment(BLOB, 1, decode(bytes(self.store.read_blob(BLOB, 0, self.row.front))))
 
     def run(self) -> Run:
         row = RunRow(1, 1, self.row.rows, (self.row,), RunState.VISIBLE, 0, mailbag=True)
         return Run.of(row, 0, [self.stored().segment])
 
 
-def read_drawer(store: MemoryStore, stored: Stored, drawer: int) -> tuple[Message, ...]:
+def read_drawer(store: MemoryStore, stored: StoredSegment, drawer: int) -> tuple[Message, ...]:
     line = stored.segment.drawers[drawer]
     row, count = int(line["row"]), int(line["count"])
     piece = read_piece(store, stored, row, row + count)
@@ -104,7 +104,7 @@ def read_drawer(store: MemoryStore, stored: Stored, drawer: int) -> tuple[Messag
     return to_messages(table)
 
 
-def read_everything(blob: bytes, encoded: Encoded) -> None:
+def read_everything(blob: bytes, encoded: EncodedSegment) -> None:
     """Whatever can be read of a blob, all the way to messages."""
     kept = Kept(blob, encoded)
     stored = kept.stored()
@@ -112,7 +112,7 @@ def read_everything(blob: bytes, encoded: Encoded) -> None:
         read_drawer(kept.store, stored, drawer)
 
 
-def survives_decoding(blob: bytes, encoded: Encoded) -> None:
+def survives_decoding(blob: bytes, encoded: EncodedSegment) -> None:
     """Reading all columns of a blob raises the one error or none."""
     try:
         kept = Kept(blob, encoded)
@@ -124,7 +124,7 @@ def survives_decoding(blob: bytes, encoded: Encoded) -> None:
         pass
 
 
-def survives(blob: bytes, encoded: Encoded) -> None:
+def survives(blob: bytes, encoded: EncodedSegment) -> None:
     with contextlib.suppress(DataDamaged, FormatUnsupported):
         read_everything(blob, encoded)
 
@@ -271,7 +271,7 @@ class Extent(NamedTuple):
     data: tuple[int, int]
 
 
-def extents(stored: Stored, store: Store) -> list[Extent]:
+def extents(stored: StoredSegment, store: Store) -> list[Extent]:
     segment, found, text = stored.segment, list[Extent](), 0
     records = read_piece(store, stored, 0, segment.rows).records
     for drawer, line in enumerate(segment.drawers):
@@ -289,7 +289,7 @@ def extents(stored: Stored, store: Store) -> list[Extent]:
     return found
 
 
-def in_block_of(at: int, stored: Stored, store: Store) -> set[str]:
+def in_block_of(at: int, stored: StoredSegment, store: Store) -> set[str]:
     """Who lies in the block that has this byte of the blob; neighbours count, for a damaged line hides its borders."""
     segment = stored.segment
     place = at - segment.frame_length

@@ -22,8 +22,8 @@ from restante.calls.producers import ListProducers, OpenLink
 from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
 from restante.hub.doctor.doctor import examine
-from restante.hub.engine.committer import Planned, Request
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.plan import RequestDraft
 from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -228,16 +228,16 @@ class Producers(RuleBasedStateMachine):
         """The answers to parcels that were all there before the first of them was looked at."""
         core, entered, gate = inside(self.hub), threading.Event(), threading.Event()
 
-        def hold(draft: Draft) -> None:
+        def hold(draft: RequestDraft) -> None:
             entered.set()
             assert gate.wait(PATIENCE_SECONDS)
 
-        async def answers() -> list[Request[Receipt]]:
+        async def answers() -> list[CommitRequest[Receipt]]:
             loop = asyncio.get_running_loop()
-            holder: asyncio.Future[Request[None]] = loop.create_future()
+            holder: asyncio.Future[CommitRequest[None]] = loop.create_future()
             core.core.committer.submit_soon(Planned(hold), holder)
             assert entered.wait(PATIENCE_SECONDS)
-            futures: list[asyncio.Future[Request[Receipt]]] = [loop.create_future() for _ in parcels]
+            futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in parcels]
             for parcel, future in zip(parcels, futures, strict=True):
                 numbers = _numbers(parcel.numbers)
                 core.publish_soon(_sent(parcel), future, partition=parcel.partition, producer=numbers)
@@ -373,7 +373,7 @@ def _numbers(numbers: Numbers | None) -> ProducerNumbers | None:
     return ProducerNumbers(group=numbers.group, owner_level=numbers.level, published_sequence=numbers.first)
 
 
-def _outcome(request: Request[Receipt]) -> Outcome:
+def _outcome(request: CommitRequest[Receipt]) -> Outcome:
     try:
         return _answer(request.answer())
     except RestanteError as error:

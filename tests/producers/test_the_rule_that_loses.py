@@ -17,7 +17,7 @@ from restante.assembly import open_hub
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.producers import ReadProducer
 from restante.client.surface import sync
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following
 from restante.model.publishing.message import Message
@@ -30,7 +30,7 @@ GROUP = 7
 class TrustingHub:
     """A real hub, but numbers that it knows are acknowledged unseen; and an answer is lost when the test says so."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: OpenHub) -> None:
         self._hub = hub
         self.lose_answer = False
 
@@ -90,13 +90,13 @@ class Ours:
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
+def hub() -> Iterator[OpenHub]:
     opened = open_hub(None, settings=Settings(partition_count=1, housekeeping_seconds=0), store=MemoryStore())
     yield opened
     opened.close()
 
 
-def play(hub: Hub, producer: type[ByTheOldRule | Ours]) -> tuple[list[object], list[object]]:
+def play(hub: OpenHub, producer: type[ByTheOldRule | Ours]) -> tuple[list[object], list[object]]:
     """What was acknowledged, and what is stored."""
     trusting = TrustingHub(hub)
     sending = producer(trusting)
@@ -111,13 +111,13 @@ def play(hub: Hub, producer: type[ByTheOldRule | Ours]) -> tuple[list[object], l
     return acknowledged, [message.data for message in hub.call(ReadHistory("ada")).messages]
 
 
-def test_by_the_old_rule_an_acknowledged_message_is_lost(hub: Hub) -> None:
+def test_by_the_old_rule_an_acknowledged_message_is_lost(hub: OpenHub) -> None:
     acknowledged, stored = play(hub, ByTheOldRule)
     assert acknowledged == ["first", "third", "fourth"]
     assert stored == ["first", "second", "fourth"], "the third took the second's number, and was taken for it"
 
 
-def test_our_producer_loses_nothing_even_where_the_hub_trusts_numbers(hub: Hub) -> None:
+def test_our_producer_loses_nothing_even_where_the_hub_trusts_numbers(hub: OpenHub) -> None:
     acknowledged, stored = play(hub, Ours)
     assert acknowledged == ["first", "third", "fourth"]
     assert stored == ["first", "second", "third", "fourth"]

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.server.wire import Wire
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def running(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path / "data") as running:
         yield running
 
 
 @pytest.fixture
-def wire(running: Running) -> Iterator[Wire]:
+def wire(running: ServedHub) -> Iterator[Wire]:
     wire = Wire(running.url)
     yield wire
     wire.close()
 
 
 @pytest.fixture
-def new_wire(running: Running) -> Iterator[Callable[..., Wire]]:
+def new_wire(running: ServedHub) -> Iterator[Callable[..., Wire]]:
     """Makes further connections, closed at the end."""
     wires: list[Wire] = []
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 
 
 class Talk:
@@ -41,12 +41,12 @@ class Talk:
         self.socket.send(json.dumps(frame))
 
 
-def live_url(running: Running, recipient: str, **query: object) -> str:
+def live_url(running: ServedHub, recipient: str, **query: object) -> str:
     return f"{running.url.replace('http', 'ws')}/v1/recipients/{recipient}/live?{urlencode(query)}"
 
 
 @contextmanager
-def live(running: Running, recipient: str, *, token: str | None = None, **query: object) -> Iterator[Talk]:
+def live(running: ServedHub, recipient: str, *, token: str | None = None, **query: object) -> Iterator[Talk]:
     """Connected, and told so. The system keeps little of what is not read, however much it may."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     parts = urlsplit(running.url)
@@ -61,7 +61,7 @@ def live(running: Running, recipient: str, *, token: str | None = None, **query:
         yield talk
 
 
-def dropped(running: Running) -> int:
+def dropped(running: ServedHub) -> int:
     """How many messages queues of the hub have dropped so far."""
     return running.desk.post.tally.dropped([connection.queue for connection in running.desk.post.connections()])
 
@@ -70,7 +70,7 @@ class Events:
     """Server-sent events, one by one."""
 
     def __init__(
-        self, running: Running, recipient: str, *, headers: dict[str, str] | None = None, query: str = ""
+        self, running: ServedHub, recipient: str, *, headers: dict[str, str] | None = None, query: str = ""
     ) -> None:
         parts = urlsplit(running.url)
         assert parts.hostname is not None

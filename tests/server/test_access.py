@@ -14,7 +14,7 @@ from restante.errors import InvalidSettings
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.app import ROUTES
-from restante.server.serve import Running, Service, start
+from restante.server.serve import ServedHub, Service, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
@@ -102,13 +102,13 @@ def secrets(tokens: TokenFile) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def guarded(tokens: TokenFile, secrets: dict[str, str]) -> Iterator[Running]:
+def guarded(tokens: TokenFile, secrets: dict[str, str]) -> Iterator[ServedHub]:
     with start(tokens.path.parent) as running:
         yield running
 
 
 @pytest.fixture
-def call(guarded: Running) -> Iterator[Callable[[str | None], Wire]]:
+def call(guarded: ServedHub) -> Iterator[Callable[[str | None], Wire]]:
     made: list[Wire] = []
 
     def wire(token: str | None) -> Wire:
@@ -222,7 +222,7 @@ def test_wrong_expired_and_revoked_tokens_are_worth_nothing(
         assert secret == "" or secret not in json.dumps(answer.json())
 
 
-def test_a_revoked_token_stops_working_while_the_hub_runs(guarded: Running, tokens: TokenFile) -> None:
+def test_a_revoked_token_stops_working_while_the_hub_runs(guarded: ServedHub, tokens: TokenFile) -> None:
     secret = tokens.create(roles=[Role.OPERATOR])
     known = guarded.desk.gate._tokens
     assert known is not None

@@ -21,7 +21,7 @@ from restante.server.app import SOCKETS
 from restante.server.asyncapi.document import CHANNELS, document
 from restante.server.live.socket_line import CLOSE_CODES
 from restante.server.route_table import Route
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import OriginGroupSettings, Settings
 from restante.wire import live as frames
 from restante.wire.frames import FrameHeader, decode_frame
@@ -34,7 +34,7 @@ _ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 
 
 @pytest.fixture
-def chatting(tmp_path: Path) -> Iterator[Running]:
+def chatting(tmp_path: Path) -> Iterator[ServedHub]:
     settings = Settings(origin_groups={"chat": OriginGroupSettings(live_collect=True)})
     with start(tmp_path / "data", settings) as running:
         yield running
@@ -89,7 +89,7 @@ def _check(schema: dict[str, Any], value: dict[str, Any]) -> None:
 # The document
 
 
-def test_the_document_is_served_to_everybody(running: Running) -> None:
+def test_the_document_is_served_to_everybody(running: ServedHub) -> None:
     with urllib.request.urlopen(f"{running.url}/asyncapi.json", timeout=30) as answer:
         assert answer.headers["content-type"] == "application/json"
         assert json.load(answer) == _DOCUMENT
@@ -228,7 +228,7 @@ class _Checked:
         return found
 
 
-def test_every_frame_of_a_real_conversation_is_as_described(chatting: Running) -> None:
+def test_every_frame_of_a_real_conversation_is_as_described(chatting: ServedHub) -> None:
     wire = Wire(chatting.url)
     odd = {"recipient": "ada", "origin": "chat", "data_base64": "AAEC", "expires_at": "2100-01-02T03:04:05Z"}
     wire.publish({"recipient": "ada", "origin": "chat", "id": _ID, "data": {"ö": [1]}, "properties": {"p": "q"}}, odd)
@@ -257,7 +257,7 @@ def test_every_frame_of_a_real_conversation_is_as_described(chatting: Running) -
     wire.close()
 
 
-def test_answers_over_the_pipelined_link_are_as_described(running: Running) -> None:
+def test_answers_over_the_pipelined_link_are_as_described(running: ServedHub) -> None:
     said = [{"number": 7, "messages": [{"recipient": recipient, "data": 1}]} for recipient in ("ada", " ")]
     with connect(f"{running.url.replace('http', 'ws')}/v1/publish") as own:
         for name, frame in (("receipt", said[0]), ("refusal", said[1]), ("refusal", "nonsense")):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from restante.server.connections.room import Wait
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.batching import (
     acknowledged,
@@ -26,7 +26,7 @@ from tests.server.batching import (
 from tests.server.wire import Wire
 
 
-def test_whoever_waits_is_answered_when_the_batch_becomes_complete(running: Running, wire: Wire) -> None:
+def test_whoever_waits_is_answered_when_the_batch_becomes_complete(running: ServedHub, wire: Wire) -> None:
     batch = opened(wire, key="night")
     (item,) = added(wire, batch, 1)
     sealed(wire, batch)
@@ -70,7 +70,7 @@ def test_those_who_wait_take_no_room_from_those_who_look(tmp_path: Path) -> None
         wire.close()
 
 
-def test_a_client_that_leaves_is_not_waited_for(running: Running, wire: Wire) -> None:
+def test_a_client_that_leaves_is_not_waited_for(running: ServedHub, wire: Wire) -> None:
     batch = opened(wire)
     other = Wire(running.url)
     other._connection.request("GET", f"/v1/batches/{batch}/wait?seconds=20")

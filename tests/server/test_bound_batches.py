@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.server.batching import (
     COUNTINGS,
     ID,
@@ -102,7 +102,7 @@ def test_progress_tells_who_has_not_collected(wire: Wire) -> None:
 
 
 @pytest.fixture
-def link(running: Running) -> Iterator[ClientConnection]:
+def link(running: ServedHub) -> Iterator[ClientConnection]:
     with connect(running.url.replace("http", "ws") + "/v1/publish") as link:
         yield link
 

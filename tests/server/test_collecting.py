@@ -16,7 +16,7 @@ import pytest
 import restante
 from restante.errors import Unavailable
 from restante.ports.content import Content, ContentRequest, OriginPort
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import OriginGroupSettings, OriginSettings, Settings
 from tests.server.test_publishing import ARROW, ID, arrow_body
 from tests.server.wire import Answer, Wire
@@ -173,7 +173,7 @@ def test_origins_and_groups_choose_what_is_peeked(wire: Wire) -> None:
 
 
 def test_a_waiting_peek_is_answered_as_soon_as_something_is_there(
-    wire: Wire, new_wire: Callable[[], Wire], running: Running
+    wire: Wire, new_wire: Callable[[], Wire], running: ServedHub
 ) -> None:
     answers: list[Answer] = []
     other = new_wire()
@@ -347,7 +347,7 @@ def test_what_was_withdrawn_or_has_expired_is_settled(wire: Wire) -> None:
         assert wire("DELETE", f"{path}/{own}").status == 204
 
 
-def test_partitions_tell_how_far_they_have_come(wire: Wire, running: Running) -> None:
+def test_partitions_tell_how_far_they_have_come(wire: Wire, running: ServedHub) -> None:
     wire.publish({"recipient": "ada", "data": 1})
     home = wire.get("/v1/recipients/ada/partition").json()
     assert home["owner"] == running.url
@@ -439,7 +439,7 @@ def test_a_large_bundle_is_streamed_whole(wire: Wire) -> None:
     assert unpacked(answer)["data"].to_pylist() == data
 
 
-def test_a_bundle_of_any_number_of_document_types_can_be_read(running: Running, wire: Wire) -> None:
+def test_a_bundle_of_any_number_of_document_types_can_be_read(running: ServedHub, wire: Wire) -> None:
     types = [f"{number:04} " + "é" * 50 for number in range(3_000)]
     table = pa.table({"recipient": ["ada"] * 3_000, "data": [b"x"] * 3_000, "document_type": types})
     assert wire("POST", "/v1/messages", arrow_body(table), headers=ARROW).status == 201

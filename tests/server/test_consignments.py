@@ -15,7 +15,7 @@ import pytest
 
 from restante.limits import MIB
 from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from restante.wire.compression import compress
 from tests.server.batching import OTHER, counted, refusal, until
@@ -418,7 +418,7 @@ def test_staging_takes_room_as_publishing_does(tmp_path: Path) -> None:
         wire.close()
 
 
-def begun(running: Running, consignment: str, size: int) -> socket.socket:
+def begun(running: ServedHub, consignment: str, size: int) -> socket.socket:
     """A connection on which a parcel of this size was begun."""
     head = f"POST {place(consignment)} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     connection = socket.create_connection(Wire(running.url).address, timeout=30)

@@ -21,7 +21,7 @@ from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
 from restante.server.openapi.parts import CLOCK
 from restante.server.openapi.places import CONSIGNMENT_ID
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 
 _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
 _OPERATIONS = [operation for methods in _DOCUMENT["paths"].values() for operation in methods.values()]
@@ -42,7 +42,7 @@ class Answered:
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Running]:
+def hub(tmp_path: Path) -> Iterator[ServedHub]:
     with start(tmp_path, clock=lambda: CLOCK) as running:
         yield running
 
@@ -152,7 +152,7 @@ def test_every_route_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", _EXAMPLES)
-def test_an_example_answers_what_the_document_says(hub: Running, name: str) -> None:
+def test_an_example_answers_what_the_document_says(hub: ServedHub, name: str) -> None:
     operation = _EXAMPLES[name][0]
     answered, example = _done(hub.url, name)
     told = example["answer"]
@@ -170,7 +170,7 @@ def test_an_example_answers_what_the_document_says(hub: Running, name: str) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in _EXAMPLES if name.endswith("-arrow") and name != "publish-arrow"])
-def test_an_arrow_example_has_the_messages_that_were_published(hub: Running, name: str) -> None:
+def test_an_arrow_example_has_the_messages_that_were_published(hub: ServedHub, name: str) -> None:
     rows = _check_body(_EXAMPLES[name][0]["responses"]["200"], _done(hub.url, name)[0])
     assert rows == (1 if name == "find-arrow" else 2)
 

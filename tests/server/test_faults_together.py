@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from websockets.sync.client import connect
 
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.server.test_publish_link import address, text
 from tests.server.test_publishing import ARROW, arrow_body
 from tests.server.wire import Wire
@@ -90,7 +90,7 @@ def test_at_most_100_faults_are_listed_in_the_order_of_the_messages(wire: Wire) 
 
 
 @pytest.mark.parametrize("more", [0, 200], ids=["few", "many"])
-def test_all_faults_of_a_frame_are_listed_together(running: Running, wire: Wire, more: int) -> None:
+def test_all_faults_of_a_frame_are_listed_together(running: ServedHub, wire: Wire, more: int) -> None:
     partition, faulty = _with_all_faults(wire)
     sound: list[dict[str, object]] = [{"recipient": "a", "data": number} for number in range(more)]
     with connect(address(running)) as link:

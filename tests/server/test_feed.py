@@ -16,7 +16,7 @@ from pyarrow import ipc
 from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.server.connections.room import Wait
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from restante.wire.compression import decompress
 from tests.server.batching import counted, refusal, until
@@ -191,7 +191,7 @@ def test_there_must_be_such_a_partition_and_such_a_type(wire: Wire, route: str) 
     assert refusal(wire.get(f"/v1/partitions/0/{route}", accept="text/html")) == (406, "not_acceptable")
 
 
-def test_whoever_waits_is_answered_when_something_comes(running: Running, wire: Wire) -> None:
+def test_whoever_waits_is_answered_when_something_comes(running: ServedHub, wire: Wire) -> None:
     number = home(wire)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20"))
@@ -206,7 +206,7 @@ def test_whoever_waits_is_answered_when_something_comes(running: Running, wire: 
     assert counted(wire)["restante_feeds_waiting"] == 0
 
 
-def test_who_waits_for_one_kind_is_not_answered_with_another(running: Running, wire: Wire) -> None:
+def test_who_waits_for_one_kind_is_not_answered_with_another(running: ServedHub, wire: Wire) -> None:
     number = home(wire)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lambda: Wire(running.url).get(f"/v1/partitions/{number}/feed?wait=20&kind=letter"))
@@ -239,7 +239,7 @@ def test_those_who_wait_take_no_room_and_no_thread(tmp_path: Path) -> None:
         wire.close()
 
 
-def test_a_reader_that_leaves_is_not_waited_for(running: Running, wire: Wire) -> None:
+def test_a_reader_that_leaves_is_not_waited_for(running: ServedHub, wire: Wire) -> None:
     other = Wire(running.url)
     other._connection.request("GET", "/v1/partitions/0/feed?wait=20")
     until(lambda: running.desk.room.waits[Wait.FEED] == 1)

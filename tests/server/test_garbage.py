@@ -17,7 +17,7 @@ import restante
 from restante import Message
 from restante.errors import RestanteError
 from restante.limits import MIB, SEND_BYTES_MAX
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.server.wire import Wire
 
 ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b01"
@@ -33,14 +33,14 @@ FRAMES = (
 )
 
 
-def speak(running: Running, _: Wire) -> None:
+def speak(running: ServedHub, _: Wire) -> None:
     with connect(running.url.replace("http", "ws", 1) + "/v1/publish") as socket:
         for frame in FRAMES:
             socket.send(frame)
             assert "problem" in socket.recv()
 
 
-def call(running: Running, _: Wire) -> None:
+def call(running: ServedHub, _: Wire) -> None:
     with restante.connect(running.url) as hub, hub.producer.pipeline() as pipeline:
         for attempt in (
             lambda: hub.producer.send(Message(recipient="")),
@@ -54,7 +54,7 @@ def call(running: Running, _: Wire) -> None:
                 attempt()
 
 
-REFUSED: dict[str, Callable[[Running, Wire], object]] = {
+REFUSED: dict[str, Callable[[ServedHub, Wire], object]] = {
     "packed": lambda _, wire: wire("POST", "/v1/messages", gzip.compress(bytes(SEND_BYTES_MAX + 1), 1), headers=PACKED),
     "few": lambda _, wire: wire("POST", "/v1/messages", NOBODY),
     "many": lambda _, wire: wire("POST", "/v1/messages", {"messages": [{"recipient": "", "data": "x" * 99}] * 999}),
@@ -72,7 +72,7 @@ REFUSED: dict[str, Callable[[Running, Wire], object]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_was_refused_is_no_garbage(running: Running, wire: Wire, name: str) -> None:
+def test_what_was_refused_is_no_garbage(running: ServedHub, wire: Wire, name: str) -> None:
     with errors_in_garbage() as found:
         REFUSED[name](running, wire)
         assert wire.publish({"recipient": "good", "data": 1}).status == 201

@@ -18,7 +18,7 @@ from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.storage.changes import Changes
 from restante.server.logs import JsonFormatter, TextFormatter
 from restante.server.routes import health
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from restante.stores.sqlite import SqliteStore
 from tests.server.wire import Wire
 
@@ -38,7 +38,7 @@ def test_a_hub_that_is_well_says_so_check_by_check(wire: Wire, path: str) -> Non
     assert all(check["status"] == "pass" and check["duration_ms"] >= 0 for check in answer.json()["checks"])
 
 
-def test_what_is_not_well_has_its_reason(wire: Wire, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_well_has_its_reason(wire: Wire, running: ServedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "DISK_FREE_BYTES_MIN", 2**62)
     answer = wire.get("/readyz")
     assert (answer.status, answer.json()["status"]) == (503, "fail")
@@ -49,7 +49,7 @@ def test_what_is_not_well_has_its_reason(wire: Wire, running: Running, monkeypat
 
 
 def test_a_commit_without_room_is_not_well_where_the_disk_has_some(
-    wire: Wire, running: Running, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, running: ServedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quota or `ulimit -f`: every publish was answered 507, and the health said that all was well."""
     store = running.desk.hub.core.store
@@ -72,7 +72,7 @@ def test_a_commit_without_room_is_not_well_where_the_disk_has_some(
     assert wire.get("/readyz").status == 200
 
 
-def test_slow_publishes_and_a_dead_committer_are_not_well(wire: Wire, running: Running) -> None:
+def test_slow_publishes_and_a_dead_committer_are_not_well(wire: Wire, running: ServedHub) -> None:
     for _ in range(9):
         running.desk.metrics.publish(3.0)
     for path in ("/readyz", "/healthz"):
@@ -86,7 +86,7 @@ def test_slow_publishes_and_a_dead_committer_are_not_well(wire: Wire, running: R
     assert wire.get("/livez").status == 503
 
 
-def test_a_slow_client_and_a_large_body_say_nothing_of_the_disk(wire: Wire, running: Running) -> None:
+def test_a_slow_client_and_a_large_body_say_nothing_of_the_disk(wire: Wire, running: ServedHub) -> None:
     """One body that took its time to come in made a hub unwell for a minute, and had it restarted."""
     body = b'{"recipient": "ada", "data": 1}'
     with socket.create_connection(wire.address, timeout=30) as slow:
@@ -104,7 +104,7 @@ def test_a_slow_client_and_a_large_body_say_nothing_of_the_disk(wire: Wire, runn
 
 
 def test_after_a_failed_flush_health_fails_with_the_reason_and_the_log_says_it_once(
-    wire: Wire, running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    wire: Wire, running: ServedHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = running.desk.hub.core.store
     assert isinstance(store, SqliteStore)
@@ -140,7 +140,7 @@ def test_damaged_data_is_told_without_the_folder(wire: Wire, tmp_path: Path) -> 
     assert not any(str(tmp_path).encode() in answer.body for answer in answers)
 
 
-def test_a_hub_that_is_closing_is_not_ready(wire: Wire, running: Running) -> None:
+def test_a_hub_that_is_closing_is_not_ready(wire: Wire, running: ServedHub) -> None:
     asyncio.run_coroutine_threadsafe(_set(running.desk.draining), running._loop).result()  # type: ignore[arg-type]
     answer = wire.get("/readyz")
     assert answer.status == 503
@@ -198,7 +198,7 @@ def test_every_answer_carries_a_correlation_id(wire: Wire) -> None:
 
 
 def test_a_defect_is_a_500_that_says_nothing_of_the_inside(
-    wire: Wire, running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    wire: Wire, running: ServedHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a secret of the inside")
@@ -212,7 +212,7 @@ def test_a_defect_is_a_500_that_says_nothing_of_the_inside(
 
 
 def test_logs_are_json_lines_with_the_correlation_id(
-    wire: Wire, running: Running, caplog: pytest.LogCaptureFixture
+    wire: Wire, running: ServedHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines: list[str] = []
 

@@ -22,7 +22,7 @@ from restante.limits import DATA_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, OriginGroupSettings, ServerSettings, Settings
 from tests.server.live import Events, dropped, live, live_url
 from tests.server.wire import Wire
@@ -44,7 +44,7 @@ def table(recipients: Sequence[str], data: Sequence[object]) -> pa.Table:
     )
 
 
-def test_a_message_is_pushed_as_history_shows_it(running: Running, wire: Wire) -> None:
+def test_a_message_is_pushed_as_history_shows_it(running: ServedHub, wire: Wire) -> None:
     with live(running, "ada", client="phone") as ada:
         wire.publish(
             {"recipient": "ada", "id": UUID, "kind": "k", "data": {"a": [1, "ö"]}, "properties": {"p": "q"}},
@@ -59,7 +59,7 @@ def test_a_message_is_pushed_as_history_shows_it(running: Running, wire: Wire) -
 
 
 @pytest.mark.parametrize("count", [3, 40, 200])
-def test_many_messages_at_once_are_pushed_as_history_shows_them(running: Running, wire: Wire, count: int) -> None:
+def test_many_messages_at_once_are_pushed_as_history_shows_them(running: ServedHub, wire: Wire, count: int) -> None:
     names = [f"r{number % 3}" for number in range(3 * count)]
     with live(running, "r1") as talk:
         running.desk.hub.publish(table(names, list(range(3 * count))))
@@ -70,7 +70,7 @@ def test_many_messages_at_once_are_pushed_as_history_shows_them(running: Running
     ]
 
 
-def test_a_burst_for_one_recipient_is_read_from_history_and_nothing_is_missing(running: Running) -> None:
+def test_a_burst_for_one_recipient_is_read_from_history_and_nothing_is_missing(running: ServedHub) -> None:
     with live(running, "ada") as ada:
         running.desk.hub.publish(table(["ada"] * 5_000, list(range(5_000))))
         frames = ada.frames(5_000)
@@ -78,7 +78,7 @@ def test_a_burst_for_one_recipient_is_read_from_history_and_nothing_is_missing(r
     assert [frame["message"]["data"] for frame in frames] == list(range(5_000))
 
 
-def test_a_consignment_is_pushed_when_it_is_committed(running: Running, wire: Wire) -> None:
+def test_a_consignment_is_pushed_when_it_is_committed(running: ServedHub, wire: Wire) -> None:
     opened = wire("POST", "/v1/consignments", {"key": "night"}).json()
     path = f"/v1/consignments/{opened['id']}"
     with live(running, "ada") as ada:
@@ -90,7 +90,7 @@ def test_a_consignment_is_pushed_when_it_is_committed(running: Running, wire: Wi
     assert [(frame["counter"], frame["message"]["data"]) for frame in frames] == [(2, 1), (3, 1)]
 
 
-def test_what_is_released_to_the_end_is_pushed_under_its_new_number(running: Running, wire: Wire) -> None:
+def test_what_is_released_to_the_end_is_pushed_under_its_new_number(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "ada", "id": UUID, "data": 1}, {"recipient": "ada", "data": 2})
     wire("POST", f"/v1/recipients/ada/messages/{UUID}/set-aside")
     bundle = wire.get("/v1/recipients/ada/peek").json()["bundle_id"]
@@ -102,7 +102,7 @@ def test_what_is_released_to_the_end_is_pushed_under_its_new_number(running: Run
     assert frame["message"]["sequence_number"] > 2
 
 
-def test_all_clients_of_a_recipient_get_it_each_by_its_own_count(running: Running, wire: Wire) -> None:
+def test_all_clients_of_a_recipient_get_it_each_by_its_own_count(running: ServedHub, wire: Wire) -> None:
     with live(running, "ada") as first:
         wire.publish({"recipient": "ada", "data": 1})
         assert first.frame()["counter"] == 1
@@ -111,7 +111,7 @@ def test_all_clients_of_a_recipient_get_it_each_by_its_own_count(running: Runnin
             assert (first.frame()["counter"], second.frame()["counter"]) == (2, 1)
 
 
-def test_replay_begins_after_the_number_given_and_goes_on_without_a_seam(running: Running, wire: Wire) -> None:
+def test_replay_begins_after_the_number_given_and_goes_on_without_a_seam(running: ServedHub, wire: Wire) -> None:
     for value in range(10):
         wire.publish({"recipient": "ada", "data": value})
     fourth = wire.get("/v1/recipients/ada/messages?limit=4").json()["messages"][-1]["sequence_number"]
@@ -123,7 +123,7 @@ def test_replay_begins_after_the_number_given_and_goes_on_without_a_seam(running
     assert [frame["counter"] for frame in frames] == list(range(1, 8))
 
 
-def test_replay_under_a_stream_of_publishes_has_no_gap_and_no_repetition(running: Running) -> None:
+def test_replay_under_a_stream_of_publishes_has_no_gap_and_no_repetition(running: ServedHub) -> None:
     hub = running.desk.hub
     hub.publish([Message(recipient="ada", data=value) for value in range(700)])
     with ExitStack() as stack:
@@ -136,7 +136,7 @@ def test_replay_under_a_stream_of_publishes_has_no_gap_and_no_repetition(running
             assert talk.data(900) == list(range(900))
 
 
-def test_replay_leaves_out_what_is_not_to_be_delivered(running: Running, wire: Wire) -> None:
+def test_replay_leaves_out_what_is_not_to_be_delivered(running: ServedHub, wire: Wire) -> None:
     ids = [f"0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b{number:02}" for number in range(4)]
     for value, own_id in enumerate(ids):
         wire.publish({"recipient": "ada", "id": own_id, "data": value})
@@ -152,7 +152,7 @@ def test_replay_leaves_out_what_is_not_to_be_delivered(running: Running, wire: W
     ]
 
 
-def test_a_number_beyond_the_end_is_taken_as_the_end(running: Running, wire: Wire) -> None:
+def test_a_number_beyond_the_end_is_taken_as_the_end(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "ada", "data": 1})
     visible = wire.get("/v1/recipients/ada/messages").json()["messages"][0]["sequence_number"]
     with connect(live_url(running, "ada", after=10**9)) as own:
@@ -161,7 +161,7 @@ def test_a_number_beyond_the_end_is_taken_as_the_end(running: Running, wire: Wir
         assert json.loads(own.recv(10))["message"]["data"] == 2
 
 
-def test_live_delivery_does_not_dequeue(running: Running, wire: Wire) -> None:
+def test_live_delivery_does_not_dequeue(running: ServedHub, wire: Wire) -> None:
     with live(running, "ada") as ada:
         wire.publish({"recipient": "ada", "data": 1})
         assert ada.frame()["message"]["state"] == "waiting"
@@ -171,7 +171,7 @@ def test_live_delivery_does_not_dequeue(running: Running, wire: Wire) -> None:
 # Sending
 
 
-def test_a_sender_gets_the_id_at_once_and_then_that_it_is_durable(running: Running) -> None:
+def test_a_sender_gets_the_id_at_once_and_then_that_it_is_durable(running: ServedHub) -> None:
     with live(running, "ada") as ada, live(running, "bob") as bob:
         ada.say(type="send", request=7, message={"recipient": "bob", "data": "hello"})
         sent, fate = ada.frames(2)
@@ -182,7 +182,7 @@ def test_a_sender_gets_the_id_at_once_and_then_that_it_is_durable(running: Runni
     assert pushed["message"]["data"] == "hello"
 
 
-def test_the_senders_other_clients_get_an_echo_and_the_sending_one_does_not(running: Running, wire: Wire) -> None:
+def test_the_senders_other_clients_get_an_echo_and_the_sending_one_does_not(running: ServedHub, wire: Wire) -> None:
     with live(running, "ada") as phone, live(running, "ada") as desk:
         phone.say(type="send", request=1, message={"recipient": "bob", "id": UUID, "data": "hello"})
         echo = desk.until("echo")
@@ -192,7 +192,7 @@ def test_the_senders_other_clients_get_an_echo_and_the_sending_one_does_not(runn
         assert [frame["type"] for frame in phone.frames(3)] == ["sent", "status", "message"]
 
 
-def test_what_is_sent_to_oneself_comes_as_a_message_and_not_as_an_echo_too(running: Running) -> None:
+def test_what_is_sent_to_oneself_comes_as_a_message_and_not_as_an_echo_too(running: ServedHub) -> None:
     with live(running, "ada") as phone, live(running, "ada") as desk:
         phone.say(type="send", request=1, message={"recipient": "ada", "data": "note"})
         assert {frame["type"] for frame in phone.frames(3)} == {"sent", "status", "message"}
@@ -200,7 +200,7 @@ def test_what_is_sent_to_oneself_comes_as_a_message_and_not_as_an_echo_too(runni
         assert sorted(frame["type"] for frame in desk.frames(4)) == ["message", "message", "status", "status"]
 
 
-def test_all_clients_of_a_sender_hear_what_became_of_what_it_sent(running: Running, wire: Wire) -> None:
+def test_all_clients_of_a_sender_hear_what_became_of_what_it_sent(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "bob", "id": UUID, "data": 1})
     with live(running, "ada") as phone, live(running, "ada") as desk, live(running, "eve") as eve:
         phone.say(type="send", request=1, message={"recipient": "bob", "data": "hello"})
@@ -214,7 +214,7 @@ def test_all_clients_of_a_sender_hear_what_became_of_what_it_sent(running: Runni
         assert eve.frame()["counter"] == 1
 
 
-def test_a_message_with_a_fault_is_a_problem_and_a_conflict_is_lost(running: Running, wire: Wire) -> None:
+def test_a_message_with_a_fault_is_a_problem_and_a_conflict_is_lost(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "bob", "id": UUID, "data": 1})
     with live(running, "ada") as ada:
         ada.say(type="send", request=1, message={"recipient": " ", "data": 1})
@@ -230,7 +230,7 @@ def test_a_message_with_a_fault_is_a_problem_and_a_conflict_is_lost(running: Run
         assert ada.frame()["type"] == "sent"
 
 
-def test_many_sends_are_stored_in_the_order_sent(running: Running, wire: Wire) -> None:
+def test_many_sends_are_stored_in_the_order_sent(running: ServedHub, wire: Wire) -> None:
     with live(running, "ada") as ada:
         for value in range(300):
             ada.say(type="send", request=value, message={"recipient": "bob", "data": value})
@@ -250,7 +250,7 @@ def chatting(tmp_path: Path) -> Any:
         yield running
 
 
-def test_a_client_may_collect_up_to_a_number(chatting: Running) -> None:
+def test_a_client_may_collect_up_to_a_number(chatting: ServedHub) -> None:
     wire = Wire(chatting.url)
     with live(chatting, "ada") as ada:
         wire.publish(*[{"recipient": "ada", "origin": "chat", "kind": f"k{n % 2}", "data": n} for n in range(6)])
@@ -264,7 +264,7 @@ def test_a_client_may_collect_up_to_a_number(chatting: Running) -> None:
     assert [message["state"] for message in history] == ["collected"] * 4 + ["waiting"] * 3
 
 
-def test_the_other_clients_hear_what_was_collected(chatting: Running) -> None:
+def test_the_other_clients_hear_what_was_collected(chatting: ServedHub) -> None:
     wire = Wire(chatting.url)
     with live(chatting, "ada") as phone, live(chatting, "ada") as desk:
         wire.publish({"recipient": "ada", "origin": "chat", "data": 1})
@@ -273,7 +273,7 @@ def test_the_other_clients_hear_what_was_collected(chatting: Running) -> None:
         assert desk.until("collected") == {"type": "collected", "sequence_number": number, "messages": 1}
 
 
-def test_collecting_is_refused_beside_an_open_bundle_and_leaves_all_as_it_is(chatting: Running) -> None:
+def test_collecting_is_refused_beside_an_open_bundle_and_leaves_all_as_it_is(chatting: ServedHub) -> None:
     wire = Wire(chatting.url)
     wire.publish({"recipient": "ada", "origin": "chat", "data": 1}, {"recipient": "ada", "origin": "chat", "data": 2})
     bundle = wire.get("/v1/recipients/ada/peek?max_messages=1").json()["bundle_id"]
@@ -286,7 +286,7 @@ def test_collecting_is_refused_beside_an_open_bundle_and_leaves_all_as_it_is(cha
         assert ada.frame()["messages"] == 1
 
 
-def test_collecting_is_refused_where_it_is_not_switched_on(running: Running, wire: Wire) -> None:
+def test_collecting_is_refused_where_it_is_not_switched_on(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "ada", "data": 1})
     with live(running, "ada") as ada:
         ada.say(type="collected", sequence_number=99)
@@ -295,7 +295,7 @@ def test_collecting_is_refused_where_it_is_not_switched_on(running: Running, wir
     assert "live_collect" in problem["detail"]
 
 
-def test_collecting_completes_a_batch(chatting: Running) -> None:
+def test_collecting_completes_a_batch(chatting: ServedHub) -> None:
     wire = Wire(chatting.url)
     batch = wire("POST", "/v1/batches", {"key": "k"}).json()["id"]
     body = {"messages": [{"recipient": "ada", "origin": "chat", "data": 1}] * 3}
@@ -401,7 +401,7 @@ def test_too_many_connections_are_refused_until_one_has_gone(
 @pytest.mark.parametrize(
     ("query", "parameter"), [({"after": "-1"}, "after"), ({"colour": "red"}, "colour"), ({"client": ""}, "client")]
 )
-def test_a_wrong_query_is_refused_by_name(running: Running, query: dict[str, str], parameter: str) -> None:
+def test_a_wrong_query_is_refused_by_name(running: ServedHub, query: dict[str, str], parameter: str) -> None:
     with pytest.raises(InvalidStatus) as refused, live(running, "ada", **query):
         pass
     problem = json.loads(refused.value.response.body or b"")
@@ -409,7 +409,7 @@ def test_a_wrong_query_is_refused_by_name(running: Running, query: dict[str, str
 
 
 @pytest.mark.parametrize("said", ["nonsense", '{"type": "dance"}', "[]", b"\x00\x01"])
-def test_what_is_no_frame_ends_the_connection_with_the_reason(running: Running, said: str | bytes) -> None:
+def test_what_is_no_frame_ends_the_connection_with_the_reason(running: ServedHub, said: str | bytes) -> None:
     with live(running, "ada") as talk:
         talk.socket.send(said)
         frame = talk.frame()
@@ -438,7 +438,7 @@ def test_when_the_hub_drains_everybody_is_told_and_gets_what_waits_first(tmp_pat
 # Server-sent events
 
 
-def test_events_carry_the_same_frames_and_resume_after_the_last_id(running: Running, wire: Wire) -> None:
+def test_events_carry_the_same_frames_and_resume_after_the_last_id(running: ServedHub, wire: Wire) -> None:
     events = Events(running, "ada")
     assert (events.status, events.headers["content-type"]) == (200, "text/event-stream")
     stream = iter(events)
@@ -515,7 +515,7 @@ def test_a_client_that_does_not_answer_pings_is_told_and_let_go(tmp_path: Path) 
             pass
 
 
-def test_who_sends_without_reading_the_answers_is_not_read_from_either(chatting: Running) -> None:
+def test_who_sends_without_reading_the_answers_is_not_read_from_either(chatting: ServedHub) -> None:
     with live(chatting, "ada") as ada:
         for value in range(2_000):
             ada.say(type="send", request=value, message={"recipient": "bob", "data": "x" * 500})
@@ -526,7 +526,7 @@ def test_who_sends_without_reading_the_answers_is_not_read_from_either(chatting:
     assert sum(frame["type"] == "status" for frame in frames) == 2_000
 
 
-def test_clients_that_count_differently_each_get_their_own_counters_of_a_parcel(running: Running) -> None:
+def test_clients_that_count_differently_each_get_their_own_counters_of_a_parcel(running: ServedHub) -> None:
     names = [f"r{number % 10}" for number in range(400)]
     with live(running, "r3") as early:
         running.desk.hub.publish(table(["r3"] * 3, ["a", "b", "c"]))
@@ -539,7 +539,7 @@ def test_clients_that_count_differently_each_get_their_own_counters_of_a_parcel(
                 assert [frame["message"]["data"] for frame in frames] == list(range(place, 400, 10))
 
 
-def test_a_parcel_may_hold_small_and_large_messages(running: Running) -> None:
+def test_a_parcel_may_hold_small_and_large_messages(running: ServedHub) -> None:
     sizes = [1, 60_000, 65_536, 70_000, 200_000, 2]
     with live(running, "r1") as talk:
         running.desk.hub.publish(table(["r1", "r2"] * 100 + ["r1"] * 6, [""] * 200 + ["x" * size for size in sizes]))
@@ -548,7 +548,7 @@ def test_a_parcel_may_hold_small_and_large_messages(running: Running) -> None:
 
 
 def test_when_pushing_fails_everybody_gets_the_messages_from_history(
-    running: Running, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    running: ServedHub, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A fault that nobody has thought of must cost time, and no message."""
 
@@ -584,7 +584,7 @@ def test_a_quick_client_gets_large_messages_of_one_commit_without_a_gap(tmp_path
         assert [frame["counter"] for frame in ada.frames(8)] == list(range(1, 9))
 
 
-def test_events_are_whole_also_where_json_came_with_line_breaks(running: Running) -> None:
+def test_events_are_whole_also_where_json_came_with_line_breaks(running: ServedHub) -> None:
     events = Events(running, "ada")
     stream = iter(events)
     next(stream)
@@ -637,7 +637,7 @@ def test_who_is_told_to_go_gets_nothing_new_so_no_gap_can_hide(tmp_path: Path) -
 
 
 def test_a_replay_that_fails_ends_the_connection_and_says_why(
-    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    running: ServedHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise MemoryError
@@ -651,7 +651,7 @@ def test_a_replay_that_fails_ends_the_connection_and_says_why(
     assert "A replay failed" in caplog.text
 
 
-def test_clients_of_partitions_that_moved_are_told_where_and_no_others(running: Running) -> None:
+def test_clients_of_partitions_that_moved_are_told_where_and_no_others(running: ServedHub) -> None:
     names = [f"r{number}" for number in range(12)]
     hub = running.desk.hub
     home = {name: hub.call(PartitionOf(name)) for name in names}
@@ -675,7 +675,7 @@ def test_clients_of_partitions_that_moved_are_told_where_and_no_others(running: 
 
 
 @pytest.mark.parametrize("character", ["x", "é", "\n", "\x01"])
-def test_the_largest_text_is_sent_and_pushed_however_json_writes_it(running: Running, character: str) -> None:
+def test_the_largest_text_is_sent_and_pushed_however_json_writes_it(running: ServedHub, character: str) -> None:
     text = character * (DATA_BYTES_MAX // len(character.encode()))
     with live(running, "ada") as sender, live(running, "bob") as talk:
         sender.say(type="send", request=1, message={"recipient": "bob", "text": text})
@@ -683,14 +683,14 @@ def test_the_largest_text_is_sent_and_pushed_however_json_writes_it(running: Run
         assert talk.until("message")["message"]["text"] == text
 
 
-def test_a_frame_that_is_too_long_ends_the_connection(running: Running) -> None:
+def test_a_frame_that_is_too_long_ends_the_connection(running: ServedHub) -> None:
     with live(running, "ada") as talk:
         talk.say(type="send", request=1, message={"recipient": "bob", "data": "x" * 9_000_000})
         frame = talk.frame()
         assert (frame["type"], frame["reason"]) == ("disconnect", "protocol_error")
 
 
-def test_a_send_with_a_wrong_request_is_a_problem_and_the_talk_goes_on(running: Running) -> None:
+def test_a_send_with_a_wrong_request_is_a_problem_and_the_talk_goes_on(running: ServedHub) -> None:
     with live(running, "ada") as talk:
         talk.say(type="send", request="7", message={"recipient": "bob", "data": 1})
         problem = talk.frame()
@@ -713,7 +713,9 @@ def test_echoes_for_a_stuck_client_are_bounded_by_their_bytes(tmp_path: Path) ->
         assert running.desk.post.tally.echoes_dropped > 10
 
 
-def test_what_is_released_where_mail_is_collected_by_number_is_pushed_before_it_is_collected(chatting: Running) -> None:
+def test_what_is_released_where_mail_is_collected_by_number_is_pushed_before_it_is_collected(
+    chatting: ServedHub,
+) -> None:
     wire = Wire(chatting.url)
     wire.publish(*[{"recipient": "ada", "origin": "chat", "data": value} for value in range(2)])
     wire.publish({"recipient": "ada", "origin": "chat", "id": UUID, "data": 2})

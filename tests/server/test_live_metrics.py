@@ -8,7 +8,7 @@ import pytest
 
 import restante
 from restante.model.publishing.message import Message
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, Settings
 from tests.server.live import dropped, live
 from tests.server.wire import Wire
@@ -24,7 +24,7 @@ def metrics(wire: Wire) -> dict[str, float]:
     }
 
 
-def test_connections_and_what_was_pushed_are_counted(running: Running, wire: Wire) -> None:
+def test_connections_and_what_was_pushed_are_counted(running: ServedHub, wire: Wire) -> None:
     wire.publish({"recipient": "ada", "data": 1})
     with live(running, "ada", after=0) as first, live(running, "ada") as second:
         first.frame()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from restante.model.storage.partition import partition_of
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.server.live import live
 from tests.server.wire import Wire
 
@@ -178,7 +178,7 @@ def test_staged_text_ids_are_there_after_the_commit(wire: Wire) -> None:
     ],
 )
 def test_data_is_shown_as_its_media_type_says(
-    wire: Wire, running: Running, given: dict[str, Any], shown: dict[str, Any]
+    wire: Wire, running: ServedHub, given: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     with live(running, "ada") as talk:
         assert wire.publish({"recipient": "ada", **given}).status == 201
@@ -208,7 +208,7 @@ def test_what_is_wrong_with_a_text_is_named(wire: Wire, wrong: dict[str, object]
     assert [error["field"] for error in problem["errors"]] == [field]
 
 
-def test_live_tells_the_id_as_it_was_sent(running: Running, wire: Wire) -> None:
+def test_live_tells_the_id_as_it_was_sent(running: ServedHub, wire: Wire) -> None:
     with live(running, "bob") as first, live(running, "bob") as second, live(running, "ada") as other:
         first.say(type="send", request=1, message={"recipient": "ada", "id": TEXT_ID, "text": "hi"})
         assert first.until("sent")["id"] == TEXT_ID

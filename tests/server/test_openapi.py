@@ -20,25 +20,25 @@ from restante.server.app import ROUTES
 from restante.server.openapi import problems
 from restante.server.openapi.document import SUBJECTS
 from restante.server.route_table import Route
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.wire.problems import CODES, TYPE_PREFIX, status_of
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
     with start(tmp_path_factory.mktemp("hub")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def description(hub: Running) -> dict[str, Any]:
+def description(hub: ServedHub) -> dict[str, Any]:
     with urllib.request.urlopen(f"{hub.url}/openapi.json", timeout=30) as answer:
         assert answer.headers["content-type"] == "application/json"
         found: dict[str, Any] = json.load(answer)
     return found
 
 
-def _page(hub: Running, path: str) -> str:
+def _page(hub: ServedHub, path: str) -> str:
     with urllib.request.urlopen(hub.url + path, timeout=30) as answer:
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         return str(answer.read().decode())
@@ -156,7 +156,7 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_pages_load_nothing_from_elsewhere_and_all_their_links_lead_somewhere(hub: Running) -> None:
+def test_the_pages_load_nothing_from_elsewhere_and_all_their_links_lead_somewhere(hub: ServedHub) -> None:
     pages = {path: _Page(_page(hub, path)) for path in ("/docs", "/docs/problems")}
     for path, page in pages.items():
         assert not page.tags & {"script", "link", "img", "iframe"}
@@ -166,7 +166,7 @@ def test_the_pages_load_nothing_from_elsewhere_and_all_their_links_lead_somewher
                 assert anchor == "" or anchor in pages[target or path].anchors, link
 
 
-def test_every_route_is_on_the_page_with_a_command_to_copy(hub: Running, description: dict[str, Any]) -> None:
+def test_every_route_is_on_the_page_with_a_command_to_copy(hub: ServedHub, description: dict[str, Any]) -> None:
     page = _page(hub, "/docs")
     for route in ROUTES:
         assert f"<code>{route.path}</code>" in page
@@ -187,7 +187,7 @@ def test_every_route_is_on_the_page_with_a_command_to_copy(hub: Running, descrip
         ({"Host": "localhost", "X-Forwarded-Proto": "https"}, "https://localhost"),
     ],
 )
-def test_the_examples_name_the_hub_as_its_reader_does(hub: Running, headers: dict[str, str], address: str) -> None:
+def test_the_examples_name_the_hub_as_its_reader_does(hub: ServedHub, headers: dict[str, str], address: str) -> None:
     request = urllib.request.Request(f"{hub.url}/docs", headers=headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         page = answer.read().decode()
@@ -195,7 +195,7 @@ def test_the_examples_name_the_hub_as_its_reader_does(hub: Running, headers: dic
     assert "127.0.0.1:8470" not in page
 
 
-def test_an_address_that_is_none_is_not_repeated(hub: Running) -> None:
+def test_an_address_that_is_none_is_not_repeated(hub: ServedHub) -> None:
     link = http.client.HTTPConnection(hub.url.removeprefix("http://"), timeout=30)
     link.putrequest("GET", "/docs", skip_host=True)
     link.putheader("Host", "localhost'<script>")
@@ -206,12 +206,12 @@ def test_an_address_that_is_none_is_not_repeated(hub: Running) -> None:
     assert "localhost&#x27;" not in page
 
 
-def test_the_type_of_every_problem_leads_to_its_place_on_a_page(hub: Running) -> None:
+def test_the_type_of_every_problem_leads_to_its_place_on_a_page(hub: ServedHub) -> None:
     path, _, _ = TYPE_PREFIX.partition("#")
     assert set(CODES) <= _Page(_page(hub, path)).anchors
 
 
-def test_the_type_in_a_problem_is_that_link(hub: Running) -> None:
+def test_the_type_in_a_problem_is_that_link(hub: ServedHub) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"{hub.url}/nowhere", timeout=30)
     with caught.value as answer:

@@ -20,7 +20,7 @@ from restante.model.access.access import Role
 from restante.model.publishing.message import HUB_ORIGIN, Message
 from restante.model.storage.partition import partition_of
 from restante.server.access.tokens import TokenFile
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.server.live import live
 from tests.server.wire import Wire
 
@@ -37,7 +37,7 @@ Status = tuple[int, str]
 class Bound:
     """A hub, and a publisher of the origin `own` at its doors."""
 
-    running: Running
+    running: ServedHub
     wire: Wire
     frames: ClientConnection
     secret: str

@@ -21,7 +21,7 @@ from restante.model.access.access import Role
 from restante.model.storage.partition import partition_of
 from restante.server.access.tokens import TokenFile
 from restante.server.app import ROUTES, SOCKETS
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.stores.sqlite import SqliteStore
 from tests.server.test_access import ALLOWED, LETTERS, OPEN
 from tests.server.wire import Answer, Wire
@@ -108,7 +108,7 @@ def test_what_touches_the_whole_hub_is_not_for_publishers() -> None:
 class World:
     """Publishers of the origins a and b, tokens without origins, an operator, a reader; and things of the first."""
 
-    running: Running
+    running: ServedHub
     secrets: dict[str, str]
     wires: dict[str, Wire] = field(default_factory=dict)
 

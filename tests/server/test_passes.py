@@ -23,11 +23,11 @@ from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Reason
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile, id_of
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.server.live import Events, live
 from tests.server.wire import Wire
 
-Hold = Callable[[Running, str, Callable[[], None]], str]
+Hold = Callable[[ServedHub, str, Callable[[], None]], str]
 """Opens a connection that lasts, says when it is open, and gives what it was told at its end."""
 
 
@@ -37,13 +37,13 @@ def tokens(tmp_path: Path) -> TokenFile:
 
 
 @pytest.fixture
-def guarded(tokens: TokenFile) -> Iterator[Running]:
+def guarded(tokens: TokenFile) -> Iterator[ServedHub]:
     tokens.create(roles=[Role.READER], note="so that the hub is not open")
     with start(tokens.path.parent) as running:
         yield running
 
 
-def publishing(running: Running, secret: str) -> ClientConnection:
+def publishing(running: ServedHub, secret: str) -> ClientConnection:
     address = running.url.replace("http", "ws") + "/v1/publish"
     return connect(address, additional_headers={"Authorization": f"Bearer {secret}"})
 
@@ -52,7 +52,7 @@ def frame(number: int, **more: object) -> str:
     return json.dumps({"number": number, "messages": [{"recipient": "ada", "data": number, **more}]})
 
 
-def publish_socket(running: Running, secret: str, opened: Callable[[], None]) -> str:
+def publish_socket(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     with publishing(running, secret) as link:
         link.send(frame(1))
         assert json.loads(link.recv(timeout=30))["accepted"] == 1
@@ -67,14 +67,14 @@ def closing_of(link: ClientConnection) -> str:
     return f"{closed.value.rcvd.code} {closed.value.rcvd.reason.split(':')[0]}"
 
 
-def live_socket(running: Running, secret: str, opened: Callable[[], None]) -> str:
+def live_socket(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     with live(running, "ada", token=secret) as talk:
         opened()
         reason = talk.until("disconnect")["reason"]
         return f"{closing_of(talk.socket)} {reason}"
 
 
-def events(running: Running, secret: str, opened: Callable[[], None]) -> str:
+def events(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     stream = Events(running, "ada", headers={"Authorization": f"Bearer {secret}"})
     frames = iter(stream)
     next(frames)
@@ -85,7 +85,7 @@ def events(running: Running, secret: str, opened: Callable[[], None]) -> str:
 
 
 def waiting(path: str) -> Hold:
-    def hold(running: Running, secret: str, opened: Callable[[], None]) -> str:
+    def hold(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
         wire = Wire(running.url, token=secret)
         batch = wire("POST", "/v1/batches", {}).json()["id"]
         before = sum(running.desk.room.waits.values())
@@ -98,7 +98,7 @@ def waiting(path: str) -> Hold:
     return hold
 
 
-def slow_body(running: Running, secret: str, opened: Callable[[], None]) -> str:
+def slow_body(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     """A publish whose body ends more than a second after its token did."""
     body = json.dumps({"recipient": "late", "data": 1}).encode()
     wire = http.client.HTTPConnection(*Wire(running.url).address, timeout=30)
@@ -117,7 +117,7 @@ def slow_body(running: Running, secret: str, opened: Callable[[], None]) -> str:
     return f"{answer.status} {code}"
 
 
-def slow_backup(running: Running, secret: str, opened: Callable[[], None]) -> str:
+def slow_backup(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     """A backup that its reader takes in slowly, and does not get whole."""
     running.desk.hub.publish([Message(recipient="ada", data=os.urandom(1_000_000)) for _ in range(40)])
     wire = http.client.HTTPConnection(*Wire(running.url).address, timeout=30)
@@ -131,7 +131,7 @@ def slow_backup(running: Running, secret: str, opened: Callable[[], None]) -> st
     return "broken off"
 
 
-def waits(running: Running, *, more_than: int) -> bool:
+def waits(running: ServedHub, *, more_than: int) -> bool:
     while sum(running.desk.room.waits.values()) <= more_than:
         time.sleep(0.001)
     return True
@@ -150,7 +150,7 @@ HOLDS: dict[str, tuple[Hold, str]] = {
 
 
 @pytest.mark.parametrize("kind", HOLDS)
-def test_a_connection_ends_when_its_token_is_revoked(guarded: Running, tokens: TokenFile, kind: str) -> None:
+def test_a_connection_ends_when_its_token_is_revoked(guarded: ServedHub, tokens: TokenFile, kind: str) -> None:
     hold, told = HOLDS[kind]
     secret = tokens.create(roles=[Role.OPERATOR])
     guarded.desk.gate.version()  # looks at the file now, not up to a second later
@@ -158,7 +158,7 @@ def test_a_connection_ends_when_its_token_is_revoked(guarded: Running, tokens: T
 
 
 @pytest.mark.parametrize("kind", HOLDS)
-def test_a_connection_ends_when_its_token_expires(guarded: Running, tokens: TokenFile, kind: str) -> None:
+def test_a_connection_ends_when_its_token_expires(guarded: ServedHub, tokens: TokenFile, kind: str) -> None:
     hold, told = HOLDS[kind]
     secret = tokens.create(roles=[Role.OPERATOR], expires_at=datetime.now(UTC) + timedelta(seconds=2))
     guarded.desk.gate.version()
@@ -177,7 +177,7 @@ def test_a_connection_to_an_open_hub_ends_with_the_first_token(tmp_path: Path) -
 
 
 def test_frames_before_the_revocation_are_answered_and_none_after_it_is_stored(
-    guarded: Running, tokens: TokenFile
+    guarded: ServedHub, tokens: TokenFile
 ) -> None:
     secret = tokens.create(roles=[Role.OPERATOR])
     guarded.desk.gate.version()
@@ -198,7 +198,7 @@ def test_frames_before_the_revocation_are_answered_and_none_after_it_is_stored(
     assert reader.get("/v1/recipients/ada/explain").json()["waiting"][0]["messages"] == accepted
 
 
-def test_what_a_token_allows_is_followed_while_a_socket_is_open(guarded: Running, tokens: TokenFile) -> None:
+def test_what_a_token_allows_is_followed_while_a_socket_is_open(guarded: ServedHub, tokens: TokenFile) -> None:
     secret = tokens.create(roles=[Role.PUBLISHER], origins=["a", "b"])
     guarded.desk.gate.version()
     with publishing(guarded, secret) as link:
@@ -221,7 +221,7 @@ def put(path: Path, content: bytes) -> None:
     path.with_suffix(".edited").replace(path)
 
 
-def statuses(running: Running, secret: str) -> tuple[int, int]:
+def statuses(running: ServedHub, secret: str) -> tuple[int, int]:
     """What a caller gets without the token, and with it."""
     running.desk.gate.version()
     return Wire(running.url).get("/v1/partitions").status, Wire(running.url, token=secret).get("/v1/partitions").status

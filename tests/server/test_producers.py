@@ -17,7 +17,7 @@ from restante.errors import OutcomeUnknown
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.storage.partition import partition_of
 from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from tests.server.test_publishing import ARROW, arrow_body, found
 from tests.server.wire import Answer, Wire
 
@@ -163,7 +163,7 @@ def test_a_header_that_is_no_number_of_its_range_is_named(wire: Wire, header: st
     assert str(most) in answer.problem["detail"]
 
 
-def test_a_header_that_is_there_twice_is_refused(running: Running) -> None:
+def test_a_header_that_is_there_twice_is_refused(running: ServedHub) -> None:
     host, _, port = running.url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
     connection.putrequest("POST", PARCELS)
@@ -335,7 +335,7 @@ def test_replays_fences_and_refusals_are_counted_and_a_replay_stores_nothing(wir
 
 
 def test_an_outcome_that_the_hub_does_not_know_is_a_503_that_may_be_repeated(
-    wire: Wire, running: Running, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, running: ServedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*args: object, **kwargs: object) -> None:
         raise OutcomeUnknown("It was stored, and then the hub failed.")

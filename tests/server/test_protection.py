@@ -19,12 +19,12 @@ import msgspec
 import pytest
 
 from restante.limits import HEADER_BYTES_MAX
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
 
-def opened(running: Running, sent: bytes = b"") -> socket.socket:
+def opened(running: ServedHub, sent: bytes = b"") -> socket.socket:
     host, port = Wire(running.url).address
     connection = socket.create_connection((host, port), timeout=30)
     if sent:
@@ -44,23 +44,23 @@ def rest(connection: socket.socket) -> bytes:
     return found
 
 
-def serving(folder: Path, **server: object) -> Running:
+def serving(folder: Path, **server: object) -> ServedHub:
     return start(folder, Settings(server=msgspec.convert(server, ServerSettings)))
 
 
 @pytest.fixture
-def impatient(tmp_path: Path) -> Iterator[Running]:
+def impatient(tmp_path: Path) -> Iterator[ServedHub]:
     """A hub that waits for nobody longer than a second or so."""
     with serving(tmp_path / "data", header_seconds=1, body_idle_seconds=1, answer_idle_seconds=1) as running:
         yield running
 
 
-def test_a_client_that_does_not_finish_its_headers_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_does_not_finish_its_headers_is_cut_off(impatient: ServedHub) -> None:
     connection = opened(impatient, b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n")
     assert rest(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_a_client_that_trickles_its_headers_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_trickles_its_headers_is_cut_off(impatient: ServedHub) -> None:
     connection = opened(impatient, b"GET /livez HTTP/1.1\r\n")
     started = time.monotonic()
     with contextlib.suppress(OSError):
@@ -74,11 +74,11 @@ def test_a_client_that_trickles_its_headers_is_cut_off(impatient: Running) -> No
     connection.close()
 
 
-def test_a_client_that_says_nothing_at_all_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_says_nothing_at_all_is_cut_off(impatient: ServedHub) -> None:
     assert b"408" in rest(opened(impatient))
 
 
-def test_a_client_that_does_not_finish_its_body_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_does_not_finish_its_body_is_cut_off(impatient: ServedHub) -> None:
     head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
     started = time.monotonic()
     rest(opened(impatient, head))
@@ -89,7 +89,7 @@ def test_a_client_that_does_not_finish_its_body_is_cut_off(impatient: Running) -
     assert impatient.desk.room.publish_bytes == 0
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: ServedHub) -> None:
     wire = Wire(impatient.url)
     for _ in range(12):
         wire.publish(*({"recipient": "ada", "data": "x" * 1_000_000} for _ in range(4)))
@@ -116,7 +116,7 @@ TOO_LARGE = {
 
 @pytest.mark.parametrize("pause", [False, True], ids=["at once", "in pieces"])
 @pytest.mark.parametrize("kind", TOO_LARGE)
-def test_headers_that_are_too_large_are_a_431_and_the_end(running: Running, kind: str, pause: bool) -> None:
+def test_headers_that_are_too_large_are_a_431_and_the_end(running: ServedHub, kind: str, pause: bool) -> None:
     sent = b"GET /v1/publish HTTP/1.1\r\nhost: localhost\r\n" + TOO_LARGE[kind]
     connection = opened(running)
     with contextlib.suppress(ConnectionError):
@@ -140,7 +140,7 @@ CHUNKED = (
 
 
 @pytest.mark.parametrize("kind", BESIDE)
-def test_what_comes_beside_a_chunked_body_has_an_end(running: Running, kind: str) -> None:
+def test_what_comes_beside_a_chunked_body_has_an_end(running: ServedHub, kind: str) -> None:
     """All of it was kept, ten times its size: 100 MB of trailers took 1.7 GB."""
     connection = opened(running)
     with contextlib.suppress(ConnectionError):
@@ -149,7 +149,7 @@ def test_what_comes_beside_a_chunked_body_has_an_end(running: Running, kind: str
     assert Wire(running.url).get("/livez").status == 200
 
 
-def test_small_chunks_are_a_body_and_trailers_no_headers(running: Running) -> None:
+def test_small_chunks_are_a_body_and_trailers_no_headers(running: ServedHub) -> None:
     body = json.dumps({"messages": [{"recipient": "ada", "data": "x" * 20_000}]}).encode()
     chunks = b"".join(b"1;of=many\r\n%c\r\n" % byte for byte in body)
     trailers = b"0\r\nhost: evil.example\r\nrestante-batch: none\r\n\r\n"
@@ -158,7 +158,7 @@ def test_small_chunks_are_a_body_and_trailers_no_headers(running: Running) -> No
             assert connection.recv(65_536).startswith(b"HTTP/1.1 201")
 
 
-def test_large_bodies_are_not_taken_for_headers_however_they_are_cut(running: Running) -> None:
+def test_large_bodies_are_not_taken_for_headers_however_they_are_cut(running: ServedHub) -> None:
     body = json.dumps({"messages": [{"recipient": "ada", "data": "x" * 200_000}]}).encode()
     head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n"
     one = head.format(len(body)).encode() + b"\r\n" + body
@@ -182,14 +182,14 @@ def test_large_bodies_are_not_taken_for_headers_however_they_are_cut(running: Ru
         b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_no_http_is_refused_with_a_problem(running: Running, sent: bytes) -> None:
+def test_what_is_no_http_is_refused_with_a_problem(running: ServedHub, sent: bytes) -> None:
     answer = rest(opened(running, sent))
     assert answer.startswith(b"HTTP/1.1 4")
     assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["code"] == "invalid_request"
     assert Wire(running.url).get("/livez").status == 200
 
 
-def test_half_open_connections_do_not_hinder_the_others(impatient: Running) -> None:
+def test_half_open_connections_do_not_hinder_the_others(impatient: ServedHub) -> None:
     idle = [opened(impatient, b"GET / HTTP/1.1\r\n") for _ in range(500)]
     assert Wire(impatient.url).publish({"recipient": "ada", "data": 1}).status == 201
     for connection in idle:
@@ -243,7 +243,7 @@ def test_the_bytes_of_publishes_under_way_are_bounded(tmp_path: Path) -> None:
         assert Wire(running.url).publish({"recipient": "ada", "data": 1}).status == 201
 
 
-def test_random_bytes_never_bring_the_hub_down(running: Running) -> None:
+def test_random_bytes_never_bring_the_hub_down(running: ServedHub) -> None:
     count = 20_000 if os.environ.get("RESTANTE_LONG") else 300
     source = random.Random(7)
     good = b'POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"messages":[]}'

@@ -18,7 +18,7 @@ from restante.limits import PRODUCER_GROUP_MAX
 from restante.model.access.access import Role
 from restante.model.storage.partition import partition_of
 from restante.server.access.tokens import TokenFile
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.test_publishing import arrow_body
 from tests.server.wire import Wire
@@ -27,12 +27,12 @@ ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 HOME = partition_of("ada", 16)
 
 
-def address(running: Running, path: str = "/v1/publish") -> str:
+def address(running: ServedHub, path: str = "/v1/publish") -> str:
     return running.url.replace("http", "ws") + path
 
 
 @pytest.fixture
-def link(running: Running) -> Iterator[ClientConnection]:
+def link(running: ServedHub) -> Iterator[ClientConnection]:
     with connect(address(running)) as link:
         yield link
 
@@ -260,7 +260,7 @@ def test_a_frame_that_finds_no_room_is_told_to_come_back(tmp_path: Path) -> None
 
 
 def test_a_defect_is_answered_by_the_number_of_its_frame(
-    link: ClientConnection, running: Running, monkeypatch: pytest.MonkeyPatch
+    link: ClientConnection, running: ServedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a secret of the inside")
@@ -291,7 +291,7 @@ def test_the_link_asks_for_a_token_where_the_hub_does(tmp_path: Path) -> None:
         assert found[2]["problem"]["code"] == "forbidden"
 
 
-def test_there_is_no_other_link(running: Running) -> None:
+def test_there_is_no_other_link(running: ServedHub) -> None:
     with pytest.raises(InvalidStatus) as refused:
         connect(address(running, "/v1/elsewhere"))
     assert refused.value.response.status_code == 404

@@ -13,7 +13,7 @@ import pytest
 
 from restante.limits import DATA_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.storage.partition import partition_of
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from tests.server.wire import Answer, Wire
 
 ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
@@ -239,7 +239,7 @@ def test_a_damaged_packed_body_is_a_400(wire: Wire) -> None:
         assert (answer.status, answer.problem["code"]) == (400, "invalid_request")
 
 
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(running: Running) -> None:
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(running: ServedHub) -> None:
     wire = Wire(running.url)
     wire._connection.putrequest("POST", "/v1/messages")
     wire._connection.putheader("content-type", "application/json")
@@ -251,7 +251,7 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(running: R
     wire.close()
 
 
-def test_a_body_that_turns_out_too_long_is_refused(running: Running) -> None:
+def test_a_body_that_turns_out_too_long_is_refused(running: ServedHub) -> None:
     wire = Wire(running.url)
     piece = b" " * 2**20
     wire._connection.putrequest("POST", "/v1/messages")

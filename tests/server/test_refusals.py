@@ -11,7 +11,7 @@ import pytest
 
 from restante.limits import REQUEST_BYTES_MAX
 from restante.server.openapi.document import SUBJECTS
-from restante.server.serve import Running
+from restante.server.serve import ServedHub
 from restante.wire import media
 from tests.server.wire import Wire
 
@@ -125,7 +125,7 @@ def test_a_backup_may_be_asked_for_as_soon_as_the_last_one_has_come(wire: Wire) 
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_body_without_messages_is_bounded_to_64_kib_chunked_or_packed_too(running: Running, pieces: int) -> None:
+def test_a_body_without_messages_is_bounded_to_64_kib_chunked_or_packed_too(running: ServedHub, pieces: int) -> None:
     body = msgspec.json.encode({"key": "k" * REQUEST_BYTES_MAX})
     size = len(body) // pieces + 1
     parts = [body[start : start + size] for start in range(0, len(body), size)]

@@ -16,7 +16,7 @@ import pytest
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.app import ROUTES
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 
 _SECONDS_MAX = 60
 _CHECKS = (
@@ -38,7 +38,7 @@ whose origin is not configured), and who may see what is in test_access.py."""
 
 
 @pytest.fixture(scope="module")
-def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedHub, str]]:
     folder = tmp_path_factory.mktemp("hub")
     secret = TokenFile(folder / "tokens.json").create(roles=[Role.OPERATOR])
     with start(folder) as running:
@@ -63,7 +63,9 @@ def _document(url: str) -> dict[str, Any]:
     return found
 
 
-def test_no_request_gets_a_5xx_or_an_answer_that_is_not_documented(token: tuple[Running, str], tmp_path: Path) -> None:
+def test_no_request_gets_a_5xx_or_an_answer_that_is_not_documented(
+    token: tuple[ServedHub, str], tmp_path: Path
+) -> None:
     running, secret = token
     document = tmp_path / "openapi.json"
     document.write_text(json.dumps(_document(running.url)), encoding="utf-8")

@@ -16,7 +16,7 @@ import pytest
 
 from restante.limits import MIB, SEND_BYTES_MAX, SOCKET_BYTES_UNCOUNTED
 from restante.server.connections.protocol import Socket
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.test_fuzz import HANDSHAKE
 from tests.server.wire import Wire
@@ -27,13 +27,13 @@ PART = 30 * MIB
 
 
 @pytest.fixture
-def narrow(tmp_path: Path) -> Iterator[Running]:
+def narrow(tmp_path: Path) -> Iterator[ServedHub]:
     """A hub with room for one body of the largest size."""
     with start(tmp_path / "data", Settings(server=ServerSettings(publish_bytes_in_flight_max=SEND_BYTES_MAX))) as hub:
         yield hub
 
 
-def connected(running: Running) -> socket.socket:
+def connected(running: ServedHub) -> socket.socket:
     address = urlsplit(running.url)
     client = socket.create_connection((address.hostname or "", address.port or 0), SECONDS)
     client.sendall(HANDSHAKE)
@@ -55,7 +55,7 @@ def head(length: int, *, opcode: int = TEXT, final: bool = True) -> bytes:
     return struct.pack(">BBQ", (0x80 if final else 0) | opcode, 0x80 | 127, length) + bytes(4)
 
 
-def wait_for(running: Running, low: int, high: int) -> None:
+def wait_for(running: ServedHub, low: int, high: int) -> None:
     """The room that is taken comes to lie between these."""
     deadline = time.monotonic() + SECONDS
     while not low <= running.desk.room.publish_bytes <= high:
@@ -63,7 +63,7 @@ def wait_for(running: Running, low: int, high: int) -> None:
 
 
 @pytest.mark.parametrize("fragments", [1, 3])
-def test_frames_take_room_as_they_come(narrow: Running, fragments: int) -> None:
+def test_frames_take_room_as_they_come(narrow: ServedHub, fragments: int) -> None:
     with closing(connected(narrow)) as one, closing(connected(narrow)) as two, closing(connected(narrow)) as three:
         for number, client in enumerate((one, two), 1):
             send_part(client, fragments)
@@ -80,7 +80,7 @@ def test_frames_take_room_as_they_come(narrow: Running, fragments: int) -> None:
     wire.close()
 
 
-def test_a_message_in_many_small_parts_is_kept_in_few(narrow: Running) -> None:
+def test_a_message_in_many_small_parts_is_kept_in_few(narrow: ServedHub) -> None:
     """Every two bytes were an object of forty: what takes room as a megabyte took twenty."""
     frame = msgspec.json.encode({"number": 7, "messages": [{"recipient": "ada", "data": "x" * 9_999}]})
     pairs = [frame[place : place + 2] for place in range(0, len(frame), 2)]
@@ -119,7 +119,7 @@ def said_so_far(client: socket.socket) -> bytes:
         client.settimeout(SECONDS)
 
 
-def test_a_frame_that_comes_whole_gives_its_room_back(narrow: Running) -> None:
+def test_a_frame_that_comes_whole_gives_its_room_back(narrow: ServedHub) -> None:
     message = {"recipient": "ada", "data": "x" * 1_000_000}
     frame = msgspec.json.encode({"number": 7, "messages": [message] * 40})
     with closing(connected(narrow)) as client:

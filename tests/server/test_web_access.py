@@ -19,7 +19,7 @@ from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.access.web_access import EXPOSED
 from restante.server.openapi import headers
-from restante.server.serve import Running, start
+from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.live import live_url
 from tests.server.wire import Answer, Wire
@@ -29,14 +29,14 @@ APP = "https://app.example.org"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
     """One open hub for all tests that only ask."""
     with start(tmp_path_factory.mktemp("open") / "data") as running:
         yield running
 
 
 @contextmanager
-def served(folder: Path, *, host: str = "127.0.0.1", token: bool = False, **server: object) -> Iterator[Running]:
+def served(folder: Path, *, host: str = "127.0.0.1", token: bool = False, **server: object) -> Iterator[ServedHub]:
     if token:
         TokenFile(folder / "tokens.json").create(roles=[Role.OPERATOR])
     settings = Settings(server=msgspec.convert(server, ServerSettings))
@@ -44,7 +44,7 @@ def served(folder: Path, *, host: str = "127.0.0.1", token: bool = False, **serv
         yield running
 
 
-def asked(running: Running, path: str = "/v1/partitions", method: str = "GET", **more: str) -> Answer:
+def asked(running: ServedHub, path: str = "/v1/partitions", method: str = "GET", **more: str) -> Answer:
     sent = {name.replace("_", "-"): value for name, value in more.items()}
     with closing(Wire(running.url.replace("0.0.0.0", "127.0.0.1"))) as wire:
         return wire(method, path, headers=sent)
@@ -55,7 +55,7 @@ def refusal(answer: Answer) -> str:
     return str(answer.problem["detail"])
 
 
-def test_an_open_hub_answers_to_loopback_names_alone(running: Running) -> None:
+def test_an_open_hub_answers_to_loopback_names_alone(running: ServedHub) -> None:
     for host in (
         "localhost",
         "LOCALHOST:8470",
@@ -80,7 +80,7 @@ def test_an_open_hub_answers_to_loopback_names_alone(running: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/metrics", "/v1/backup", "/nowhere", "/"])
-def test_a_stranger_s_name_gets_nothing_but_the_health(running: Running, path: str) -> None:
+def test_a_stranger_s_name_gets_nothing_but_the_health(running: ServedHub, path: str) -> None:
     assert "evil.example" in refusal(asked(running, path, host="evil.example"))
     for health in ("/livez", "/readyz", "/startupz", "/healthz"):
         assert asked(running, health, host="evil.example", origin=EVIL).status == 200
@@ -93,21 +93,21 @@ def test_a_hub_open_to_a_network_answers_to_addresses_and_to_names_that_are_list
         assert "server.hosts" in refusal(asked(running, host="evil.example"))
 
 
-def test_a_request_without_a_host_is_a_400(running: Running) -> None:
+def test_a_request_without_a_host_is_a_400(running: ServedHub) -> None:
     with socket.create_connection(Wire(running.url).address, timeout=30) as plain:
         plain.sendall(b"GET /v1/partitions HTTP/1.1\r\nconnection: close\r\n\r\n")
         assert plain.recv(65_536).startswith(b"HTTP/1.1 400")
 
 
 @pytest.mark.parametrize("origin", [EVIL, "null", "http://127.0.0.1:1", "http://evil.example:8470", "file://"])
-def test_a_stranger_s_page_cannot_use_an_open_hub(running: Running, origin: str) -> None:
+def test_a_stranger_s_page_cannot_use_an_open_hub(running: ServedHub, origin: str) -> None:
     assert "server.origins" in refusal(asked(running, origin=origin))
     assert "access-control-allow-origin" not in asked(running, origin=origin).headers
     preflight = {"origin": origin, "access_control_request_method": "POST"}
     assert refusal(asked(running, "/v1/messages", "OPTIONS", **preflight))
 
 
-def test_a_stranger_s_page_purges_nothing(running: Running) -> None:
+def test_a_stranger_s_page_purges_nothing(running: ServedHub) -> None:
     wire = Wire(running.url)
     wire.publish({"recipient": "ada", "data": 1})
     sent = {"origin": EVIL, "content-type": "application/json"}
@@ -116,7 +116,7 @@ def test_a_stranger_s_page_purges_nothing(running: Running) -> None:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_picture_or_link_in_another_page_opens_no_bundle(running: Running, site: str) -> None:
+def test_a_picture_or_link_in_another_page_opens_no_bundle(running: ServedHub, site: str) -> None:
     """Browsers send no `Origin` with what a page merely shows or leads to."""
     recipient = f"ada-{site}"
     Wire(running.url).publish({"recipient": recipient, "data": 1})
@@ -128,7 +128,7 @@ def test_a_picture_or_link_in_another_page_opens_no_bundle(running: Running, sit
         assert asked(running, page, sec_fetch_site=site).status == 200
 
 
-def test_a_stranger_s_page_opens_no_web_socket_and_gets_no_events(running: Running) -> None:
+def test_a_stranger_s_page_opens_no_web_socket_and_gets_no_events(running: ServedHub) -> None:
     for url in (live_url(running, "ada"), running.url.replace("http", "ws") + "/v1/publish"):
         with pytest.raises(InvalidStatus) as caught, connect(url, origin=Origin(EVIL)):
             pass
@@ -138,7 +138,7 @@ def test_a_stranger_s_page_opens_no_web_socket_and_gets_no_events(running: Runni
     assert refusal(asked(running, "/v1/recipients/ada/live", accept="text/event-stream", origin=EVIL))
 
 
-def test_the_hub_s_own_pages_and_programs_without_an_origin_are_let_in(running: Running) -> None:
+def test_the_hub_s_own_pages_and_programs_without_an_origin_are_let_in(running: ServedHub) -> None:
     port = running.url.rsplit(":", 1)[1]
     for path in ("/docs", "/openapi.json", "/v1/partitions"):
         assert asked(running, path).status == 200
@@ -180,7 +180,7 @@ def test_every_header_of_ours_is_exposed() -> None:
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Host", "Origin", "Content-Type"])
-def test_a_header_that_says_two_things_is_refused(running: Running, name: str) -> None:
+def test_a_header_that_says_two_things_is_refused(running: ServedHub, name: str) -> None:
     lines = [b"GET /v1/partitions HTTP/1.1", b"connection: close", b"host: localhost"]
     lines += [name.encode() + b": " + value for value in (b"Bearer one", b"Bearer two")]
     with socket.create_connection(Wire(running.url).address, timeout=30) as plain:
@@ -203,7 +203,7 @@ def test_a_header_that_says_two_things_is_refused(running: Running, name: str) -
         b"GET /v1/publish HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
     ],
 )
-def test_browsers_are_not_to_guess_what_an_answer_is(running: Running, sent: bytes) -> None:
+def test_browsers_are_not_to_guess_what_an_answer_is(running: ServedHub, sent: bytes) -> None:
     with socket.create_connection(Wire(running.url).address, timeout=30) as plain:
         plain.sendall(sent)
         head = plain.recv(65_536).partition(b"\r\n\r\n")[0]
@@ -220,7 +220,7 @@ def test_browsers_are_not_to_guess_what_an_answer_is(running: Running, sent: byt
 )
 @pytest.mark.parametrize("given", ["mine", "not mine"])
 def test_a_handshake_that_is_none_is_a_problem(
-    running: Running, method: str, sent: str, status: int, code: str, given: str
+    running: ServedHub, method: str, sent: str, status: int, code: str, given: str
 ) -> None:
     upgrade = f"host: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\nrestante-correlation-id: {given}"
     connection = http.client.HTTPConnection(*Wire(running.url).address, timeout=30)

@@ -14,12 +14,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from restante.spark.jobs.analytical_batches import ByFiles, apply
 from restante.spark.jobs.analytical_changes import messages_of, states
-from restante.spark.jobs.analytical_filing import Filed, Wish, filed, whole_of
+from restante.spark.jobs.analytical_filing import Filed, FilingWish, filed, whole_of
 from restante.spark.jobs.analytical_store import Options
 from restante.spark.jobs.analytical_tables import Tables, create_tables, folders_of, tables_at
 from restante.spark.source.schemas import CHANGES
 from restante.spark.tables.table_files import NewFile
-from restante.spark.tables.tables import Table, settings
+from restante.spark.tables.tables import StoredTable, settings
 from tests.spark.given_then import Case, cases, check_rows, frame_of, named
 
 CASES = cases("analytical-store")
@@ -38,7 +38,7 @@ class PowerFailure(Exception):
     """The driver is gone."""
 
 
-class Failing(Table):
+class Failing(StoredTable):
     """A table whose commits of one kind do not come about."""
 
     step = ""
@@ -68,7 +68,7 @@ class Failing(Table):
 
 
 def failing(tables: Tables, name: str, step: str) -> Tables:
-    table: Table = getattr(tables, name)
+    table: StoredTable = getattr(tables, name)
     kind = type("FailingAtOneStep", (Failing,), {"step": step})
     return replace(tables, **{name: kind(table.spark, table.path)})
 
@@ -110,7 +110,7 @@ def test_changes_become_the_rows_of_the_tables(
     check(case, made_tables)
 
 
-def file_here(changes: DataFrame, number: int, wish: Wish) -> Filed:
+def file_here(changes: DataFrame, number: int, wish: FilingWish) -> Filed:
     """What tasks do with a micro-batch of the source, done with the rows of a frame."""
     batches = changes.toArrow().to_batches(max_chunksize=3)
     told = msgspec.json.encode(wish).decode()

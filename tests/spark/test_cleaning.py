@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row
 
-from restante.spark.tables.cleanup import COMMITS_LOOKED_AT, History
+from restante.spark.tables.cleanup import COMMITS_LOOKED_AT, CommitHistory
 
 NOW = 1_790_000_000.0
 HOUR = 3_600
@@ -33,5 +33,5 @@ def test_where_no_older_versions_are_kept_it_is_cleaned_each_time() -> None:
     assert _history([("WRITE", 0)]).is_cleaning_due(versions_hours=0, now=NOW)
 
 
-def _history(commits: list[tuple[str, int]]) -> History:
-    return History([Row(operation=operation, seconds=NOW - hours * HOUR) for operation, hours in commits])
+def _history(commits: list[tuple[str, int]]) -> CommitHistory:
+    return CommitHistory([Row(operation=operation, seconds=NOW - hours * HOUR) for operation, hours in commits])

@@ -13,14 +13,14 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from restante.errors import InvalidRequest
 from restante.spark.jobs import nightly_run
-from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, Night, transform_prices, transform_readings
+from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
 from restante.spark.jobs.nightly_settlement import PRODUCTS, transform_documents, transform_settlement
 from restante.spark.jobs.work import Work
 from tests.spark.given_then import Case, cases, named
 from tests.spark.served import HubProcess
 
 DAY = date(2026, 3, 1)
-SMALL = Night(day=DAY, seed=7, readings=1_000, actors=3, groups=2)
+SMALL = NightInput(day=DAY, seed=7, readings=1_000, actors=3, groups=2)
 READINGS = (
     StructType()
     .add("meter", LongType())
@@ -44,7 +44,7 @@ def test_a_settlement_is_exact(case: Case, spark: SparkSession) -> None:
 def test_readings_are_the_same_whoever_makes_them(spark: SparkSession) -> None:
     one, many = (transform_readings(spark.range(0, 1_000, 1, parts), SMALL).collect() for parts in (1, 4))
     assert one == many
-    other = Night(day=DAY, seed=8, readings=1_000, actors=3, groups=2)
+    other = NightInput(day=DAY, seed=8, readings=1_000, actors=3, groups=2)
     assert transform_readings(spark.range(1_000), other).collect() != one
 
 

@@ -18,11 +18,11 @@ from pyspark.sql.types import DateType, StructType
 
 from restante.errors import InvalidRequest
 from restante.spark.jobs import partitioned_store
-from restante.spark.jobs.partitioned_store import Options, State
+from restante.spark.jobs.partitioned_store import CopyState, Options
 from restante.spark.jobs.work import Figure, Work
 from restante.spark.source.schemas import CHANGES
 from restante.spark.tables import slices
-from restante.spark.tables.tables import Table, settings
+from restante.spark.tables.tables import StoredTable, settings
 from tests.spark.given_then import Case, cases, named
 
 REGION = Options(name="by-region", key="data.customer.region", records_per_file=100)
@@ -174,7 +174,7 @@ def test_many_small_runs_leave_few_slices(work: Work, monkeypatch: pytest.Monkey
 )
 def test_another_definition_makes_another_store(other: Options) -> None:
     def application(options: Options) -> str:
-        return State(definition=options.definition, table_id="7", version=1).application
+        return CopyState(definition=options.definition, table_id="7", version=1).application
 
     assert application(other) != application(REGION)
     assert application(Options(**{**_fields(REGION), "name": "else", "versions_hours": 1})) == application(REGION)
@@ -224,7 +224,7 @@ def test_a_run_that_is_repeated_adds_nothing(work: Work) -> None:
     first = history.where("userMetadata IS NOT NULL").orderBy("version").first()
     assert first is not None
     with settings(work.spark, {"spark.databricks.delta.commitInfo.userMetadata": first["userMetadata"]}):
-        Table(work.spark, work.place("stores", "by-region")).set({"note": "lost"})
+        StoredTable(work.spark, work.place("stores", "by-region")).set({"note": "lost"})
     assert run(work)["rows_read"] == 10, "it reads them again"
     assert stored(work).count() == later, "and Delta knows that they are in"
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from restante.errors import InvalidOperation
 from restante.spark.jobs.work import Outcome, Work
-from restante.spark.running.job_service import Entry, Event, serve
+from restante.spark.running.job_service import Event, ServedJob, serve
 from restante.spark.running.registry import Job
 from restante.spark.running.schedule import Always, At, Every, Schedule, parse_schedule
 from tests.spark.sample_jobs import counting, ticking
@@ -44,13 +44,13 @@ class Heard:
         return [one for one in self.events if (one.job, one.event) == (job, event)]
 
 
-def entry(run: Callable[[Work, Any], Outcome], schedule: Schedule, *, name: str = "sample") -> Entry:
+def entry(run: Callable[[Work, Any], Outcome], schedule: Schedule, *, name: str = "sample") -> ServedJob:
     job = Job(name=name, summary="", kind=counting.Options, run=run)
-    return Entry(job=job, options=counting.Options(), schedule=schedule)
+    return ServedJob(job=job, options=counting.Options(), schedule=schedule)
 
 
 @contextmanager
-def served(spark: SparkSession, tables: str, *entries: Entry) -> Iterator[Heard]:
+def served(spark: SparkSession, tables: str, *entries: ServedJob) -> Iterator[Heard]:
     """In a thread; at the end it is asked to end, and does."""
     heard, stop = Heard(), threading.Event()
     work = Work(spark=spark, tables=tables)
@@ -111,7 +111,7 @@ def test_runs_of_one_job_never_overlap(spark: SparkSession, tables: str) -> None
 
 def test_a_stream_ends_in_good_order_when_the_end_is_asked_for(spark: SparkSession, tables: str) -> None:
     job = Job(name="ticking", summary="", kind=ticking.Options, run=ticking.run)
-    with served(spark, tables, Entry(job=job, options=ticking.Options(), schedule=Always())) as heard:
+    with served(spark, tables, ServedJob(job=job, options=ticking.Options(), schedule=Always())) as heard:
         heard.wait_for("told", job="ticking")
     [done] = heard.of("ticking", "done")
     assert done.figures == {"ticked": "until it was stopped"}

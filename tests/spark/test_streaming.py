@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import restante
 from restante.errors import PositionAhead
 from restante.spark.source.options import reading_of
-from restante.spark.source.pages import Stretch, stretch_batches
-from restante.spark.source.rows import Rows
+from restante.spark.source.pages import ChangesPartition, stretch_batches
+from restante.spark.source.rows import SourceRows
 from restante.spark.source.schemas import CHANGES
 from tests.spark.served import HubProcess
 
@@ -161,7 +161,7 @@ def test_a_stretch_beyond_the_end_of_the_hub_is_refused(hub: HubProcess) -> None
         partition = connected.partition_of("r0")
     reading = reading_of({"url": hub.url})
     with pytest.raises(PositionAhead, match="This is not the hub that was read before"):
-        list(stretch_batches(reading, Rows.of(CHANGES), Stretch(partition, 0, 99)))
+        list(stretch_batches(reading, SourceRows.of(CHANGES), ChangesPartition(partition, 0, 99)))
 
 
 def test_what_retention_has_removed_is_said_to_be_gone(spark: SparkSession, tmp_path: Path) -> None:

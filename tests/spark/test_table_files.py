@@ -18,7 +18,7 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 
 from restante.limits import TABLE_FILES_OPEN_MAX
 from restante.spark.tables.table_files import FileShape, FileWriter, NewFile, has_log
-from restante.spark.tables.tables import Definition, Table
+from restante.spark.tables.tables import Definition, StoredTable
 
 SCHEMA = StructType(
     [
@@ -114,13 +114,13 @@ def test_a_folder_that_is_no_table_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def table(spark: SparkSession, tables: str) -> Table:
-    made = Table(spark, f"{tables}/own")
+def table(spark: SparkSession, tables: str) -> StoredTable:
+    made = StoredTable(spark, f"{tables}/own")
     made.create(Definition(schema=SCHEMA, partitioned_by="day", statistics=STATISTICS))
     return made
 
 
-def test_files_belong_to_the_table_once_they_are_added_and_every_reader_sees_them(table: Table) -> None:
+def test_files_belong_to_the_table_once_they_are_added_and_every_reader_sees_them(table: StoredTable) -> None:
     files = written(table.path, rows([1, 2], days=[0, 1]), rows([3], name="bob"))
     assert table.frame().count() == 0
     table.add_files(files, application="a", version=7)
@@ -140,7 +140,7 @@ def test_files_belong_to_the_table_once_they_are_added_and_every_reader_sees_the
     assert changed.load(table.path).where("_change_type = 'insert'").count() == 4
 
 
-def test_files_in_which_nothing_can_lie_are_not_opened(table: Table) -> None:
+def test_files_in_which_nothing_can_lie_are_not_opened(table: StoredTable) -> None:
     table.add_files(written(table.path, rows(range(100))), application="a", version=1)
     table.add_files(written(table.path, rows(range(100, 200), name="bob")), application="a", version=2)
     frame = table.frame()

@@ -23,7 +23,7 @@ from restante.stores.sqlite.failures import RecordInDoubt, outcome_unknown, tran
 from restante.stores.sqlite.log import log_files
 from restante.stores.sqlite.log_reading import LogContent, read_log
 from restante.stores.sqlite.lookups import Lookups
-from restante.stores.sqlite.readers import Readers
+from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import (
     CHECKSUM_BYTES,
     FILE_HEAD_BYTES,
@@ -444,7 +444,7 @@ def see_one_commit(store: Store, *, limit: int, reverse: bool) -> int:
     return number
 
 
-class Overtaken(Readers):
+class Overtaken(ReadConnections):
     """Before each of its first reads somebody else commits, and all is transferred."""
 
     def __init__(self, store: SqliteStore, times: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from restante.assembly import open_hub
 from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, SealBatch
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import Delivery, ItemRange, Webhook
 from restante.model.batches.webhook_rules import secret_text
 from restante.settings import Settings, WebhookSettings
@@ -39,7 +39,7 @@ class Standing:
 class Office:
     """A hub, seen from whoever watches it tell."""
 
-    def __init__(self, hub: Hub, clock: Standing) -> None:
+    def __init__(self, hub: OpenHub, clock: Standing) -> None:
         self.hub, self.core, self._clock = hub, hub.core, clock
         self._attempts: queue.Queue[None] = queue.Queue()
         done = self.core.memory(BatchMemory).notices.done

@@ -6,11 +6,11 @@ import queue
 import threading
 
 from restante import limits
-from restante.hub.batches.notice_schedule import Place, Schedule, Turn
+from restante.hub.batches.notice_schedule import NoticePlace, Schedule, Turn
 
 SECONDS = 30.0
 SECOND = 1_000_000
-FIRST, SECOND_PLACE, THIRD = (Place(0, key) for key in (b"1", b"2", b"3"))
+FIRST, SECOND_PLACE, THIRD = (NoticePlace(0, key) for key in (b"1", b"2", b"3"))
 
 
 class Hand:
@@ -106,7 +106,7 @@ def test_who_waits_hears_of_what_is_added_and_of_the_end() -> None:
 def test_a_thousand_receivers_leave_nothing_behind() -> None:
     schedule, clock = Schedule(), Hand()
     for number in range(1_000):
-        schedule.add(str(number), Place(0, str(number).encode()), number)
+        schedule.add(str(number), NoticePlace(0, str(number).encode()), number)
     clock.now = 1_000
     while (turn := taken(schedule, clock)) is not None:
         schedule.done(turn, again_at=None, reached=False, now=clock.now)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restante import limits
 from restante.errors import InvalidRequest
 from restante.model.batches.batch_answers import Webhook
-from restante.model.batches.notice import NoticeState, Outcome, after_attempt, decode_notice, encode_notice
+from restante.model.batches.notice import NoticeOutcome, NoticeState, after_attempt, decode_notice, encode_notice
 from restante.model.batches.webhook_rules import check_webhook, new_secret, pause_seconds, secret_text
 from restante.model.batches.webhook_signing import signed_headers
 
@@ -97,7 +97,7 @@ def test_pauses_double_up_to_their_bound_and_chance_takes_at_most_a_half() -> No
 
 
 def test_a_failed_attempt_is_tried_again_until_it_has_failed_for_long() -> None:
-    state, now, failure = STATE, START, Outcome(problem="answered 503")
+    state, now, failure = STATE, START, NoticeOutcome(problem="answered 503")
     while state.waits:
         state = after_attempt(state, failure, now=now, fraction=0.0)
         assert (state.last_at, state.problem, state.delivered_at) == (now, "answered 503", 0)
@@ -109,17 +109,17 @@ def test_a_failed_attempt_is_tried_again_until_it_has_failed_for_long() -> None:
 
 
 def test_a_success_ends_it_and_clears_the_problem() -> None:
-    failed = after_attempt(STATE, Outcome(problem="answered 503"), now=START, fraction=0.5)
-    done = after_attempt(failed, Outcome(), now=START + SECOND, fraction=0.5)
+    failed = after_attempt(STATE, NoticeOutcome(problem="answered 503"), now=START, fraction=0.5)
+    done = after_attempt(failed, NoticeOutcome(), now=START + SECOND, fraction=0.5)
     assert (done.attempts, done.delivered_at, done.problem, done.waits) == (2, START + SECOND, "", False)
 
 
 def test_what_would_not_help_is_given_up_at_once() -> None:
-    state = after_attempt(STATE, Outcome(problem="answered 410", final=True), now=START, fraction=0.5)
+    state = after_attempt(STATE, NoticeOutcome(problem="answered 410", final=True), now=START, fraction=0.5)
     assert (state.attempts, state.given_up_at, state.waits) == (1, START, False)
 
 
 def test_a_long_problem_is_cut_and_a_notice_is_read_as_it_was_stored() -> None:
-    state = after_attempt(STATE, Outcome(problem="x" * 10_000), now=START, fraction=0.5)
+    state = after_attempt(STATE, NoticeOutcome(problem="x" * 10_000), now=START, fraction=0.5)
     assert len(state.problem) == limits.NOTICE_PROBLEM_CHARACTERS_MAX
     assert decode_notice(encode_notice(state)) == state

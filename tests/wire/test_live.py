@@ -121,7 +121,7 @@ def test_a_message_that_was_collected_says_when() -> None:
     [
         (live.Connected(7, "phone"), {"type": "connected", "sequence_number": 7, "client": "phone"}),
         (live.Connected(0, ""), {"type": "connected", "sequence_number": 0, "client": ""}),
-        (live.Sent(3, ID), {"type": "sent", "request": 3, "id": ID}),
+        (live.SendAccepted(3, ID), {"type": "sent", "request": 3, "id": ID}),
         (live.Fate(ID, "processed"), {"type": "status", "id": ID, "status": "processed"}),
         (live.Fate(ID, "lost", "why"), {"type": "status", "id": ID, "status": "lost", "reason": "why"}),
         (live.Collected(9, 0), {"type": "collected", "sequence_number": 9, "messages": 0}),
@@ -137,7 +137,7 @@ def test_a_message_that_was_collected_says_when() -> None:
     ],
 )
 def test_what_the_hub_says_is_read_as_it_was_said(
-    frame: live.Connected | live.Sent | live.Fate | live.Collected | live.Disconnect, written: dict[str, Any]
+    frame: live.Connected | live.SendAccepted | live.Fate | live.Collected | live.Disconnect, written: dict[str, Any]
 ) -> None:
     text = live.encode_hub_frame(frame)
     assert json.loads(text) == written
@@ -159,7 +159,7 @@ def test_a_type_that_is_not_known_is_passed_over(text: str) -> None:
 
 def test_fields_that_are_not_known_are_passed_over() -> None:
     text = '{"type": "sent", "request": 1, "id": "x", "colour": "red"}'
-    assert live.decode_hub_frame(text) == live.Sent(1, "x")
+    assert live.decode_hub_frame(text) == live.SendAccepted(1, "x")
 
 
 @pytest.mark.parametrize(

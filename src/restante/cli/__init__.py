@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restante.cli.shared.exits import EPILOG, WRONG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.no_pandas import say_command
 from restante.cli.shared.option_problems import reword
 from restante.cli.shared.plain import say
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """All of it. It is made when it is asked for: a command that runs needs only itself."""
 
 
-class _Group(Group):
+class _Group(HelpGroup):
     """Errors of the hub and of the system are one line with their code, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature

@@ -14,7 +14,7 @@ class SnapshotPart(NamedTuple):
     chunks: Callable[[], Iterator[bytes]]
 
 
-class Snapshot(Protocol):
+class StoreSnapshot(Protocol):
     """All that was committed at one moment. It stays as it is until it is closed, whatever is committed meanwhile."""
 
     @property
@@ -29,6 +29,6 @@ class Snapshot(Protocol):
 class SnapshotStore(Protocol):
     """A store that can give a snapshot of itself."""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         """Holds up no commit. One at a time: `Unavailable` while another one is open."""
         ...

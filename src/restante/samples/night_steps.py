@@ -35,7 +35,7 @@ class Step(msgspec.Struct, kw_only=True):
         return self.messages / max(self.seconds, 1e-9)
 
 
-class Night(msgspec.Struct, kw_only=True):
+class NightResult(msgspec.Struct, kw_only=True):
     """What happened. `wrong` is empty when everything arrived exactly once and in order."""
 
     messages: int
@@ -52,7 +52,7 @@ class Night(msgspec.Struct, kw_only=True):
     """The recipient that was done last."""
 
 
-class Moment(NamedTuple):
+class PlotPoint(NamedTuple):
     """A point of the plot."""
 
     seconds: float
@@ -61,7 +61,7 @@ class Moment(NamedTuple):
     """So many messages by then."""
 
 
-class SettledNight(Night, kw_only=True):
+class SettledNight(NightResult, kw_only=True):
     """What happened, with what the tables tell of it."""
 
     readings: int = 0
@@ -69,12 +69,12 @@ class SettledNight(Night, kw_only=True):
     """What was settled, by product."""
     report: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """The rows of the collection report, the slowest actors first."""
-    collected: list[Moment] = msgspec.field(default_factory=list)
+    collected: list[PlotPoint] = msgspec.field(default_factory=list)
     tables: str = ""
 
 
 @contextmanager
-def timed(night: Night, watch: Watch, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
+def timed(night: NightResult, watch: Watch, name: str, messages: int) -> Iterator[tuple[Step, Advance]]:
     """A step of the night, with what shows how far it is."""
     step = Step(step=name, messages=messages)
     with watch(name, messages) as advance:

@@ -11,7 +11,7 @@ from restante.client.live.live_surface import Live
 from restante.client.surface.surface import Hub
 from restante.model.figures import counted
 from restante.model.publishing.message import Message
-from restante.samples.night_steps import Night, Step
+from restante.samples.night_steps import NightResult, Step
 
 ONLOOKERS = 3
 _LINES_MAX = 4
@@ -67,7 +67,7 @@ class _Lines:
 
 
 @contextmanager
-def looking_on(hub: Hub, names: Sequence[str], night: Night, tell: Tell) -> Iterator[None]:
+def looking_on(hub: Hub, names: Sequence[str], night: NightResult, tell: Tell) -> Iterator[None]:
     """Some recipients are connected while the mail is delivered; then the night has a step that tells of it."""
     lines = _Lines(tell)
     with ExitStack() as stack:

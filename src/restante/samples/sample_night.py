@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from restante.client.surface.surface import Batch, Bundle, Hub
 from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array
 from restante.model.figures import counted
-from restante.samples.night_steps import Advance, Night, Step, Watch, followed, side_by_side, timed
+from restante.samples.night_steps import Advance, NightResult, Step, Watch, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
 
 PARCEL_MESSAGES = 10_000
@@ -29,7 +29,7 @@ _KINDS = ("letter", "invoice")
 
 
 @dataclass(slots=True)
-class Post:
+class SampleMail:
     """The mail of the night: made in parcels, the same each time it is asked for."""
 
     messages: int
@@ -81,9 +81,9 @@ def _named(codes: NDArray[np.integer[Any] | np.bool_], names: Sequence[str]) -> 
     return pa.DictionaryArray.from_arrays(column_of(codes.astype(np.int32)), string_array(names))
 
 
-def play(hub: Hub, post: Post, watch: Watch, tell: Tell = lambda _: None) -> Night:
+def play(hub: Hub, post: SampleMail, watch: Watch, tell: Tell = lambda _: None) -> NightResult:
     """The whole night. A few recipients are connected meanwhile, and `tell` says what they get."""
-    night = Night(messages=post.messages, recipients=post.recipients)
+    night = NightResult(messages=post.messages, recipients=post.recipients)
     batch = hub.batches.open(key=post.name)
     stage = _Stage(hub, post, batch, night, watch)
     with looking_on(hub, post.names, night, tell):
@@ -98,9 +98,9 @@ class _Stage(NamedTuple):
     """What every act of the night needs."""
 
     hub: Hub
-    post: Post
+    post: SampleMail
     batch: Batch
-    night: Night
+    night: NightResult
     watch: Watch
 
     def timed(self, name: str, messages: int) -> AbstractContextManager[tuple[Step, Advance]]:
@@ -211,7 +211,7 @@ def _places(table: pa.Table) -> NDArray[np.int64]:
     return np.concatenate(parts)
 
 
-def _explain(hub: Hub, post: Post, night: Night) -> None:
+def _explain(hub: Hub, post: SampleMail, night: NightResult) -> None:
     name = post.names[0]
     explanation = hub.recipient(name).explain()
     night.explained = f"{name}: {explanation.reason.value}. {explanation.text}"

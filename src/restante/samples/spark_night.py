@@ -20,7 +20,7 @@ import numpy as np
 from pyspark.sql import functions as f
 
 from restante.client.surface.surface import Bundle, Hub
-from restante.samples.night_steps import Advance, Moment, SettledNight, Step, Watch, followed, side_by_side, timed
+from restante.samples.night_steps import Advance, PlotPoint, SettledNight, Step, Watch, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
 from restante.spark.jobs.nightly_settlement import PRODUCTS
@@ -45,7 +45,7 @@ class Shows(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class SparkNightPlan:
     """How large the night is, and what it is called."""
 
     readings: int
@@ -53,7 +53,7 @@ class Plan:
     name: str
 
     @classmethod
-    def of(cls, *, readings: int, actors: int) -> Plan:
+    def of(cls, *, readings: int, actors: int) -> SparkNightPlan:
         """With a name of its own: what an earlier night left is not in its way."""
         return cls(readings=readings, actors=actors, name=f"night-{np.base_repr(time.time_ns(), 36).lower()}")
 
@@ -66,7 +66,7 @@ class Plan:
         return [f"{self.prefix}{number:06d}" for number in range(self.actors)]
 
 
-def play(hub: Hub, work: Work, plan: Plan, shows: Shows) -> SettledNight:
+def play(hub: Hub, work: Work, plan: SparkNightPlan, shows: Shows) -> SettledNight:
     """The whole night."""
     night = SettledNight(messages=0, recipients=plan.actors, readings=plan.readings, tables=work.tables)
     since = datetime.now(UTC) - timedelta(seconds=1)  # The hub's clock may be a little behind.
@@ -80,7 +80,7 @@ def play(hub: Hub, work: Work, plan: Plan, shows: Shows) -> SettledNight:
     return night
 
 
-def _settle(work: Work, plan: Plan, night: SettledNight, shows: Shows) -> str:
+def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows) -> str:
     """Compute and deliver. Says which batch counts what is collected."""
     groups = max(1, min(_GROUPS_MAX, plan.readings // plan.actors))
     options = nightly_run.Options(
@@ -103,7 +103,7 @@ def _settle(work: Work, plan: Plan, night: SettledNight, shows: Shows) -> str:
     return str(figures["batch"])
 
 
-def _collect(hub: Hub, plan: Plan, night: SettledNight, watch: Watch, batch: str) -> None:
+def _collect(hub: Hub, plan: SparkNightPlan, night: SettledNight, watch: Watch, batch: str) -> None:
     with (
         timed(night, watch, "collect and confirm", night.messages) as (step, advance),
         followed(hub.batches.get(batch), watch, night.messages),
@@ -167,7 +167,7 @@ def _staged(night: SettledNight, shows: Shows, name: str) -> Iterator[None]:
     night.steps.append(Step(step=name, messages=night.messages, seconds=time.perf_counter() - started))
 
 
-def _moments(work: Work, as_of: datetime, since: datetime) -> Iterator[Moment]:
+def _moments(work: Work, as_of: datetime, since: datetime) -> Iterator[PlotPoint]:
     """How many messages were collected by when, to a tenth of a second."""
     messages, deliveries = opened(work)
     told = fates(messages, deliveries, as_of=as_of, since=since).where("state = 'collected'")
@@ -175,7 +175,7 @@ def _moments(work: Work, as_of: datetime, since: datetime) -> Iterator[Moment]:
     collected = 0
     for row in told.groupBy(tenth).count().orderBy("tenth").collect():
         collected += row["count"]
-        yield Moment(row["tenth"] / 10, collected)
+        yield PlotPoint(row["tenth"] / 10, collected)
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from restante.calls.call import Answer, Call
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.model.access.access import EVERYTHING, Grant
 from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
 from restante.server.connections.room import Room
-from restante.server.live.post import Post
+from restante.server.live.post import ConnectedClients
 from restante.server.metrics import Metrics
 from restante.settings import Settings
 
@@ -36,7 +36,7 @@ class Desk:
     url: str = ""
     """The address under which this hub is reached."""
     room: Room = field(init=False)
-    post: Post = field(init=False)
+    post: ConnectedClients = field(init=False)
     """Who is connected, and gets messages pushed."""
     passes: Passes = field(init=False)
     """What those were let in with whose connections last."""
@@ -44,11 +44,11 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
-        self.post = Post(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
+        self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
 
     @property
-    def hub(self) -> Hub:
+    def hub(self) -> OpenHub:
         return self.link.hub
 
     def link_of(self, caller: Grant) -> InProcess:

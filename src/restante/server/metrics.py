@@ -33,7 +33,7 @@ _RECENT = 256
 _RECENT_SECONDS = 60.0
 
 
-class Tally:
+class CountMetric:
     """A number that only grows."""
 
     __slots__ = ("name", "text", "value")
@@ -70,7 +70,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests: dict[tuple[str, str, int], int] = {}
         self.durations: dict[tuple[str, str], Durations] = {}
-        self.tallies: list[Tally] = []
+        self.tallies: list[CountMetric] = []
         self.accepted = self._tally("restante_messages_accepted", "Messages stored.")
         self.duplicates = self._tally("restante_messages_duplicate", "Messages sent again and skipped.")
         self.staged = self._tally("restante_messages_staged", "Messages staged, parcels sent again included.")
@@ -81,8 +81,8 @@ class Metrics:
         self.cut_off = self._tally("restante_clients_cut_off", "Connections closed because the client was too slow.")
         self._publishes: deque[tuple[float, float]] = deque(maxlen=_RECENT)
 
-    def _tally(self, name: str, text: str) -> Tally:
-        self.tallies.append(Tally(name, text))
+    def _tally(self, name: str, text: str) -> CountMetric:
+        self.tallies.append(CountMetric(name, text))
         return self.tallies[-1]
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -31,7 +31,7 @@ from restante.server.access.gate import gate_of, is_loopback
 from restante.server.access.origin_secret import origin_secret
 from restante.server.app import Application
 from restante.server.connections.exchange import NOSNIFF
-from restante.server.connections.protocol import SWEEP_SECONDS, Connection, Socket
+from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection, Socket
 from restante.server.desk import Desk
 from restante.server.metrics import Metrics
 from restante.settings import Settings
@@ -89,7 +89,7 @@ class Service:
 
     def _config(self) -> uvicorn.Config:
         server = self.desk.settings.server
-        bound = type("Connection", (Connection,), {"settings": server, "metrics": self.desk.metrics})
+        bound = type("Connection", (HttpConnection,), {"settings": server, "metrics": self.desk.metrics})
         return uvicorn.Config(
             Application(self.desk),
             http=bound,
@@ -152,7 +152,7 @@ class Service:
             if loop.time() - due > SWEEP_SECONDS / 4:
                 continue  # the hub itself was slow, so nobody can be blamed
             for connection in tuple(self._server.server_state.connections):
-                if isinstance(connection, Connection):
+                if isinstance(connection, HttpConnection):
                     connection.sweep(loop.time())
 
 
@@ -216,7 +216,7 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class Running:
+class ServedHub:
     """A hub served by a thread of this process. Use it in a `with` statement, or stop it."""
 
     def __init__(self, service: Service) -> None:
@@ -278,8 +278,8 @@ def start(
     store: Store | None = None,
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
-) -> Running:
+) -> ServedHub:
     """Serve a hub in a thread of this process; port 0 takes a free one."""
     chosen = settings or Settings()
     placed = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, host=host, port=port))
-    return Running(Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock))
+    return ServedHub(Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock))

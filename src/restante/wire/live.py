@@ -107,7 +107,7 @@ class Echo(_Frame, frozen=True, tag="echo", gc=False):
         return self.given.message()
 
 
-class Sent(_Frame, frozen=True, tag="sent", gc=False):
+class SendAccepted(_Frame, frozen=True, tag="sent", gc=False):
     """What was sent has this id, and is on its way."""
 
     request: int
@@ -138,7 +138,7 @@ class Disconnect(_Frame, frozen=True, tag="disconnect", gc=False):
     detail: str | None = None
 
 
-HubFrame = Connected | Pushed | Echo | Sent | Fate | Collected | Disconnect
+HubFrame = Connected | Pushed | Echo | SendAccepted | Fate | Collected | Disconnect
 _hub_frames: msgspec.json.Decoder[HubFrame] = msgspec.json.Decoder(HubFrame)
 _tagged = msgspec.json.Decoder(dict[str, Any])
 
@@ -170,7 +170,7 @@ def echo_frame(message: bytes) -> bytes:
     return b'{"type":"echo","message":%b}' % message
 
 
-def encode_hub_frame(frame: Connected | Sent | Fate | Collected | Disconnect) -> bytes:
+def encode_hub_frame(frame: Connected | SendAccepted | Fate | Collected | Disconnect) -> bytes:
     return _encoder.encode({name: value for name, value in msgspec.to_builtins(frame).items() if value is not None})
 
 

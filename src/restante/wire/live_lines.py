@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from restante.model.publishing.message import Message
-from restante.wire.live import Collected, Connected, Disconnect, Echo, Fate, Sent
+from restante.wire.live import Collected, Connected, Disconnect, Echo, Fate, SendAccepted
 
-Word = Connected | Echo | Sent | Fate | Collected | Disconnect | Mapping[str, Any]
+Word = Connected | Echo | SendAccepted | Fate | Collected | Disconnect | Mapping[str, Any]
 """All that a hub says beside messages; a mapping holds the fields of a problem."""
 
 

@@ -26,28 +26,28 @@ from restante.model.publishing.message import NEVER, Message, MessageColumns, St
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import COLUMNS
 from restante.wire.media import ARROW
-from restante.wire.publish_json import Encoded, Making, encode_few
+from restante.wire.publish_json import EncodedPublish, Making, encode_few
 
-__all__ = ["Encoded", "encode_columns", "encode_publish", "encode_stage", "stream_bytes"]
+__all__ = ["EncodedPublish", "encode_columns", "encode_publish", "encode_stage", "stream_bytes"]
 
 
-def encode_publish(sent: object, *, random: Random, now_ms: int) -> Encoded:
+def encode_publish(sent: object, *, random: Random, now_ms: int) -> EncodedPublish:
     """The content type and the body for a message, a sequence of messages, or anything with Arrow columns."""
     return _encode(sent, Making(random, now_ms))
 
 
-def encode_stage(sent: object) -> Encoded:
+def encode_stage(sent: object) -> EncodedPublish:
     """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
     return _encode(sent, None)
 
 
-def _encode(sent: object, making: Making | None) -> Encoded:
-    if isinstance(sent, Encoded):
+def _encode(sent: object, making: Making | None) -> EncodedPublish:
+    if isinstance(sent, EncodedPublish):
         return sent
     few = encode_few(sent, making)
     if few is not None:
         return few
-    return Encoded(ARROW, _columns_stream((sent,) if isinstance(sent, Message) else sent, making))
+    return EncodedPublish(ARROW, _columns_stream((sent,) if isinstance(sent, Message) else sent, making))
 
 
 def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:

@@ -29,21 +29,21 @@ class Making(NamedTuple):
     now_ms: int
 
 
-class Encoded(NamedTuple):
+class EncodedPublish(NamedTuple):
     """Messages as a body. A publish takes it in place of the messages, so that a repetition need not encode again."""
 
     content_type: str
     body: bytes
 
 
-def encode_few(sent: object, making: Making | None) -> Encoded | None:
+def encode_few(sent: object, making: Making | None) -> EncodedPublish | None:
     """A message or a few of them; None if they are no messages, or many, or JSON cannot say them just as they are."""
     if isinstance(sent, Message):
         sent = (sent,)
     if not isinstance(sent, Sequence) or len(sent) > SMALL_SEND_MESSAGES_MAX:
         return None
     body = _json_body(sent, making)
-    return None if body is None else Encoded(JSON, body)
+    return None if body is None else EncodedPublish(JSON, body)
 
 
 class _Out(msgspec.Struct, omit_defaults=True, gc=False):

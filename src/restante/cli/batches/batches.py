@@ -12,7 +12,7 @@ from restante.cli.batches.batches_items import ack, add
 from restante.cli.batches.batches_show import BatchId, list_, pending, progress, status
 from restante.cli.batches.batches_watch import watch
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.shared.plain import say
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="batches",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     epilog=EPILOG,
     rich_markup_mode="rich",

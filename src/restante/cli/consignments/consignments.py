@@ -12,7 +12,7 @@ import typer
 
 from restante.calls.consignments import CommitConsignment, DiscardConsignment, ListConsignments, ReadConsignment
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.shared.plain import say
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="consignments",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     epilog=EPILOG,
     rich_markup_mode="rich",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from restante.calls.consignments import BeginConsignment, CommitConsignment, ReadConsignment, StageParcel
-from restante.cli.publishing.pieces import Ids, Piece
-from restante.cli.publishing.send_pieces import Sent, Source, located, unreadable
+from restante.cli.publishing.pieces import FileIds, FilePiece
+from restante.cli.publishing.send_pieces import MessageSource, SentCounts, located, unreadable
 from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import (
@@ -39,7 +39,7 @@ _WRITERS_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ConsignmentWish:
     """What was said about the consignment."""
 
     key: str
@@ -56,14 +56,14 @@ class Consigned:
     opened: ConsignmentOpened
     state: ConsignmentState
     committed_before: bool = False
-    sent: Sent = field(default_factory=Sent)
+    sent: SentCounts = field(default_factory=SentCounts)
 
     def as_answer(self) -> dict[str, Any]:
         own = {"id": self.opened.id, "key": self.opened.key, "state": self.state, "batch": self.opened.batch}
         return {"consignment": own | {"committed_before": self.committed_before}}
 
 
-def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
+def consign(link: Link, sources: Sequence[MessageSource], wish: ConsignmentWish) -> Consigned:
     """Stage all, and commit it unless that is left for later. One that was committed before is left as it is."""
     opened = link.call(BeginConsignment(wish.key, batch=wish.with_batch))
     _check_batch(opened, wish)
@@ -90,7 +90,7 @@ def consign(link: Link, sources: Sequence[Source], wish: Wish) -> Consigned:
     return done
 
 
-def _check_batch(opened: ConsignmentOpened, wish: Wish) -> None:
+def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
     """Who opens a consignment says whether it has a batch; later nobody can."""
     if not wish.with_batch or opened.batch is not None:
         return
@@ -143,7 +143,7 @@ def going_on(opened: ConsignmentOpened, error: BaseException, attempt: int) -> s
 class _Staging:
     """Each file is a writer, and its pieces are its parcels: the same pieces have the same numbers in every run."""
 
-    def __init__(self, link: Link, consignment_id: str, wish: Wish, sent: Sent) -> None:
+    def __init__(self, link: Link, consignment_id: str, wish: ConsignmentWish, sent: SentCounts) -> None:
         self._link = link
         self._id = consignment_id
         self._wish = wish
@@ -152,7 +152,7 @@ class _Staging:
         self._guard = threading.Lock()
         self._stopping = threading.Event()
 
-    def all(self, sources: Sequence[Source]) -> list[Winner]:
+    def all(self, sources: Sequence[MessageSource]) -> list[Winner]:
         """What each file has staged. If one is refused the others stop as well."""
         sizes = [source.size for source in sources]
         total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -165,7 +165,7 @@ class _Staging:
                 finally:
                     self._stopping.set()
 
-    def _file(self, source: Source, number: int, bar: Progress) -> Winner:
+    def _file(self, source: MessageSource, number: int, bar: Progress) -> Winner:
         assert source.name is not None, "files have names"
         count = 0
         try:
@@ -179,18 +179,18 @@ class _Staging:
             raise
         return Winner(writer=source.name, attempt=self._wish.attempt, messages=count)
 
-    def _pieces(self, source: Source, number: int) -> Iterator[Piece]:
+    def _pieces(self, source: MessageSource, number: int) -> Iterator[FilePiece]:
         key = self._wish.idempotent
         try:
             for piece in source.pieces():
-                yield piece if key is None else Ids(key, number).given_to(piece)
+                yield piece if key is None else FileIds(key, number).given_to(piece)
         except RestanteError as error:
             error.message = f"{source.name}, {error.message}"
             raise
         except OSError as error:
             raise unreadable(source, error) from error
 
-    def _parcel(self, source: Source, piece: Piece, parcel: int) -> int:
+    def _parcel(self, source: MessageSource, piece: FilePiece, parcel: int) -> int:
         assert source.name is not None, "files have names"
         try:
             answer = self._link.call(
@@ -204,7 +204,7 @@ class _Staging:
             raise
         return answer.staged
 
-    def _note(self, piece: Piece, bar: Progress) -> None:
+    def _note(self, piece: FilePiece, bar: Progress) -> None:
         with self._guard:
             self._sent.messages += len(piece)
             self._sent.seconds = time.monotonic() - self._started
@@ -212,7 +212,7 @@ class _Staging:
             bar.update(bar.tasks[0].id, advance=piece.read_bytes, note=note)
 
 
-def _note(sent: Sent, receipt: Receipt | None) -> None:
+def _note(sent: SentCounts, receipt: Receipt | None) -> None:
     if receipt is not None:
         sent.accepted, sent.duplicates = receipt.accepted, receipt.duplicates
 

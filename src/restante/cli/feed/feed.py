@@ -15,7 +15,7 @@ from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.cli.feed.feed_outputs import Output
-    from restante.cli.feed.feed_rows import Rows
+    from restante.cli.feed.feed_rows import RowLook
     from restante.cli.feed.feed_summary import Summary
 
 
@@ -96,7 +96,7 @@ def feed(
     restante feed --format parquet --output ./lake --positions lake.json
     restante feed --follow --bootstrap --positions mine.json
     """
-    from restante.cli.feed.feed_follow import Reading, Wish
+    from restante.cli.feed.feed_follow import FeedFollower, FollowWish
     from restante.cli.feed.feed_positions import Positions
 
     output = None if output == _STANDARD_OUTPUT else output
@@ -104,7 +104,7 @@ def feed(
     _check_names(origin=origin, kind=kind, recipient=recipient, reader=reader)
     _check_start(partition, after, positions, bootstrap=bootstrap)
     _check_output(file_format, output)
-    wish = Wish(
+    wish = FollowWish(
         partitions=tuple(dict.fromkeys(partition or ())),
         after={} if after is None or not partition else {partition[0]: after},
         origins=tuple(origin or ()),
@@ -119,7 +119,7 @@ def feed(
     rows = _rows(file_format, names, bootstrap=bootstrap)
     known = Positions(positions)
     with Door(hub, token, data).open() as opened, closing(_output(file_format, output, rows, names)) as out:
-        summary = Reading(opened, wish, rows, out, known).all()
+        summary = FeedFollower(opened, wish, rows, out, known).all()
     _print(summary, as_json=as_json, beside=output is None)
 
 
@@ -158,7 +158,7 @@ def _check_output(file_format: FeedFormat, output: Path | None) -> None:
         )
 
 
-def _rows(file_format: FeedFormat, columns: tuple[str, ...], *, bootstrap: bool) -> Rows:
+def _rows(file_format: FeedFormat, columns: tuple[str, ...], *, bootstrap: bool) -> RowLook:
     from restante.cli.feed.feed_rows import rows_of
     from restante.errors import InvalidRequest
     from restante.wire.outgoing.outgoing_feed import needed_columns
@@ -169,15 +169,15 @@ def _rows(file_format: FeedFormat, columns: tuple[str, ...], *, bootstrap: bool)
         raise typer.BadParameter(error.message, param_hint="--columns") from error
 
 
-def _output(file_format: FeedFormat, path: Path | None, rows: Rows, columns: tuple[str, ...]) -> Output:
+def _output(file_format: FeedFormat, path: Path | None, rows: RowLook, columns: tuple[str, ...]) -> Output:
     from restante.cli.feed.feed_folder import Folder
-    from restante.cli.feed.feed_outputs import ArrowStream, Channel, Lines
+    from restante.cli.feed.feed_outputs import ArrowStream, ByteOutput, Lines
     from restante.cli.feed.feed_rows import written_columns
 
     if file_format is FeedFormat.PARQUET:
         assert path is not None, "it was checked"
         return Folder(path, rows.schema)
-    channel = Channel(path)
+    channel = ByteOutput(path)
     if file_format is FeedFormat.ARROW:
         return ArrowStream(channel, rows.schema)
     return Lines(channel, written_columns(columns))

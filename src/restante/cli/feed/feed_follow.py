@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from restante.cli.feed.feed_outputs import Given, Output
-from restante.cli.feed.feed_rows import Rows, change_count, first_changes, last_number
+from restante.cli.feed.feed_rows import RowLook, change_count, first_changes, last_number
 from restante.cli.feed.feed_summary import Show, Summary, status_line
 from restante.cli.shared.interrupts import Interrupts, interrupts
 from restante.errors import PositionAhead, PositionGone
@@ -26,7 +26,7 @@ _RECORD_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class FollowWish:
     """What of the feed is asked for, and from where."""
 
     partitions: tuple[int, ...]
@@ -43,10 +43,10 @@ class Wish:
     """The changes go to the terminal, so nothing else may."""
 
 
-class Reading:
+class FeedFollower:
     """From a hub to an output, with positions that are recorded when all up to them is safe."""
 
-    def __init__(self, hub: Hub, wish: Wish, rows: Rows, output: Output, known: Positions) -> None:
+    def __init__(self, hub: Hub, wish: FollowWish, rows: RowLook, output: Output, known: Positions) -> None:
         self._hub = hub
         self._wish = wish
         self._rows = rows

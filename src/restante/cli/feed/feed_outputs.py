@@ -48,7 +48,7 @@ class Output(ABC):
         """The end. What is not safe is dropped, if it can be."""
 
 
-class Channel:
+class ByteOutput:
     """Bytes to standard output, or to a new file, which is gone again if nothing of it was ever made safe."""
 
     def __init__(self, path: Path | None) -> None:
@@ -101,7 +101,7 @@ def _new(path: Path) -> io.FileIO:
 class _ChannelOutput(Output):
     """What both kinds of streams share: they are safe when they are flushed."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ByteOutput) -> None:
         self._channel = channel
         self._reached: dict[int, int] = {}
         self._is_settled = True
@@ -134,7 +134,7 @@ class _ChannelOutput(Output):
 class Lines(_ChannelOutput):
     """A JSON object a line."""
 
-    def __init__(self, channel: Channel, columns: Sequence[str]) -> None:
+    def __init__(self, channel: ByteOutput, columns: Sequence[str]) -> None:
         super().__init__(channel)
         self._columns = columns
 
@@ -147,7 +147,7 @@ class Lines(_ChannelOutput):
 class ArrowStream(_ChannelOutput):
     """One Arrow IPC stream, in batches as they come."""
 
-    def __init__(self, channel: Channel, schema: pa.Schema) -> None:
+    def __init__(self, channel: ByteOutput, schema: pa.Schema) -> None:
         super().__init__(channel)
         sink: Any = channel.file
         self._writer = pa.ipc.new_stream(sink, schema)

@@ -26,7 +26,7 @@ _IN_SNAPSHOTS = {"at": "published_at", "message_sequence_number": "sequence_numb
 _PARTITION = pa.field("partition", pa.int32())
 
 
-class Rows(NamedTuple):
+class RowLook(NamedTuple):
     """How rows look: which columns of the feed were asked for, and whether there is a snapshot before."""
 
     schema: pa.Schema
@@ -62,7 +62,7 @@ def written_columns(columns: Sequence[str]) -> tuple[str, ...]:
     return (*columns, _PARTITION.name, *_ONLY_STORED) if columns else ()
 
 
-def rows_of(columns: Sequence[str], *, bootstrap: bool) -> Rows:
+def rows_of(columns: Sequence[str], *, bootstrap: bool) -> RowLook:
     """The rows with these columns of the feed, or with all of them."""
     unknown = [name for name in columns if name not in FEED_SCHEMA.names]
     if unknown:
@@ -71,7 +71,7 @@ def rows_of(columns: Sequence[str], *, bootstrap: bool) -> Rows:
     wanted = {*columns, *_ALWAYS} if columns else set(FEED_SCHEMA.names)
     fields = [field for field in FEED_SCHEMA if field.name in wanted]
     more = [MESSAGE_SCHEMA.field(name) for name in _ONLY_STORED] if bootstrap else []
-    return Rows(pa.schema([_PARTITION, *fields, *more]), tuple(field.name for field in fields if columns))
+    return RowLook(pa.schema([_PARTITION, *fields, *more]), tuple(field.name for field in fields if columns))
 
 
 def change_count(table: pa.Table) -> int:

@@ -9,13 +9,13 @@ import typer
 from restante.cli.jobs.jobs_run import JobName, run
 from restante.cli.jobs.jobs_serve import serve
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import AsJson
 from restante.cli.shared.plain import say
 
 app = typer.Typer(
     name="jobs",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     epilog=EPILOG,
     rich_markup_mode="rich",

@@ -16,7 +16,7 @@ from restante.cli.shared.hub_options import DEFAULT_URL
 from restante.errors import InvalidRequest
 from restante.limits import JOBS_SERVED_MAX, SETTINGS_FILE_BYTES_MAX
 from restante.spark.running import registry
-from restante.spark.running.job_service import Entry
+from restante.spark.running.job_service import ServedJob
 from restante.spark.running.schedule import Always, parse_schedule
 from restante.spark.source.option_words import struct_of
 
@@ -69,7 +69,7 @@ def read_jobs_file(path: Path) -> JobsFile:
     return made
 
 
-def entries_of(path: Path, file: JobsFile) -> list[Entry]:
+def entries_of(path: Path, file: JobsFile) -> list[ServedJob]:
     """The jobs with their options and schedules."""
     entries = [_entry(f"{path}, job {number}", given, file) for number, given in enumerate(file.job, start=1)]
     names = [entry.job.name for entry in entries]
@@ -79,12 +79,12 @@ def entries_of(path: Path, file: JobsFile) -> list[Entry]:
     return entries
 
 
-def _entry(where: str, given: Mapping[str, object], file: JobsFile) -> Entry:
+def _entry(where: str, given: Mapping[str, object], file: JobsFile) -> ServedJob:
     lines = struct_of(JobLines, given, whose=where)
     try:
         job = registry.job(lines.name)
         schedule = parse_schedule(every=lines.every, at=lines.at, always=lines.always, zone=lines.zone or file.zone)
-        return Entry(job=job, options=job.options_of(lines.options), schedule=schedule)
+        return ServedJob(job=job, options=job.options_of(lines.options), schedule=schedule)
     except InvalidRequest as error:
         raise InvalidRequest(f"{where}: {error.message}") from error
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.client.surface.surface import Hub, RecipientSummary
 
-app = typer.Typer(name="recipients", cls=Group, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="recipients", cls=HelpGroup, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False
+)
 
 
 class ListOrder(Enum):

@@ -11,7 +11,7 @@ from restante.calls.mailboxes import ListPartitions
 from restante.calls.producers import ListProducers
 from restante.cli.partitions.partitions_check import check
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
 from restante.cli.shared.plain import say
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from restante.client.transport.link import Link
     from restante.model.mailboxes.answers import ProducerState
 
-app = typer.Typer(name="partitions", cls=Group, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="partitions", cls=HelpGroup, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False
+)
 app.command("check", epilog=EPILOG, cls=Command)(check)
 
 

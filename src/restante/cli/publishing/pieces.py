@@ -39,7 +39,7 @@ def _raised(error: RestanteError) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FileReading:
     """How files are read: what is filled in, what is left out, and what becomes of a message that is wrong."""
 
     defaults: Defaults = Defaults()
@@ -50,7 +50,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class FilePiece:
     """Messages that stand together in a file and are sent together."""
 
     messages: Sequence[Message] | pa.Table
@@ -84,7 +84,7 @@ def told(fault: Fault) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class FileIds:
     """Ids for messages that have none: the same for the same place in the same file of the same send."""
 
     key: str
@@ -93,14 +93,14 @@ class Ids:
     def at(self, place: int) -> UUID:
         return uuid5(NAMESPACE_URL, f"restante:send:{self.key}\n{self.file}\n{place}")
 
-    def given_to(self, piece: Piece) -> Piece:
+    def given_to(self, piece: FilePiece) -> FilePiece:
         messages = piece.messages
         named: Sequence[Message] | pa.Table
         if isinstance(messages, Sequence):
             named = [self._named(message, piece.first + index) for index, message in enumerate(messages)]
         else:
             named = self._named_table(messages, piece.first)
-        return Piece(messages=named, first=piece.first, lines=piece.lines, read_bytes=piece.read_bytes)
+        return FilePiece(messages=named, first=piece.first, lines=piece.lines, read_bytes=piece.read_bytes)
 
     def _named(self, message: Message, place: int) -> Message:
         return message if message.id is not None else msgspec.structs.replace(message, id=str(self.at(place)))
@@ -126,4 +126,4 @@ class Ids:
         return table.set_column(table.column_names.index("id"), "id", filled)
 
 
-Pieces = Iterator[Piece]
+Pieces = Iterator[FilePiece]

@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from restante.cli.publishing.pieces import LEAVE_OUT, Defaults, Piece, Pieces, Reading
+from restante.cli.publishing.pieces import LEAVE_OUT, Defaults, FilePiece, FileReading, Pieces
 from restante.errors import InvalidRequest
 from restante.limits import MIB, SEND_PIECE_BYTES
 from restante.model.columns.arrow import Column
@@ -29,7 +29,7 @@ _MAGIC = b"ARROW1"
 _ReadBytes = Callable[[pa.Table], int]
 
 
-def parquet_pieces(path: Path, reading: Reading) -> Pieces:
+def parquet_pieces(path: Path, reading: FileReading) -> Pieces:
     with _readable("Parquet"), pq.ParquetFile(path) as file:
         bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
         batches = file.iter_batches(_rows_at_once(file.metadata))
@@ -42,7 +42,7 @@ def _rows_at_once(said: pq.FileMetaData) -> int:
     return max(1, min(_ROWS_AT_ONCE, _READ_BYTES * said.num_rows // max(1, unpacked)))
 
 
-def arrow_pieces(path: Path, reading: Reading) -> Pieces:
+def arrow_pieces(path: Path, reading: FileReading) -> Pieces:
     """An IPC file or an IPC stream, whichever it is."""
     with _readable("Arrow"), pa.memory_map(str(path)) as source:
         if bytes(source.read(len(_MAGIC))) == _MAGIC:
@@ -54,7 +54,7 @@ def arrow_pieces(path: Path, reading: Reading) -> Pieces:
         yield from _pieces(batches, reading, lambda table: table.nbytes)
 
 
-def arrow_stream_pieces(file: BinaryIO, reading: Reading) -> Pieces:
+def arrow_stream_pieces(file: BinaryIO, reading: FileReading) -> Pieces:
     with _readable("Arrow"):
         yield from _pieces(pa.ipc.open_stream(cast("io.IOBase", file)), reading, lambda table: table.nbytes)
 
@@ -69,18 +69,18 @@ def _readable(kind: str) -> Iterator[None]:
         raise InvalidRequest(f"it cannot be read as {kind}: {error}.") from error
 
 
-def _pieces(batches: Iterable[pa.RecordBatch], reading: Reading, read_bytes: _ReadBytes) -> Pieces:
+def _pieces(batches: Iterable[pa.RecordBatch], reading: FileReading, read_bytes: _ReadBytes) -> Pieces:
     first = 0
     for batch in batches:
         whole = pa.Table.from_batches([batch])
         check_sound(whole)
         for part in _halved(whole):
             table = _with_defaults(_without_given(part, reading), reading.defaults)
-            yield Piece(messages=table, first=first, lines=None, read_bytes=read_bytes(part))
+            yield FilePiece(messages=table, first=first, lines=None, read_bytes=read_bytes(part))
             first += part.num_rows
 
 
-def _without_given(table: pa.Table, reading: Reading) -> pa.Table:
+def _without_given(table: pa.Table, reading: FileReading) -> pa.Table:
     """Without the columns that a hub gave."""
     given = [name for name in READ_ONLY if name in table.column_names]
     if given and not reading.forward:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from restante.cli.publishing.pieces import LEAVE_OUT, Piece, Pieces, Reading
+from restante.cli.publishing.pieces import LEAVE_OUT, FilePiece, FileReading, Pieces
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.figures import counted
@@ -29,7 +29,7 @@ _ROW_BYTES = 100
 """What a row weighs beside its data, roughly."""
 
 
-def csv_pieces(file: BinaryIO, reading: Reading) -> Pieces:
+def csv_pieces(file: BinaryIO, reading: FileReading) -> Pieces:
     csv.field_size_limit(FILE_LINE_BYTES_MAX)
     # What is no UTF-8 is let through here and found in its line: the file is decoded in blocks, which know no lines.
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
@@ -49,7 +49,7 @@ def _checked(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _pieces(rows: Any, reading: Reading) -> Pieces:  # noqa: ANN401  # the reader of `csv` has no name
+def _pieces(rows: Any, reading: FileReading) -> Pieces:  # noqa: ANN401  # the reader of `csv` has no name
     heading = _heading(next(rows, None), reading)
     first, size = 0, 0
     messages: list[Message] = []
@@ -59,13 +59,13 @@ def _pieces(rows: Any, reading: Reading) -> Pieces:  # noqa: ANN401  # the reade
         lines.append(line)
         size += row_bytes
         if size >= SEND_PIECE_BYTES:
-            yield Piece(messages=messages, first=first, lines=lines, read_bytes=size)
+            yield FilePiece(messages=messages, first=first, lines=lines, read_bytes=size)
             first, size, messages, lines = first + len(messages), 0, [], []
     if messages:
-        yield Piece(messages=messages, first=first, lines=lines, read_bytes=size)
+        yield FilePiece(messages=messages, first=first, lines=lines, read_bytes=size)
 
 
-def _heading(names: list[str] | None, reading: Reading) -> list[str]:
+def _heading(names: list[str] | None, reading: FileReading) -> list[str]:
     if names is None:
         raise InvalidRequest("line 1: a CSV file begins with a line that names its columns.")
     for name in names:
@@ -80,7 +80,7 @@ def _heading(names: list[str] | None, reading: Reading) -> list[str]:
     return names
 
 
-def _messages(rows: Any, heading: list[str], reading: Reading) -> Iterator[tuple[Message, int, int]]:  # noqa: ANN401  # as above
+def _messages(rows: Any, heading: list[str], reading: FileReading) -> Iterator[tuple[Message, int, int]]:  # noqa: ANN401  # as above
     ours = reading.defaults.given()
     line = rows.line_num + 1
     for cells in rows:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from restante.cli.publishing.pieces import Piece, Pieces, Reading, told
+from restante.cli.publishing.pieces import FilePiece, FileReading, Pieces, told
 from restante.errors import InvalidMessage, InvalidRequest
 from restante.limits import FILE_LINE_BYTES_MAX, SEND_PIECE_BYTES
 from restante.model.publishing.message import Message
@@ -29,7 +29,7 @@ class _Lines:
     read_bytes: int = 0
 
 
-def json_pieces(file: BinaryIO, reading: Reading) -> Pieces:
+def json_pieces(file: BinaryIO, reading: FileReading) -> Pieces:
     """Empty lines are passed over. Each piece ends after the line with which it is large enough."""
     lines = _Lines(0)
     for number, text in enumerate(_read_lines(file), 1):
@@ -53,12 +53,12 @@ def _read_lines(file: BinaryIO) -> Iterator[bytes]:
         yield text
 
 
-def _piece(lines: _Lines, reading: Reading) -> Piece:
+def _piece(lines: _Lines, reading: FileReading) -> FilePiece:
     messages, numbers = _messages(_prepared(lines.texts, reading), lines.numbers, reading)
-    return Piece(messages=messages, first=lines.first, lines=numbers, read_bytes=lines.read_bytes)
+    return FilePiece(messages=messages, first=lines.first, lines=numbers, read_bytes=lines.read_bytes)
 
 
-def _prepared(texts: list[bytes], reading: Reading) -> list[bytes]:
+def _prepared(texts: list[bytes], reading: FileReading) -> list[bytes]:
     """With what is filled in, and without what is left out."""
     ours = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in reading.defaults.given().items()}
     without = READ_ONLY if reading.forward else ()
@@ -73,7 +73,7 @@ def _completed(text: bytes, ours: dict[str, msgspec.Raw], without: Sequence[str]
         return text  # What is wrong with it is found when it is read as a message.
 
 
-def _messages(texts: list[bytes], numbers: list[int], reading: Reading) -> tuple[list[Message], list[int]]:
+def _messages(texts: list[bytes], numbers: list[int], reading: FileReading) -> tuple[list[Message], list[int]]:
     """All at once, by the rules of a body; only if that fails, line by line to find those that are wrong."""
     try:
         messages = list(sound(decode_json(_body(texts))))
@@ -84,7 +84,7 @@ def _messages(texts: list[bytes], numbers: list[int], reading: Reading) -> tuple
     return _one_by_one(texts, numbers, reading)
 
 
-def _one_by_one(texts: list[bytes], numbers: list[int], reading: Reading) -> tuple[list[Message], list[int]]:
+def _one_by_one(texts: list[bytes], numbers: list[int], reading: FileReading) -> tuple[list[Message], list[int]]:
     messages, right = [], []
     for text, number in zip(texts, numbers, strict=True):
         try:

@@ -30,8 +30,8 @@ from restante.cli.shared.live_options import Chat, Me
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
-    from restante.cli.publishing.pieces import Defaults, Pieces, Reading
-    from restante.cli.publishing.send_pieces import Findings, Sent, Source
+    from restante.cli.publishing.pieces import Defaults, FileReading, Pieces
+    from restante.cli.publishing.send_pieces import MessageSource, SendFindings, SentCounts
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,
@@ -92,11 +92,11 @@ def send(
     restante send --live --recipient alice --me bob     chat
     zcat orders.jsonl.gz | restante send -
     """
-    from restante.cli.publishing.pieces import Defaults, Reading
-    from restante.cli.publishing.send_pieces import Findings
+    from restante.cli.publishing.pieces import Defaults, FileReading
+    from restante.cli.publishing.send_pieces import SendFindings
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
-    findings, door = Findings() if dry_run else None, Door(hub, token, data)
+    findings, door = SendFindings() if dry_run else None, Door(hub, token, data)
     if live or me is not None:
         others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
         _chat(door, defaults, me, others | {"dry_run": dry_run}, live=live, as_json=as_json)
@@ -104,7 +104,7 @@ def send(
     _check_content(files, text, value)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
-        reading = Reading(defaults=defaults, forward=forward)
+        reading = FileReading(defaults=defaults, forward=forward)
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
         sources = [_single_source(defaults, text=text, value=value)]
@@ -188,19 +188,19 @@ def _check_writers(files: list[Path]) -> None:
 
 def _send(
     door: Door,
-    sources: list[Source],
-    findings: Findings | None,
+    sources: list[MessageSource],
+    findings: SendFindings | None,
     *,
     idempotent: str | None,
     batch: str | None,
     as_json: bool,
 ) -> None:
     """One file after another; with `findings` they are only checked."""
-    from restante.cli.publishing.send_pieces import Sending, publishing
+    from restante.cli.publishing.send_pieces import FileSending, publishing
 
     dry_run, one = findings is not None, sources[0].name is None
     with nullcontext() if dry_run else publishing(door, one=one, batch=batch) as publish:
-        sending = Sending(publish, idempotent, findings)
+        sending = FileSending(publish, idempotent, findings)
         if one and not dry_run:
             sending.one(sources[0])
         else:
@@ -210,7 +210,7 @@ def _send(
 
 def _consign(
     door: Door,
-    sources: list[Source],
+    sources: list[MessageSource],
     wish: tuple[str, int, str | None],
     *,
     with_batch: bool,
@@ -218,7 +218,7 @@ def _consign(
     as_json: bool,
 ) -> None:
     """All of them side by side, for one moment of delivery."""
-    from restante.cli.consignments.staged_files import Wish, consign, tell
+    from restante.cli.consignments.staged_files import ConsignmentWish, consign, tell
     from restante.cli.shared.output import print_json
 
     key, attempt, idempotent = wish
@@ -226,7 +226,7 @@ def _consign(
         done = consign(
             link,
             sources,
-            Wish(key=key, attempt=attempt, idempotent=idempotent, with_batch=with_batch, commit=commit),
+            ConsignmentWish(key=key, attempt=attempt, idempotent=idempotent, with_batch=with_batch, commit=commit),
         )
     if as_json:
         print_json(_answer(done.sent, len(sources), dry_run=False) | done.as_answer())
@@ -249,18 +249,18 @@ def _format_of(path: Path, file_format: Format | None) -> Format:
     return file_format
 
 
-def _file_source(path: Path, file_format: Format, reading: Reading, findings: Findings | None) -> Source:
-    from restante.cli.publishing.send_pieces import Source
+def _file_source(path: Path, file_format: Format, reading: FileReading, findings: SendFindings | None) -> MessageSource:
+    from restante.cli.publishing.send_pieces import MessageSource
 
     name = "standard input" if path == _STANDARD_INPUT else str(path)
     if findings is not None:
         reading = replace(reading, refuse=lambda error: findings.note(error, f"{name}, {error.message}"))
     if path == _STANDARD_INPUT:
-        return Source(name, None, lambda: _stream_pieces(file_format, reading))
-    return Source(name, path.stat().st_size, lambda: _file_pieces(path, file_format, reading))
+        return MessageSource(name, None, lambda: _stream_pieces(file_format, reading))
+    return MessageSource(name, path.stat().st_size, lambda: _file_pieces(path, file_format, reading))
 
 
-def _stream_pieces(file_format: Format, reading: Reading) -> Pieces:
+def _stream_pieces(file_format: Format, reading: FileReading) -> Pieces:
     from restante.cli.publishing.pieces_columns import arrow_stream_pieces
     from restante.cli.publishing.pieces_csv import csv_pieces
     from restante.cli.publishing.pieces_lines import json_pieces
@@ -269,7 +269,7 @@ def _stream_pieces(file_format: Format, reading: Reading) -> Pieces:
     return read(sys.stdin.buffer, reading)
 
 
-def _file_pieces(path: Path, file_format: Format, reading: Reading) -> Pieces:
+def _file_pieces(path: Path, file_format: Format, reading: FileReading) -> Pieces:
     from restante.cli.publishing.pieces_columns import arrow_pieces, parquet_pieces
     from restante.cli.publishing.pieces_csv import csv_pieces
     from restante.cli.publishing.pieces_lines import json_pieces
@@ -281,9 +281,9 @@ def _file_pieces(path: Path, file_format: Format, reading: Reading) -> Pieces:
         yield from (json_pieces if file_format is Format.JSONL else csv_pieces)(file, reading)
 
 
-def _single_source(defaults: Defaults, *, text: str | None, value: str | None) -> Source:
-    from restante.cli.publishing.pieces import Piece
-    from restante.cli.publishing.send_pieces import Source
+def _single_source(defaults: Defaults, *, text: str | None, value: str | None) -> MessageSource:
+    from restante.cli.publishing.pieces import FilePiece
+    from restante.cli.publishing.send_pieces import MessageSource
     from restante.model.publishing.message import Message
 
     if defaults.recipient is None:
@@ -293,7 +293,7 @@ def _single_source(defaults: Defaults, *, text: str | None, value: str | None) -
         message = Message(**{"media_type": "text/plain", **fields}, data=text.encode())
     else:
         message = Message(**fields, data=_json_value(value or ""))
-    return Source(None, None, lambda: iter([Piece(messages=[message], first=0, lines=None, read_bytes=0)]))
+    return MessageSource(None, None, lambda: iter([FilePiece(messages=[message], first=0, lines=None, read_bytes=0)]))
 
 
 def _json_value(text: str) -> object:
@@ -305,7 +305,7 @@ def _json_value(text: str) -> object:
         raise typer.BadParameter(f"it is not JSON: {error}.", param_hint="--value") from error
 
 
-def _print(sent: Sent, sources: int, *, dry_run: bool, as_json: bool) -> None:
+def _print(sent: SentCounts, sources: int, *, dry_run: bool, as_json: bool) -> None:
     from restante.cli.shared.output import print_json
     from restante.model.figures import counted, duration, rate
 
@@ -319,6 +319,6 @@ def _print(sent: Sent, sources: int, *, dry_run: bool, as_json: bool) -> None:
         say(f"{counted(sent.accepted, 'message')} stored{skipped}, {took}.")
 
 
-def _answer(sent: Sent, sources: int, *, dry_run: bool) -> dict[str, Any]:
+def _answer(sent: SentCounts, sources: int, *, dry_run: bool) -> dict[str, Any]:
     counts = {"messages": sent.messages, "accepted": sent.accepted, "duplicates": sent.duplicates}
     return counts | {"files": sources, "seconds": round(sent.seconds, 3), "dry_run": dry_run}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from restante.cli.publishing.pieces import Ids, Piece, Pieces, told
+from restante.cli.publishing.pieces import FileIds, FilePiece, Pieces, told
 from restante.cli.shared.interrupts import Interrupts, interrupts
 from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
@@ -26,7 +26,7 @@ Publish: TypeAlias = "Callable[[object], Receipt]"
 FINDINGS_SHOWN_MAX = 20
 
 
-class Source(NamedTuple):
+class MessageSource(NamedTuple):
     """Something that messages come from; `size` is that of a file. Without a name it is one message, given here."""
 
     name: str | None
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sent:
+class SentCounts:
     messages: int = 0
     accepted: int = 0
     duplicates: int = 0
@@ -46,7 +46,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Findings:
+class SendFindings:
     """What a check found wrong: how many, and the first of them in words."""
 
     count: int = 0
@@ -73,26 +73,26 @@ class Findings:
         raise self.first
 
 
-class Sending:
+class FileSending:
     """Knows how far it has come. With `findings` nothing is sent: everything is checked, and noted there."""
 
-    def __init__(self, publish: Publish | None, key: str | None, findings: Findings | None) -> None:
+    def __init__(self, publish: Publish | None, key: str | None, findings: SendFindings | None) -> None:
         assert (publish is None) != (findings is None)
         self._publish = publish
         self._key = key
         self._findings = findings
         self._all_named = True
         """Whether every message that was sent had an id: then it can be sent again without harm."""
-        self.sent = Sent()
+        self.sent = SentCounts()
 
-    def one(self, source: Source) -> None:
+    def one(self, source: MessageSource) -> None:
         """A message given on the command line: there is nothing to show, and nothing to go on with."""
         started = time.monotonic()
         for piece in self._pieces(source, 0):
             self._take(source, piece)
         self.sent.seconds = time.monotonic() - started
 
-    def all(self, sources: Sequence[Source]) -> None:
+    def all(self, sources: Sequence[MessageSource]) -> None:
         """One file after another. Ctrl-C ends it after the piece under way, and says what is stored."""
         with interrupts() as heard:
             try:
@@ -106,7 +106,7 @@ class Sending:
         if self._findings is not None:
             self._findings.tell()
 
-    def _files(self, sources: Sequence[Source], heard: Interrupts) -> None:
+    def _files(self, sources: Sequence[MessageSource], heard: Interrupts) -> None:
         sizes = [source.size for source in sources]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         started = time.monotonic()
@@ -133,17 +133,17 @@ class Sending:
             )
         say(f"Stopped. Stored: {counted(self.sent.messages, 'message')}; {rest} {advice}", file=sys.stderr)
 
-    def _pieces(self, source: Source, number: int) -> Iterator[Piece]:
+    def _pieces(self, source: MessageSource, number: int) -> Iterator[FilePiece]:
         try:
             for piece in source.pieces():
-                yield piece if self._key is None else Ids(self._key, number).given_to(piece)
+                yield piece if self._key is None else FileIds(self._key, number).given_to(piece)
         except RestanteError as error:
             self._fail(source, error, f"{source.name}, {error.message}")
         except OSError as error:
             refused = unreadable(source, error)
             self._fail(source, refused, refused.message)
 
-    def _take(self, source: Source, piece: Piece) -> None:
+    def _take(self, source: MessageSource, piece: FilePiece) -> None:
         try:
             if self._findings is not None:
                 self._check(source, piece, self._findings)
@@ -156,13 +156,13 @@ class Sending:
             self._fail(source, error, located(error, source, piece))
         self.sent.messages += len(piece)
 
-    def _check(self, source: Source, piece: Piece, findings: Findings) -> None:
+    def _check(self, source: MessageSource, piece: FilePiece, findings: SendFindings) -> None:
         from restante.model.publishing.refusals import refusal
 
         for fault in _first_faults(_faults(piece)):
             findings.note(refusal([fault]), source.at(piece.place(fault.index), f"{told(fault)}."))
 
-    def _fail(self, source: Source, error: RestanteError, text: str) -> None:
+    def _fail(self, source: MessageSource, error: RestanteError, text: str) -> None:
         """The end of sending; a check goes on."""
         if self._findings is not None:
             self._findings.note(error, text)
@@ -198,11 +198,11 @@ def publishing(door: Door, *, one: bool, batch: str | None) -> Iterator[Publish]
         yield lambda messages: hub.producer.send(messages, batch=batch)
 
 
-def unreadable(source: Source, error: OSError) -> InvalidRequest:
+def unreadable(source: MessageSource, error: OSError) -> InvalidRequest:
     return InvalidRequest(f"{source.name} cannot be read: {error.strerror}.")
 
 
-def located(error: RestanteError, source: Source, piece: Piece) -> str:
+def located(error: RestanteError, source: MessageSource, piece: FilePiece) -> str:
     """What is wrong, with the place of the first message concerned."""
     if isinstance(error, FaultyMessages) and error.faults:
         first, *others = _first_faults(error.faults)
@@ -222,7 +222,7 @@ def _first_faults(faults: tuple[Fault, ...] | list[Fault]) -> list[Fault]:
     return list(by_index.values())
 
 
-def _faults(piece: Piece) -> list[Fault]:
+def _faults(piece: FilePiece) -> list[Fault]:
     """By all rules that can be held against messages without a hub."""
     from restante.model.publishing import intake
 

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.hub_options import AsJson
 from restante.cli.shared.plain import say
 
 app = typer.Typer(
     name="origins",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import EPILOG, WRONG
-from restante.cli.shared.help import Command, Group
+from restante.cli.shared.help import Command, HelpGroup
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="settings",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

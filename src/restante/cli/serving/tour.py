@@ -18,8 +18,8 @@ from restante.cli.shared.exits import WRONG
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
-    from restante.samples.night_steps import Advance, Night, Watch
-    from restante.server.serve import Running
+    from restante.samples.night_steps import Advance, NightResult, Watch
+    from restante.server.serve import ServedHub
 
 _MESSAGES_MAX = 100_000_000
 _RECIPIENTS_MAX = 1_000_000
@@ -72,7 +72,7 @@ def tour(
     """
     with_spark = _with_spark(wanted=not no_spark, readings=readings, messages=messages)
     with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:
-        night: Night
+        night: NightResult
         if with_spark:
             night = _played_by_spark(running.url, readings or _READINGS, recipients, folder)
         else:
@@ -120,7 +120,7 @@ def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _hub_on(folder: Path, *, port: int | None) -> Iterator[Running]:
+def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import ExtraMissing, InvalidRequest
 
@@ -139,19 +139,19 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[Running]:
         yield running
 
 
-def _played(url: str, messages: int, recipients: int) -> Night:
+def _played(url: str, messages: int, recipients: int) -> NightResult:
     import restante
-    from restante.samples.sample_night import Post, play
+    from restante.samples.sample_night import SampleMail, play
 
     with _bars() as watch, restante.connect(url, token=_token()) as hub:
-        return play(hub, Post(messages, recipients), watch, _tell_people)
+        return play(hub, SampleMail(messages, recipients), watch, _tell_people)
 
 
-def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Night:
+def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> NightResult:
     import restante
     from restante.cli.jobs.jobs_run import tell_beside
     from restante.cli.jobs.jobs_spark import spark_session
-    from restante.samples.spark_night import Plan, Shows, play
+    from restante.samples.spark_night import Shows, SparkNightPlan, play
     from restante.spark.jobs.work import Work
     from restante.spark.progress import stages
     from restante.spark.sessions.failures import cause_of, interrupted, of_spark
@@ -162,7 +162,7 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
         work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=tell_beside)
         shows = Shows(lambda title: stages(spark, title), _bars, _tell_people)
         try:
-            return play(hub, work, Plan.of(readings=readings, actors=actors), shows)
+            return play(hub, work, SparkNightPlan.of(readings=readings, actors=actors), shows)
         except Exception as error:
             if interrupted(error):
                 raise KeyboardInterrupt from error
@@ -198,11 +198,11 @@ def _bars() -> Iterator[Watch]:
         yield watch
 
 
-def _show(night: Night, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
+def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
     from restante.cli.serving import tour_summary
     from restante.cli.shared.output import output
 
-    stored = tour_summary.Stored.in_folder(folder, kept=kept)
+    stored = tour_summary.StoredOnDisk.in_folder(folder, kept=kept)
     if as_json:
         tour_summary.print_as_json(night, url, stored)
         return

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from restante.samples.night_steps import Moment
+    from restante.samples.night_steps import PlotPoint
 
 _COLUMNS_MAX = 60
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
-def print_plot(console: Console, moments: Sequence[Moment]) -> None:
+def print_plot(console: Console, moments: Sequence[PlotPoint]) -> None:
     """Messages collected over time, as columns of blocks."""
     if not moments:
         return
@@ -31,7 +31,7 @@ def print_plot(console: Console, moments: Sequence[Moment]) -> None:
     console.print(f"{'':>{len(label)}}  0{f'{seconds:,.1f} s':>{columns - 1}}", soft_wrap=True)
 
 
-def shares(moments: Sequence[Moment], columns: int) -> list[float]:
+def shares(moments: Sequence[PlotPoint], columns: int) -> list[float]:
     """The share of everything that was collected by the end of each of so many equal stretches of time."""
     whole, seconds = moments[-1].collected, moments[-1].seconds
     found, collected, after = [], 0, iter(moments)
@@ -51,7 +51,7 @@ def lines_of(heights: Sequence[float]) -> list[str]:
     return ["".join(_EIGHTHS[max(0, min(8, count - row * 8))] for count in eighths) for row in rows]
 
 
-def save_plot(path: Path, moments: Sequence[Moment]) -> bool:
+def save_plot(path: Path, moments: Sequence[PlotPoint]) -> bool:
     """Whether there is a picture now: not without matplotlib."""
     try:
         from matplotlib.figure import Figure

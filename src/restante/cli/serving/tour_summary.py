@@ -20,7 +20,7 @@ from restante.cli.serving.tour_plot import print_plot, save_plot
 from restante.cli.shared.output import print_json, table_of
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.figures import counted, duration, size
-from restante.samples.night_steps import Night, SettledNight
+from restante.samples.night_steps import NightResult, SettledNight
 
 _SUBJECT_WIDTH = 25
 _FAULTS_SHOWN_MAX = 20
@@ -36,19 +36,19 @@ _REPORTED = {
 """The columns of the report that fit a narrow terminal, and what they are called there."""
 
 
-class Stored(NamedTuple):
+class StoredOnDisk(NamedTuple):
     """What lies on the disk, and where, if it is to stay there."""
 
     bytes: int
     folder: Path | None
 
     @classmethod
-    def in_folder(cls, folder: Path, *, kept: bool) -> Stored:
+    def in_folder(cls, folder: Path, *, kept: bool) -> StoredOnDisk:
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         return cls(size, folder if kept else None)
 
 
-def print_as_json(night: Night, url: str, stored: Stored) -> None:
+def print_as_json(night: NightResult, url: str, stored: StoredOnDisk) -> None:
     print_json(
         msgspec.to_builtins(night)
         | {
@@ -61,7 +61,7 @@ def print_as_json(night: Night, url: str, stored: Stored) -> None:
     )
 
 
-def print_night(console: Console, night: Night, stored: Stored) -> None:
+def print_night(console: Console, night: NightResult, stored: StoredOnDisk) -> None:
     console.print(f"\n{_title(night)}\n", style="bold")
     console.print(_table(night))
     for subject, text in _lines(night, stored):
@@ -85,14 +85,14 @@ def print_report(console: Console, night: SettledNight, folder: Path | None) -> 
         console.print(_line("the same as a picture", str(folder / _PICTURE)), soft_wrap=True)
 
 
-def _title(night: Night) -> str:
+def _title(night: NightResult) -> str:
     what = f"{counted(night.messages, 'message')} for {counted(night.recipients, 'recipient')}"
     if isinstance(night, SettledNight):
         return f"A night computed by Spark: {counted(night.readings, 'meter reading')}, {what}"
     return f"A sample night: {what}"
 
 
-def _lines(night: Night, stored: Stored) -> Iterator[tuple[str, str]]:
+def _lines(night: NightResult, stored: StoredOnDisk) -> Iterator[tuple[str, str]]:
     yield from ((step.step, step.detail) for step in night.steps)
     if night.batch is not None:
         yield "batch", _batch_text(night, night.batch)
@@ -138,7 +138,7 @@ def _line(subject: str, text: str) -> Text:
     return Text.assemble((f"{subject:<{_SUBJECT_WIDTH}}", "cyan"), text)
 
 
-def _batch_text(night: Night, batch: BatchStatus) -> str:
+def _batch_text(night: NightResult, batch: BatchStatus) -> str:
     """When everyone was done, by the hub's own account, and who was last."""
     if batch.completed_at is None or batch.sealed_at is None:
         return f"{batch.state.value}, {batch.pending:,} of {counted(batch.items, 'message')} pending"
@@ -147,7 +147,7 @@ def _batch_text(night: Night, batch: BatchStatus) -> str:
     return f"complete {took} after it was sealed: {counted(batch.collected, 'message')} collected by {whose}; {night.last} was last"
 
 
-def _verdict(night: Night) -> Text:
+def _verdict(night: NightResult) -> Text:
     if night.wrong:
         faults = "\n".join(night.wrong[:_FAULTS_SHOWN_MAX])
         return Text.assemble(("Not as it should be:", "bold red"), f"\n{faults}")
@@ -155,7 +155,7 @@ def _verdict(night: Night) -> Text:
     return Text.assemble(("Every message arrived exactly once and in order", "bold green"), f", in {duration(total)}.")
 
 
-def _table(night: Night) -> Table:
+def _table(night: NightResult) -> Table:
     rows = [
         (step.step, f"{step.messages:,}", duration(step.seconds), f"{step.rate:,.0f} a second") for step in night.steps
     ]

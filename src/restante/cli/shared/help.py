@@ -27,7 +27,7 @@ class Command(TyperCommand):
         return _without_types(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """A group of commands whose help is shown as above."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # Typer's own, passed on

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from restante.client.surface.surface import Hub
     from restante.client.transport.link import Link
     from restante.client.transport.small_link import SmallLink
-    from restante.hub.door.hub import Hub as InnerHub
+    from restante.hub.door.hub import OpenHub as InnerHub
     from restante.ports.content import OriginPort
     from restante.settings import Settings
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from restante.cli.shared.hub_options import Door, open_hub_of
-from restante.client.transport.address import Address, address_of
+from restante.client.transport.address import HubAddress, address_of
 from restante.errors import RestanteError, Unavailable
 from restante.wire.problems import error_of
 
@@ -21,25 +21,25 @@ _SOCKET_SECONDS = 60.0
 _PROBLEM_BYTES_MAX = 1 << 20
 
 
-class Source(NamedTuple):
+class BackupSource(NamedTuple):
     """`read` gives at most so many bytes, none at the end; `size_bytes` is that of all, if it is known."""
 
     read: Callable[[int], bytes]
     size_bytes: int | None
 
 
-def source_of(door: Door) -> AbstractContextManager[Source]:
+def source_of(door: Door) -> AbstractContextManager[BackupSource]:
     if door.data is None:
         return _of_hub(address_of(door.hub, token=door.token))
     return _of_folder(door.data)
 
 
 @contextmanager
-def _of_folder(folder: Path) -> Iterator[Source]:
+def _of_folder(folder: Path) -> Iterator[BackupSource]:
     hub = open_hub_of(folder)
     try:
         with hub.backup() as stream:
-            yield Source(_Chunks(iter(stream)).read, stream.size_bytes)
+            yield BackupSource(_Chunks(iter(stream)).read, stream.size_bytes)
     finally:
         hub.close()
 
@@ -62,7 +62,7 @@ class _Chunks:
 
 
 @contextmanager
-def _of_hub(address: Address) -> Iterator[Source]:
+def _of_hub(address: HubAddress) -> Iterator[BackupSource]:
     with _translated(address):
         answer = _asked(address)
 
@@ -73,11 +73,11 @@ def _of_hub(address: Address) -> Iterator[Source]:
 
     with answer:
         length = answer.headers.get("Content-Length")
-        yield Source(read, int(length) if length else None)
+        yield BackupSource(read, int(length) if length else None)
 
 
 @contextmanager
-def _translated(address: Address) -> Iterator[None]:
+def _translated(address: HubAddress) -> Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -87,7 +87,7 @@ def _translated(address: Address) -> Iterator[None]:
         raise Unavailable(f"The hub at {address.url} did not give its backup: {reason}. Is it running?") from error
 
 
-def _asked(address: Address) -> http.client.HTTPResponse:
+def _asked(address: HubAddress) -> http.client.HTTPResponse:
     request = urllib.request.Request(f"{address.url}/v1/backup", headers=address.credentials())
     # What is on this machine is not asked through a proxy.
     proxies = [urllib.request.ProxyHandler({})] if address.local else []

@@ -29,7 +29,7 @@ from restante.calls.call import query_of
 from restante.client.batches.acknowledgement_text import text_of, text_of_several
 from restante.client.transport.address import segment
 from restante.client.transport.dialogues import Dialogues
-from restante.client.transport.exchange import Dialogue, Request
+from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import carried_out, expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, said
@@ -63,19 +63,19 @@ def open_batch(terms: Terms, call: OpenBatch) -> Dialogue[BatchOpened]:
     body = said(call) | {"id": _made_id(terms) if call.batch_id is None else call.batch_id}
     if call.webhook is not None:
         body["webhook"] = _told(call.webhook)
-    request = Request("POST", "/v1/batches", terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
+    request = HttpRequest("POST", "/v1/batches", terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
     return (yield from _changed(terms, request, 201, BatchOpened))
 
 
 def add_items(terms: Terms, call: AddItems) -> Dialogue[ItemGroups]:
     request_id = _made_id(terms) if call.request_id is None else call.request_id
     body = _encoder.encode({"count": call.count, "request_id": request_id})
-    request = Request("POST", f"{_batch(call.batch_id)}/items", terms.timeout, headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", f"{_batch(call.batch_id)}/items", terms.timeout, headers=WITH_JSON, body=body)
     return (yield from _changed(terms, request, 201, ItemGroups))
 
 
 def seal_batch(terms: Terms, call: SealBatch) -> Dialogue[Sealed]:
-    request = Request("POST", f"{_batch(call.batch_id)}/seal", terms.timeout, headers=FOR_JSON)
+    request = HttpRequest("POST", f"{_batch(call.batch_id)}/seal", terms.timeout, headers=FOR_JSON)
     return (yield from _changed(terms, request, 200, Sealed))
 
 
@@ -107,8 +107,8 @@ def acknowledge(terms: Terms, calls: Sequence[bytes]) -> Dialogue[tuple[Acknowle
     return answers
 
 
-def _acknowledging(terms: Terms, body: bytes) -> Request:
-    return Request("POST", "/v1/acknowledgements", terms.timeout, headers=WITH_JSON, body=body)
+def _acknowledging(terms: Terms, body: bytes) -> HttpRequest:
+    return HttpRequest("POST", "/v1/acknowledgements", terms.timeout, headers=WITH_JSON, body=body)
 
 
 def batch_status(terms: Terms, call: ReadBatch) -> Dialogue[BatchStatus]:
@@ -132,9 +132,9 @@ def wait_batch(terms: Terms, call: WaitForBatch) -> Dialogue[BatchStatus | None]
     path = f"{_batch(call.batch_id)}/wait"
     longest = min(max(call.seconds, 0), WAIT_SECONDS_MAX)
 
-    def attempt(elapsed: float) -> Request:
+    def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
-        return Request("GET", path, terms.timeout + left, query=(("seconds", f"{left:.3f}"),), headers=FOR_JSON)
+        return HttpRequest("GET", path, terms.timeout + left, query=(("seconds", f"{left:.3f}"),), headers=FOR_JSON)
 
     answer: Answered = yield from answered(terms, attempt)
     response = expect(answer.response, terms.address, 200, 204)
@@ -143,7 +143,7 @@ def wait_batch(terms: Terms, call: WaitForBatch) -> Dialogue[BatchStatus | None]
 
 def delete_batch(terms: Terms, call: DeleteBatch) -> Dialogue[None]:
     """Counts as done when an earlier attempt that got no answer may have done it, and the hub knows no such batch."""
-    request = Request("DELETE", _batch(call.batch_id), terms.timeout, headers=FOR_JSON)
+    request = HttpRequest("DELETE", _batch(call.batch_id), terms.timeout, headers=FOR_JSON)
     answer: Answered = yield from answered(terms, lambda _: request)
     try:
         expect(answer.response, terms.address, 204)
@@ -153,11 +153,11 @@ def delete_batch(terms: Terms, call: DeleteBatch) -> Dialogue[None]:
 
 
 def reap_batches(terms: Terms, call: ReapBatches) -> Dialogue[Reaped]:
-    request = Request("POST", "/v1/batches/reap", long(terms), headers=WITH_JSON, body=_encoder.encode(said(call)))
+    request = HttpRequest("POST", "/v1/batches/reap", long(terms), headers=WITH_JSON, body=_encoder.encode(said(call)))
     return value_of((yield from done(terms, request, 200)), Reaped, terms.address)
 
 
-def _changed(terms: Terms, request: Request, status: int, kind: type[T]) -> Dialogue[T]:
+def _changed(terms: Terms, request: HttpRequest, status: int, kind: type[T]) -> Dialogue[T]:
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, status, kind)
 

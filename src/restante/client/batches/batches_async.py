@@ -31,7 +31,7 @@ from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import Opening
+from restante.client.transport.openings import AsyncOpening
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -144,7 +144,7 @@ class Batches:
         counting: Counting | str = Counting.EXACT,
         webhook: Webhook | str | None = None,
         notify: str | None = None,
-    ) -> Opening[Batch]:
+    ) -> AsyncOpening[Batch]:
         """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
 
         On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
@@ -153,7 +153,7 @@ class Batches:
             key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
         )
         opening = partial(self._link.call, call)
-        return Opening(partial(self._opened, opening))
+        return AsyncOpening(partial(self._opened, opening))
 
     def get(self, batch_id: str) -> Batch:
         """A batch by its id. Nothing is asked."""

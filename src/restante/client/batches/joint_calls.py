@@ -34,12 +34,12 @@ class JointCall(NamedTuple):
         return 2 * self.weight > limits.ACKNOWLEDGE_ITEMS_TARGET
 
 
-class Waiting(Protocol):
+class JointWaiting(Protocol):
     @property
     def call(self) -> JointCall: ...
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=JointWaiting)
 
 
 def joint_call(call: AcknowledgeItems) -> JointCall:

@@ -22,7 +22,7 @@ from restante.calls.consignments import (
 )
 from restante.client.transport.address import segment
 from restante.client.transport.dialogues import Dialogues
-from restante.client.transport.exchange import Dialogue, Request, Work
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork
 from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, given, long, read
@@ -58,7 +58,7 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def open_consignment(terms: Terms, call: BeginConsignment) -> Dialogue[ConsignmentOpened]:
     body = _encoder.encode(_Opening(key=call.key, batch=_wish(batch=call.batch)))
-    request = Request("POST", "/v1/consignments", terms.timeout, headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", "/v1/consignments", terms.timeout, headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     status = 200 if answer.response.status == 200 else 201
     opened = carried_out(answer.response, terms.address, status, ConsignmentOpened)
@@ -67,8 +67,8 @@ def open_consignment(terms: Terms, call: BeginConsignment) -> Dialogue[Consignme
 
 def stage(terms: Terms, call: StageParcel) -> Dialogue[Staged]:
     encode = partial(encode_stage, call.sent)
-    content_type, body = encode() if is_few(call.sent) else (yield Work(encode))
-    request = Request(
+    content_type, body = encode() if is_few(call.sent) else (yield LongWork(encode))
+    request = HttpRequest(
         "POST",
         f"{_consignment(call.consignment_id)}/parcels",
         terms.timeout,
@@ -83,13 +83,13 @@ def stage(terms: Terms, call: StageParcel) -> Dialogue[Staged]:
 def commit_consignment(terms: Terms, call: CommitConsignment) -> Dialogue[Receipt]:
     body = _encoder.encode({"writers": list(call.writers)})
     path = f"{_consignment(call.consignment_id)}/commit"
-    request = Request("POST", path, long(terms), headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", path, long(terms), headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 200, Receipt)
 
 
 def discard_consignment(terms: Terms, call: DiscardConsignment) -> Dialogue[None]:
-    request = Request("DELETE", _consignment(call.consignment_id), terms.timeout, headers=FOR_JSON)
+    request = HttpRequest("DELETE", _consignment(call.consignment_id), terms.timeout, headers=FOR_JSON)
     yield from done(terms, request, 204)
 
 

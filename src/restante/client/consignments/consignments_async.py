@@ -21,7 +21,7 @@ from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import Opening
+from restante.client.transport.openings import AsyncOpening
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.consignments.consignment_answers import (
@@ -133,9 +133,9 @@ class Consignment(ConsignmentView):
             await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def opening(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> Opening[Consignment]:
+def opening(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> AsyncOpening[Consignment]:
     """A new one, or that of this key; of one that was committed, with what the commit answered."""
-    return Opening(partial(_open, link, key, batch=batch))
+    return AsyncOpening(partial(_open, link, key, batch=batch))
 
 
 async def _open(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> Consignment:

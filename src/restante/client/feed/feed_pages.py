@@ -54,7 +54,7 @@ class SnapshotPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FeedReading:
     """What is to be read, checked."""
 
     partitions: tuple[int, ...] | None
@@ -148,12 +148,12 @@ def reading_of(
     follow: bool = False,
     reader: object = None,
     linger_seconds: object = 0,
-) -> Reading:
+) -> FeedReading:
     linger = seconds("linger_seconds", linger_seconds)
     if not 0 <= linger <= limits.FEED_LINGER_SECONDS_MAX:
         raise InvalidRequest(f"linger_seconds must be from 0 to {limits.FEED_LINGER_SECONDS_MAX:g}, not {linger:g}.")
     asked = whole("limit", limit)
-    return Reading(
+    return FeedReading(
         partitions=_partitions(partitions),
         wish=wish,
         limit=limits.FEED_CHANGES_MAX if asked is None else asked,

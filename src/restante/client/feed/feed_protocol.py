@@ -9,7 +9,7 @@ from restante.calls.call import query_of
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.client.transport.column_answers import feed_of, snapshot_of
 from restante.client.transport.dialogues import Dialogues
-from restante.client.transport.exchange import Dialogue, Pairs, Request, Work
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs
 from restante.client.transport.http_answers import expect
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_ARROW, done, partition_path
@@ -23,23 +23,23 @@ def feed(terms: Terms, call: ReadFeed) -> Dialogue[FeedAnswer]:
     asked = (*query_of(call, without=("wish", "wait")), *_wished(call.wish))
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
 
-    def attempt(elapsed: float) -> Request:
+    def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
-        return Request("GET", path, terms.timeout + left, query=query, headers=FOR_ARROW)
+        return HttpRequest("GET", path, terms.timeout + left, query=query, headers=FOR_ARROW)
 
     answer: Answered = yield from answered(terms, attempt)
     make = partial(feed_of, expect(answer.response, terms.address, 200), terms.address)
-    page: FeedAnswer = make() if len(answer.response.body) <= limits.MIB else (yield Work(make))
+    page: FeedAnswer = make() if len(answer.response.body) <= limits.MIB else (yield LongWork(make))
     return page
 
 
 def snapshot(terms: Terms, call: ReadSnapshot) -> Dialogue[SnapshotAnswer]:
     query = (*query_of(call, without=("wish",)), *_wished(call.wish))
     path = f"{partition_path(call.partition)}/snapshot"
-    response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=FOR_ARROW), 200)
+    response = yield from done(terms, HttpRequest("GET", path, terms.timeout, query=query, headers=FOR_ARROW), 200)
     make = partial(snapshot_of, response, terms.address)
-    page: SnapshotAnswer = make() if len(response.body) <= limits.MIB else (yield Work(make))
+    page: SnapshotAnswer = make() if len(response.body) <= limits.MIB else (yield LongWork(make))
     return page
 
 

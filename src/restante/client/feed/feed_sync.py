@@ -16,7 +16,7 @@ from typing import Self
 
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.mailboxes import ListPartitions
-from restante.client.feed.feed_pages import FeedPage, Reading, SnapshotPage, Track, longest_wait
+from restante.client.feed.feed_pages import FeedPage, FeedReading, SnapshotPage, Track, longest_wait
 from restante.client.transport.link import Link
 from restante.errors import InvalidOperation
 from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX
@@ -30,7 +30,7 @@ class Feed:
     from there, too, and ends an earlier iteration.
     """
 
-    def __init__(self, link: Link, reading: Reading) -> None:
+    def __init__(self, link: Link, reading: FeedReading) -> None:
         self._link = link
         self._reading = reading
         self.positions: dict[int, int] = dict(reading.after)
@@ -71,7 +71,7 @@ class Feed:
 class _Crew:
     """The threads that read for one iteration."""
 
-    def __init__(self, link: Link, reading: Reading) -> None:
+    def __init__(self, link: Link, reading: FeedReading) -> None:
         self._link = link
         self._reading = reading
         self._wait = self._rest = 0.0
@@ -163,7 +163,7 @@ class Snapshot:
     `positions` has a partition when all of its pages were done with; given to `hub.feed` as `after`, the feed goes on there.
     """
 
-    def __init__(self, link: Link, reading: Reading) -> None:
+    def __init__(self, link: Link, reading: FeedReading) -> None:
         self._link = link
         self._reading = reading
         self.positions: dict[int, int] = {}

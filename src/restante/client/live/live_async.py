@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 
 from restante.client.live.live_arguments import Following, identified, number_of
 from restante.client.live.live_inbox import Fetch, Inbox
-from restante.client.live.live_outgoing import Letter, Outgoing
+from restante.client.live.live_outgoing import Outgoing, OutgoingItem
 from restante.client.live.live_states import Course, LiveStage, LiveState
 from restante.client.live.live_words import CLOSED, begins_earlier, ended, not_in_time, read_elsewhere, unreadable
 from restante.errors import RestanteError
@@ -25,7 +25,7 @@ from restante.wire.live import Connected, Disconnect, Echo
 from restante.wire.live_lines import AsyncLiveDoor, AsyncLiveLine, Word
 
 
-class History(Protocol):
+class MailboxHistory(Protocol):
     """The history of the mailbox."""
 
     def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> Awaitable[HistoryPage]: ...
@@ -52,7 +52,7 @@ class Live:
     The end of a loop closes it too, unless it is in such a statement.
     """
 
-    def __init__(self, door: AsyncLiveDoor, history: History, wish: Following) -> None:
+    def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
         self._follower = _Follower(door, history, wish)
         self._entered = False
 
@@ -125,7 +125,7 @@ class Live:
 class _Follower:
     """Both ends: the task that holds the connection, and those who take and send."""
 
-    def __init__(self, door: AsyncLiveDoor, history: History, wish: Following) -> None:
+    def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
         self.course = Course(door)
         self._door = door
@@ -180,8 +180,8 @@ class _Follower:
     async def post(
         self,
         may: Callable[[Outgoing[asyncio.Future[Any]]], bool],
-        put: Callable[[Outgoing[asyncio.Future[Any]], asyncio.Future[Any]], Letter[asyncio.Future[Any]]],
-    ) -> Letter[asyncio.Future[Any]]:
+        put: Callable[[Outgoing[asyncio.Future[Any]], asyncio.Future[Any]], OutgoingItem[asyncio.Future[Any]]],
+    ) -> OutgoingItem[asyncio.Future[Any]]:
         """Say something, as soon as it may be said. Without a connection it is said over the next one."""
         self.begin()
         with self._reading_on():
@@ -193,11 +193,11 @@ class _Follower:
         await self._speak()
         return letter
 
-    async def answer(self, letter: Letter[asyncio.Future[Any]]) -> Any:  # noqa: ANN401 - as what was said
+    async def answer(self, letter: OutgoingItem[asyncio.Future[Any]]) -> Any:  # noqa: ANN401 - as what was said
         with self._reading_on():
             return await asyncio.shield(letter.promise)
 
-    def forget(self, letter: Letter[asyncio.Future[Any]]) -> None:
+    def forget(self, letter: OutgoingItem[asyncio.Future[Any]]) -> None:
         self._outgoing.forget(letter)
         self._progressed()
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from restante.errors import InvalidRequest, OutcomeUnknown, RestanteError, Unavailable
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.publishing.message import Message
-from restante.wire.live import Collected, Fate, Sent
+from restante.wire.live import Collected, Fate, SendAccepted
 from restante.wire.problems import CODES, error_of
 
 
@@ -32,7 +32,7 @@ P = TypeVar("P", bound=Promise)
 
 
 @dataclass(slots=True)
-class Letter(Generic[P]):
+class OutgoingItem(Generic[P]):
     """A message to be sent, or that all up to a number are collected."""
 
     said: Message | int
@@ -45,7 +45,7 @@ class Letter(Generic[P]):
 class Outgoing(Generic[P]):
     def __init__(self) -> None:
         self._requests = count(1)
-        self._letters: dict[int, Letter[P]] = {}
+        self._letters: dict[int, OutgoingItem[P]] = {}
         self._by_id: dict[str, int] = {}
         self._collecting: int | None = None
 
@@ -57,7 +57,7 @@ class Outgoing(Generic[P]):
     def can_collect(self) -> bool:
         return self._collecting is None
 
-    def send(self, message: Message, promise: P) -> Letter[P]:
+    def send(self, message: Message, promise: P) -> OutgoingItem[P]:
         assert message.id is not None, "it was given an id"
         if message.id.lower() in self._by_id:
             raise InvalidRequest(f"A message with the id {message.id} is under way already.")
@@ -65,13 +65,13 @@ class Outgoing(Generic[P]):
         self._by_id[message.id.lower()] = letter.request
         return letter
 
-    def collect(self, number: int, promise: P) -> Letter[P]:
+    def collect(self, number: int, promise: P) -> OutgoingItem[P]:
         assert self.can_collect, "a caller waits for its turn"
         letter = self._add(number, promise)
         self._collecting = letter.request
         return letter
 
-    def unsaid(self, line: int) -> Letter[P] | None:
+    def unsaid(self, line: int) -> OutgoingItem[P] | None:
         """The first that did not go over this connection. It is counted as gone."""
         for letter in self._letters.values():
             if letter.line != line:
@@ -83,16 +83,16 @@ class Outgoing(Generic[P]):
         """Whether it is under way from here: sent over an earlier connection, it can come back as an echo to this one."""
         return message.id is not None and message.id.lower() in self._by_id
 
-    def hear(self, word: Fate | Collected | Sent | Mapping[str, Any]) -> None:
+    def hear(self, word: Fate | Collected | SendAccepted | Mapping[str, Any]) -> None:
         """An answer of the hub."""
         if isinstance(word, Fate):
             self._fate(word)
         elif isinstance(word, Collected):
             self._collected(word)
-        elif not isinstance(word, Sent):
+        elif not isinstance(word, SendAccepted):
             self._problem(word)
 
-    def forget(self, letter: Letter[P]) -> None:
+    def forget(self, letter: OutgoingItem[P]) -> None:
         """Nobody waits for it any more."""
         self._letters.pop(letter.request, None)
         if self._collecting == letter.request:
@@ -130,8 +130,8 @@ class Outgoing(Generic[P]):
             return None
         return letter.request
 
-    def _add(self, said: Message | int, promise: P) -> Letter[P]:
-        letter = Letter(said, promise, next(self._requests))
+    def _add(self, said: Message | int, promise: P) -> OutgoingItem[P]:
+        letter = OutgoingItem(said, promise, next(self._requests))
         self._letters[letter.request] = letter
         return letter
 

@@ -9,7 +9,7 @@ import msgspec
 from websockets.exceptions import InvalidStatus
 
 from restante.client.sockets.sockets import denied
-from restante.client.transport.address import Address, address_of, segment
+from restante.client.transport.address import HubAddress, address_of, segment
 from restante.client.transport.http_answers import error_of_response, unreachable
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import given
@@ -34,7 +34,7 @@ class SocketDoor:
         retrying = self.terms.retrying
         return attempt > retrying.times or seconds > retrying.seconds
 
-    def address(self, owner: str | None) -> Address:
+    def address(self, owner: str | None) -> HubAddress:
         """Where to connect. The token goes nowhere where it would be less safe than before."""
         own = self.terms.address
         if owner is None:
@@ -45,11 +45,11 @@ class SocketDoor:
             return own
         return own if own.url.startswith("https:") and not named.url.startswith("https:") else named
 
-    def url(self, address: Address, after: int | None) -> str:
+    def url(self, address: HubAddress, after: int | None) -> str:
         query = urlencode(given(client=self._client, after=after))
         return f"{address.socket_url}{self._path}?{query}" if query else f"{address.socket_url}{self._path}"
 
-    def options(self, address: Address) -> dict[str, Any]:
+    def options(self, address: HubAddress) -> dict[str, Any]:
         """How the web socket is opened. Silence is noticed by other means than the library's."""
         return {
             "additional_headers": address.credentials(),
@@ -59,7 +59,7 @@ class SocketDoor:
             "max_size": LIVE_FRAME_BYTES_MAX,
         }
 
-    def refusal(self, error: Exception, address: Address) -> RestanteError:
+    def refusal(self, error: Exception, address: HubAddress) -> RestanteError:
         """Why there is no connection."""
         if isinstance(error, InvalidStatus):
             response = denied(error)

@@ -32,7 +32,7 @@ class LiveState(msgspec.Struct, frozen=True):
     """After how many seconds it is tried again."""
 
 
-class Patience(Protocol):
+class LivePatience(Protocol):
     """The part of a door that says how long to wait."""
 
     def pause(self, attempt: int) -> float: ...
@@ -42,7 +42,7 @@ class Patience(Protocol):
 class Course:
     """The connections of one mailbox, one after another. Times are seconds since whenever."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: LivePatience) -> None:
         self._patience = patience
         self._attempts = 0
         """In a row, none of which came to anything."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from restante.client.live.live_arguments import Following, identified, number_of
 from restante.client.live.live_inbox import Fetch, Inbox
-from restante.client.live.live_outgoing import Letter, Outgoing
+from restante.client.live.live_outgoing import Outgoing, OutgoingItem
 from restante.client.live.live_states import Course, LiveStage, LiveState
 from restante.client.live.live_words import CLOSED, begins_earlier, ended, not_in_time, unreadable
 from restante.errors import RestanteError
@@ -23,7 +23,7 @@ from restante.wire.live import Connected, Disconnect, Echo
 from restante.wire.live_lines import LiveDoor, LiveLine, Word
 
 
-class History(Protocol):
+class MailboxHistory(Protocol):
     """The history of the mailbox."""
 
     def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> HistoryPage: ...
@@ -50,7 +50,7 @@ class Live:
     The end of a loop closes it too, unless it is in such a statement.
     """
 
-    def __init__(self, door: LiveDoor, history: History, wish: Following) -> None:
+    def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
         self._follower = _Follower(door, history, wish)
         self._entered = False
 
@@ -119,7 +119,7 @@ class Live:
 class _Follower:
     """Both ends: the thread that holds the connection and fills the inbox, and those who take and send."""
 
-    def __init__(self, door: LiveDoor, history: History, wish: Following) -> None:
+    def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
         self.course = Course(door)
         self._door = door
@@ -161,8 +161,8 @@ class _Follower:
     def post(
         self,
         may: Callable[[Outgoing[Future[Any]]], bool],
-        put: Callable[[Outgoing[Future[Any]], Future[Any]], Letter[Future[Any]]],
-    ) -> Letter[Future[Any]]:
+        put: Callable[[Outgoing[Future[Any]], Future[Any]], OutgoingItem[Future[Any]]],
+    ) -> OutgoingItem[Future[Any]]:
         """Say something, as soon as it may be said. Without a connection it is said over the next one."""
         self.begin()
         with self._changed:
@@ -174,11 +174,11 @@ class _Follower:
         self._speak()
         return letter
 
-    def answer(self, letter: Letter[Future[Any]], seconds: float | None = None) -> Any:  # noqa: ANN401 - as what was said
+    def answer(self, letter: OutgoingItem[Future[Any]], seconds: float | None = None) -> Any:  # noqa: ANN401 - as what was said
         with self._reading_on():
             return letter.promise.result(seconds)
 
-    def forget(self, letter: Letter[Future[Any]]) -> None:
+    def forget(self, letter: OutgoingItem[Future[Any]]) -> None:
         with self._changed:
             self._outgoing.forget(letter)
             self._changed.notify_all()

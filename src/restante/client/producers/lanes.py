@@ -15,7 +15,7 @@ from restante.client.producers.configuration import (
     checked_configuration,
 )
 from restante.client.producers.lane import Lane
-from restante.client.producers.numbered_sends import Patience
+from restante.client.producers.numbered_sends import SendPatience
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.options import Retrying
 from restante.errors import InvalidOperation, InvalidRequest
@@ -64,7 +64,7 @@ class Lanes:
         if not isinstance(enabled, bool):
             raise InvalidRequest(f"enable_idempotent_partitions is true or false, not {enabled!r}.")
         self.enabled = enabled
-        self.patience = Patience(retrying=retrying, clock=time.monotonic, chance=random.random)
+        self.patience = SendPatience(retrying=retrying, clock=time.monotonic, chance=random.random)
         self.closed = False
         given = checked_configuration(configurations, enabled=enabled)
         self._lanes = {partition: Lane(partition, own) for partition, own in given.items()}

@@ -25,7 +25,7 @@ from restante.calls.producers import OpenLink, ReadProducer
 from restante.client.producers.configuration import PartitionPublishingProperties
 from restante.client.producers.lane import Lane
 from restante.client.publishing.parcel import Parcel
-from restante.client.transport.exchange import Pause, Work
+from restante.client.transport.exchange import LongWork, Pause
 from restante.client.transport.options import Retrying
 from restante.errors import (
     FaultyMessages,
@@ -55,7 +55,7 @@ class Prepare(msgspec.Struct, frozen=True):
     parcel: Parcel
 
 
-class Publish(msgspec.Struct, frozen=True):
+class NumberedPublish(msgspec.Struct, frozen=True):
     """One attempt to publish what was prepared. The reply is a `Receipt` or an error."""
 
     prepared: object
@@ -65,13 +65,13 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 # The reply to a pause is whether to give up, for the producer is being closed.
-ProducerStep: TypeAlias = OpenLink | ReadProducer | Prepare | Publish | Pause | Work
+ProducerStep: TypeAlias = OpenLink | ReadProducer | Prepare | NumberedPublish | Pause | LongWork
 Producing: TypeAlias = Generator[ProducerStep, Any, T]
 """Yields a step and is sent the reply. Closing it between the two leaves the parcel unresolved, as it should be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class SendPatience:
     """How often and how long a producer tries; time and chance come from outside."""
 
     retrying: Retrying
@@ -85,7 +85,7 @@ class Patience:
         return max(own, float(named)) if isinstance(named, int | float) else own
 
 
-def send(lane: Lane, parcel: Parcel, patience: Patience) -> Producing[Receipt]:
+def send(lane: Lane, parcel: Parcel, patience: SendPatience) -> Producing[Receipt]:
     """Publish a parcel under numbers; raises why it was refused, or `OutcomeUnknown`."""
     unheard = parcel.take_unheard()
     if unheard is not None:
@@ -107,7 +107,7 @@ def send(lane: Lane, parcel: Parcel, patience: Patience) -> Producing[Receipt]:
         return (yield from _delivered(lane, parcel, prepared, patience))
 
 
-def send_sent(lane: Lane, sent: object, patience: Patience, batch: str | None = None) -> Producing[Receipt]:
+def send_sent(lane: Lane, sent: object, patience: SendPatience, batch: str | None = None) -> Producing[Receipt]:
     """Publish what a caller sends at once: a message, some messages, or columns."""
     parcel = lane.parcel_of(sent, batch) if lane.unresolved or lane.unheard else None
     if parcel is None:
@@ -116,27 +116,27 @@ def send_sent(lane: Lane, sent: object, patience: Patience, batch: str | None = 
 
 
 def send_sent_plainly(
-    sent: object, partition: int | None, patience: Patience, batch: str | None = None
+    sent: object, partition: int | None, patience: SendPatience, batch: str | None = None
 ) -> Producing[Receipt]:
     """The same without numbers."""
     parcel = yield from _gathered(sent, partition, batch)
     return (yield from send_plainly(parcel, patience))
 
 
-def send_plainly(parcel: Parcel, patience: Patience) -> Producing[Receipt]:
+def send_plainly(parcel: Parcel, patience: SendPatience) -> Producing[Receipt]:
     """Publish a parcel without numbers."""
     parcel.check_unpublished()
     if not len(parcel):
         return NOTHING_SENT
     prepared = _welcome((yield Prepare(parcel)))
-    reply, maybe_done = yield from _tried(patience, Publish(prepared, parcel.partition, None, parcel.batch))
+    reply, maybe_done = yield from _tried(patience, NumberedPublish(prepared, parcel.partition, None, parcel.batch))
     if isinstance(reply, RestanteError):
         raise _unknown(parcel, reply) if maybe_done and reply.retriable else reply
     parcel.set_published()
     return _receipt(reply)
 
 
-def describing(lane: Lane, patience: Patience) -> Producing[PartitionPublishingProperties]:
+def describing(lane: Lane, patience: SendPatience) -> Producing[PartitionPublishingProperties]:
     """How the lane stands; read from the hub if it has not been yet."""
     check_open(lane)
     if not lane.agreed:
@@ -144,7 +144,7 @@ def describing(lane: Lane, patience: Patience) -> Producing[PartitionPublishingP
     return lane.properties
 
 
-def agreeing(lane: Lane, patience: Patience, parcel: Parcel | None = None) -> Producing[None]:
+def agreeing(lane: Lane, patience: SendPatience, parcel: Parcel | None = None) -> Producing[None]:
     """Make lane and hub agree on the last number, unless they do, before this parcel is numbered."""
     if lane.unresolved:
         yield from _resolving(lane, patience)
@@ -184,7 +184,7 @@ def _gathered(sent: object, partition: int | None, batch: str | None) -> Produci
     """A parcel of what a caller sends. Columns may have to be read from somewhere first."""
     if isinstance(sent, Message | list | tuple | pa.Table):
         return Parcel.of(sent, partition, batch)
-    parcel = _welcome((yield Work(partial(Parcel.of, sent, partition, batch))))
+    parcel = _welcome((yield LongWork(partial(Parcel.of, sent, partition, batch))))
     assert isinstance(parcel, Parcel)
     return parcel
 
@@ -198,13 +198,13 @@ class _Overtaken(Exception):
 
 
 def _delivered(
-    lane: Lane, parcel: Parcel, prepared: object, patience: Patience, *, anew: bool = False
+    lane: Lane, parcel: Parcel, prepared: object, patience: SendPatience, *, anew: bool = False
 ) -> Producing[Receipt]:
     """Attempts under the same numbers, until one is answered. With `anew` it may be numbered afresh, if overtaken."""
     # What has numbers already was sent before: whatever this call does, that attempt may have been carried out.
     sent_before = parcel.numbers is not None
     numbers = lane.begin(parcel)
-    reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers, parcel.batch))
+    reply, maybe_done = yield from _tried(patience, NumberedPublish(prepared, lane.partition, numbers, parcel.batch))
     if not isinstance(reply, RestanteError):
         receipt = _receipt(reply)
         lane.stored(parcel, receipt)
@@ -239,14 +239,14 @@ def _passed(error: InvalidClientState) -> InvalidClientState:
     )
 
 
-def _resolving(lane: Lane, patience: Patience) -> Producing[None]:
+def _resolving(lane: Lane, patience: SendPatience) -> Producing[None]:
     """Read the hub's last number, and find out which of the unresolved parcels it belongs to."""
     last = yield from _read_last(lane, patience)
     for parcel in [other for other in lane.unresolved if other.end == last]:
         # The hub is past its numbers: the repetition is known, or refused, and never stored.
         reply = yield Prepare(parcel)
         if not isinstance(reply, RestanteError):
-            again = Publish(reply, lane.partition, parcel.numbers, parcel.batch)
+            again = NumberedPublish(reply, lane.partition, parcel.numbers, parcel.batch)
             reply = yield from _asked(lane, patience, again, *_NOT_STORED)
         if isinstance(reply, RestanteError):
             lane.refused(parcel)
@@ -256,7 +256,7 @@ def _resolving(lane: Lane, patience: Patience) -> Producing[None]:
     lane.agree(last)
 
 
-def _read_last(lane: Lane, patience: Patience) -> Producing[int | None]:
+def _read_last(lane: Lane, patience: SendPatience) -> Producing[int | None]:
     assert lane.group is not None, "what is unresolved has a group"
     assert lane.level is not None, "and a level"
     reply = yield from _asked(lane, patience, ReadProducer(lane.partition, lane.group), ProducerUnknown)
@@ -270,7 +270,7 @@ def _read_last(lane: Lane, patience: Patience) -> Producing[int | None]:
     return state.last_published_sequence_number if state.owner_level == lane.level else None
 
 
-def _asked(lane: Lane, patience: Patience, step: ProducerStep, *welcome: type[RestanteError]) -> Producing[object]:
+def _asked(lane: Lane, patience: SendPatience, step: ProducerStep, *welcome: type[RestanteError]) -> Producing[object]:
     """An answer that the parcel in hand does not depend on: it has not been sent, whatever comes."""
     reply, _ = yield from _tried(patience, step)
     if not isinstance(reply, RestanteError) or isinstance(reply, welcome):
@@ -282,7 +282,7 @@ def _asked(lane: Lane, patience: Patience, step: ProducerStep, *welcome: type[Re
     raise reply
 
 
-def _tried(patience: Patience, step: ProducerStep) -> Producing[tuple[object, bool]]:
+def _tried(patience: SendPatience, step: ProducerStep) -> Producing[tuple[object, bool]]:
     """The last reply of as many attempts as patience allows, and whether one of them may have been carried out."""
     began, maybe_done = patience.clock(), False
     for attempt in count(1):

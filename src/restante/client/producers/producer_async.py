@@ -13,7 +13,7 @@ from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.producers import lanes, numbered_sends
 from restante.client.producers.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.producers.lanes import ONE_ATTEMPT, Configurations, Lanes
-from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing, Publish
+from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
 from restante.client.publishing.parcel import Parcel
 from restante.client.surface.asynchronous import Hub
 from restante.client.surface.connect_async import connected
@@ -173,7 +173,7 @@ class ProducerClient:
 
     async def _perform(self, step: ProducerStep) -> object:
         """The usual steps first: every message comes by here."""
-        if isinstance(step, Publish):
+        if isinstance(step, NumberedPublish):
             link = self._link if self._frames is None or step.partition is None else self._frames
             return await link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
         if isinstance(step, Prepare):

@@ -13,14 +13,14 @@ from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.producers import lanes, numbered_sends
 from restante.client.producers.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.producers.lanes import ONE_ATTEMPT, Configurations, Lanes
-from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing, Publish
+from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
 from restante.client.publishing.parcel import Parcel
 from restante.client.surface.connect import connect
 from restante.client.surface.sync import Hub
 from restante.client.transport.exchange import Pause
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import Link
-from restante.client.transport.turns import Turns
+from restante.client.transport.turns import WaitingLine
 from restante.errors import InvalidRequest, RestanteError
 from restante.model.mailboxes.answers import Receipt
 
@@ -53,7 +53,7 @@ class ProducerClient:
             retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
         )
         self._lanes = Lanes(enabled=enable_idempotent_partitions, configurations=partition_config, retrying=retrying)
-        self._turns: dict[int, Turns] = {}
+        self._turns: dict[int, WaitingLine] = {}
         self._closing = threading.Event()
         self._owned: list[Callable[[], None]] = []
         self._take(hub, token, pipelined=pipelined)
@@ -146,9 +146,9 @@ class ProducerClient:
     ) -> None:
         self.close()
 
-    def _turn(self, partition: int) -> Turns:
+    def _turn(self, partition: int) -> WaitingLine:
         found = self._turns.get(partition)
-        return found if found is not None else self._turns.setdefault(partition, Turns())
+        return found if found is not None else self._turns.setdefault(partition, WaitingLine())
 
     def _lead(self, dialogue: Producing[T]) -> T:
         """Carry a dialogue out. If it ends before its time, it is told, for a parcel may be on its way."""
@@ -166,7 +166,7 @@ class ProducerClient:
     def _perform(self, step: ProducerStep) -> object:
         """The usual steps first: every message comes by here."""
         try:
-            if isinstance(step, Publish):
+            if isinstance(step, NumberedPublish):
                 link = self._link if self._frames is None or step.partition is None else self._frames
                 return link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
             if isinstance(step, Prepare):

@@ -29,7 +29,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False, gc=False):
     size: int
 
 
-class Admission:
+class BufferAdmission:
     """Knows where recipients live, and what fits."""
 
     def __init__(self, partition_count: int, bounds: BufferBounds) -> None:

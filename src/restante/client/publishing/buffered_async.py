@@ -27,7 +27,7 @@ from restante.client.publishing.buffer_errors import (
     not_told,
     still_sending,
 )
-from restante.client.publishing.buffer_intake import Admission
+from restante.client.publishing.buffer_intake import BufferAdmission
 from restante.client.publishing.parcel import Parcel
 from restante.client.surface.asynchronous import Hub
 from restante.client.surface.connect_async import connected
@@ -106,7 +106,7 @@ class BufferedProducer:
 
     def _begin(self) -> None:
         self._state = Buffering(self._bounds, time.monotonic)
-        self._admission: Admission | None = None
+        self._admission: BufferAdmission | None = None
         self._calls = 0
         self._entrance = asyncio.Lock()
         """Those who wait are let in in the order of their calls."""
@@ -202,10 +202,10 @@ class BufferedProducer:
         finally:
             self._queued -= 1
 
-    async def _learn(self) -> Admission:
+    async def _learn(self) -> BufferAdmission:
         """Ask the hub how many partitions it has, once."""
         self._state.check_open()
-        self._admission = Admission(len(await self._hub.partitions()), self._bounds)
+        self._admission = BufferAdmission(len(await self._hub.partitions()), self._bounds)
         return self._admission
 
     def _stir(self) -> None:

@@ -23,7 +23,7 @@ from restante.client.producers.producer_sync import ProducerClient
 from restante.client.publishing.buffer import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
 from restante.client.publishing.buffer_bounds import BufferBounds, check_callbacks
 from restante.client.publishing.buffer_errors import broken, from_callback, log_failure, no_room, still_sending
-from restante.client.publishing.buffer_intake import Admission, Admitted
+from restante.client.publishing.buffer_intake import Admitted, BufferAdmission
 from restante.client.surface.connect import connect
 from restante.client.surface.sync import Hub
 from restante.errors import InvalidOperation, RestanteError
@@ -115,7 +115,7 @@ class BufferedProducer:
 
     def _begin(self) -> None:
         self._state = Buffering(self._bounds, time.monotonic)
-        self._admission: Admission | None = None
+        self._admission: BufferAdmission | None = None
         self._asking = threading.Lock()
         self._lock = threading.Lock()
         self._due = threading.Condition(self._lock)
@@ -195,12 +195,12 @@ class BufferedProducer:
     ) -> None:
         self.close(flush=error is None or isinstance(error, Exception))
 
-    def _learn(self) -> Admission:
+    def _learn(self) -> BufferAdmission:
         """Ask the hub how many partitions it has, once."""
         self._state.check_open()
         with self._asking:
             if self._admission is None:
-                self._admission = Admission(len(self._hub.partitions()), self._bounds)
+                self._admission = BufferAdmission(len(self._hub.partitions()), self._bounds)
         return self._admission
 
     def _wait_for_room(self, admitted: Admitted, timeout: float | None) -> None:

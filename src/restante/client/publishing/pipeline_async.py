@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
-from restante.client.transport.exchange import Dialogue, Frame, Step, Work
+from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Step
 from restante.errors import RestanteError, Unavailable
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message
@@ -30,7 +30,7 @@ class AsyncCarrier(Protocol):
     async def close(self) -> None: ...
 
 
-class Publish(Protocol):
+class InProcessPublish(Protocol):
     """A publish of a hub in this process."""
 
     async def __call__(self, sent: object, /, *, batch: str | None = None) -> Receipt: ...
@@ -39,7 +39,7 @@ class Publish(Protocol):
 class AsyncCallCarrier:
     """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
-    def __init__(self, publish: Publish) -> None:
+    def __init__(self, publish: InProcessPublish) -> None:
         self._publish = publish
 
     def identify(self, messages: list[Message]) -> list[Message]:
@@ -49,11 +49,11 @@ class AsyncCallCarrier:
         """Messages are taken as they are."""
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
-        receipt: Receipt = yield Work(partial(self._publish, load.messages, batch=load.batch))
+        receipt: Receipt = yield LongWork(partial(self._publish, load.messages, batch=load.batch))
         return receipt
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
-        assert isinstance(step, Work)
+        assert isinstance(step, LongWork)
         receipt: Receipt = await step.function()
         return receipt
 
@@ -138,7 +138,7 @@ class Pipeline:
             except StopIteration:
                 self._tell()
                 return
-            if not isinstance(step, Frame):
+            if not isinstance(step, LinkFrame):
                 self._tell()
             try:
                 proceed = partial(dialogue.send, await self._carrier.perform(step, self._meanwhile))

@@ -27,7 +27,7 @@ from restante.client.sockets.frame_window import (
 )
 from restante.client.sockets.socket_async import connecting
 from restante.client.sockets.sockets import denied
-from restante.client.transport.address import Address
+from restante.client.transport.address import HubAddress
 from restante.client.transport.http import closed
 from restante.client.transport.http_answers import error_of_response, unreachable
 from restante.client.transport.options import Terms
@@ -152,7 +152,7 @@ class AsyncFrameLink:
 class _Line:
     """One connection, what is under way over it, and the task that reads from it."""
 
-    def __init__(self, address: Address, connection: ClientConnection) -> None:
+    def __init__(self, address: HubAddress, connection: ClientConnection) -> None:
         self._address = address
         self._connection = connection
         self._reason: str | None = None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from restante.client.surface.arguments import check_batch_id
-from restante.client.transport.address import Address
+from restante.client.transport.address import HubAddress
 from restante.client.transport.options import Terms
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown, RestanteError, Unavailable
 from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX
@@ -23,7 +23,7 @@ from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.intake import is_few
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.problems import error_of
-from restante.wire.publish import Encoded, encode_publish
+from restante.wire.publish import EncodedPublish, encode_publish
 
 Promise = TypeVar("Promise")
 Outcome = Receipt | RestanteError
@@ -141,15 +141,15 @@ def read_answer(text: str | bytes) -> tuple[int, Outcome]:
 
 def is_small(sent: object) -> bool:
     """Whether to encode it takes so little time that an event loop can do it."""
-    return len(sent.body) <= MIB if isinstance(sent, Encoded) else is_few(sent)
+    return len(sent.body) <= MIB if isinstance(sent, EncodedPublish) else is_few(sent)
 
 
-def unanswered(address: Address, reason: str) -> OutcomeUnknown:
+def unanswered(address: HubAddress, reason: str) -> OutcomeUnknown:
     advice = "It may have been carried out; to do it again does no harm."
     return OutcomeUnknown(f"The hub at {address.url} gave no answer: {reason}. {advice}", address=address.url)
 
 
-def crowded(address: Address) -> Unavailable:
+def crowded(address: HubAddress) -> Unavailable:
     return Unavailable(
         f"The link to the hub at {address.url} had no room in time: other sends are under way. Nothing of this one was "
         "sent. Try again later.",

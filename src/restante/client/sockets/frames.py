@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from restante.client.publishing.pipeline_core import Load
-from restante.client.transport.exchange import Dialogue, Failure, Frame, Reply, Response, Work
+from restante.client.transport.exchange import Dialogue, Failure, LinkFrame, LongWork, Reply, Response
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
@@ -50,9 +50,9 @@ class Framing:
         """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
         if load.content is None:
             encode = partial(self.encode, load)
-            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield Work(encode))
+            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield LongWork(encode))
         number, content = load.content
-        frame = Frame(content, self._terms.timeout)
+        frame = LinkFrame(content, self._terms.timeout)
         answer = yield from answered(self._terms, lambda _: frame, partial(_unwrapped, number))
         response = expect(answer.response, self._terms.address, 200)
         return value_of(response, Receipt, self._terms.address)

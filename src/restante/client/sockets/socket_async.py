@@ -12,12 +12,12 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 
 from restante.client.sockets.frames import PATH, Framing
 from restante.client.sockets.sockets import denied, failure_of, text_response
-from restante.client.transport.address import Address
-from restante.client.transport.exchange import Frame, Pause, Reply, Step, Work
+from restante.client.transport.address import HubAddress
+from restante.client.transport.exchange import LinkFrame, LongWork, Pause, Reply, Step
 from restante.client.transport.options import Terms
 
 
-def connecting(address: Address) -> connect:
+def connecting(address: HubAddress) -> connect:
     """A web socket to the hub for frames. Its time is limited by whoever awaits it."""
     return connect(
         address.socket_url + PATH,
@@ -37,9 +37,9 @@ class AsyncSocketCarrier(Framing):
         self._connection: ClientConnection | None = None
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        if isinstance(step, Frame):
+        if isinstance(step, LinkFrame):
             return await self._exchange(step, meanwhile)
-        if isinstance(step, Work):
+        if isinstance(step, LongWork):
             return await asyncio.to_thread(step.function)
         assert isinstance(step, Pause)
         return await asyncio.sleep(step.seconds)
@@ -47,7 +47,7 @@ class AsyncSocketCarrier(Framing):
     async def close(self) -> None:
         await self._drop()
 
-    async def _exchange(self, frame: Frame, meanwhile: Callable[[], None]) -> Reply:
+    async def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None]) -> Reply:
         fresh = self._connection is None
         try:
             async with asyncio.timeout(frame.timeout):

@@ -12,13 +12,13 @@ from websockets.sync.client import ClientConnection, connect
 
 from restante.client.sockets.frames import PATH, Framing
 from restante.client.sockets.sockets import denied, failure_of, text_response
-from restante.client.transport.address import Address
-from restante.client.transport.exchange import Frame, Pause, Reply, Step, Work
+from restante.client.transport.address import HubAddress
+from restante.client.transport.exchange import LinkFrame, LongWork, Pause, Reply, Step
 from restante.client.transport.http import closed
 from restante.client.transport.options import Terms
 
 
-def connecting(address: Address, seconds: float) -> AbstractContextManager[ClientConnection]:
+def connecting(address: HubAddress, seconds: float) -> AbstractContextManager[ClientConnection]:
     """A web socket to the hub for frames, as a context."""
     return connect(
         address.socket_url + PATH,
@@ -41,9 +41,9 @@ class SocketCarrier(Framing):
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
         if self._closing.is_set():
             raise closed()
-        if isinstance(step, Frame):
+        if isinstance(step, LinkFrame):
             return self._exchange(step, meanwhile)
-        if isinstance(step, Work):
+        if isinstance(step, LongWork):
             return step.function()
         assert isinstance(step, Pause)
         return self._closing.wait(step.seconds)
@@ -52,7 +52,7 @@ class SocketCarrier(Framing):
         self._closing.set()
         self._drop()
 
-    def _exchange(self, frame: Frame, meanwhile: Callable[[], None]) -> Reply:
+    def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None]) -> Reply:
         fresh = self._connection is None
         try:
             connection = self._connection or self._connect(frame.timeout)

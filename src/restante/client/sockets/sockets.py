@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from websockets.exceptions import InvalidStatus
 
-from restante.client.transport.exchange import Failure, Frame, Response
+from restante.client.transport.exchange import Failure, LinkFrame, Response
 
 
 def text_response(text: str | bytes) -> Response:
@@ -18,7 +18,7 @@ def denied(error: InvalidStatus) -> Response:
     return Response(response.status_code, headers, memoryview(bytes(response.body or b"")))
 
 
-def failure_of(error: Exception, frame: Frame, *, reached: bool) -> Failure:
+def failure_of(error: Exception, frame: LinkFrame, *, reached: bool) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure(f"it took longer than {frame.timeout:g} s", reached=reached)
     return Failure(str(error) or type(error).__name__, reached=reached)

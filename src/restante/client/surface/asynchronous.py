@@ -32,7 +32,7 @@ from restante.client.publishing.pipeline_async import AsyncCallCarrier, AsyncCar
 from restante.client.surface.arguments import names, seconds, state_of, whole
 from restante.client.surface.sync import BundleView
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import Opening
+from restante.client.transport.openings import AsyncOpening
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.mailboxes.answers import (
@@ -247,7 +247,7 @@ class Hub:
     async def partition_of(self, recipient: str) -> int:
         return await self._link.call(PartitionOf(recipient))
 
-    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> Opening[Consignment]:
+    def consignment(self, key: str, *, batch: bool | BatchWish = False) -> AsyncOpening[Consignment]:
         """Open a consignment, or the one that has this key. Its messages are delivered at one moment, the commit.
 
         With `batch` they become items of a batch, which the commit seals.

@@ -13,7 +13,7 @@ _EXAMPLE = f"like {DEFAULT_URL} or https://hub.example.org"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HubAddress:
     """The address of a hub, and what opens its door. The token shows nowhere."""
 
     url: str
@@ -31,12 +31,12 @@ class Address:
         return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
 
 
-def address_of(url: str, *, token: str | None = None) -> Address:
+def address_of(url: str, *, token: str | None = None) -> HubAddress:
     """A checked address."""
     parts = _split(url)
     host = parts.hostname or ""
     _check_token(token)
-    return Address(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", _is_local(host), token)
+    return HubAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", _is_local(host), token)
 
 
 def segment(name: object, what: str) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from restante.client.transport.address import Address
+from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Response
 from restante.client.transport.http_answers import unreadable
 from restante.errors import OriginDidNotDeliver
@@ -20,7 +20,7 @@ from restante.wire.header_texts import split_texts
 _NOT_DELIVERED = "origin_did_not_deliver"
 
 
-def table_of(response: Response, address: Address) -> pa.Table:
+def table_of(response: Response, address: HubAddress) -> pa.Table:
     """An Arrow answer. Its columns lie in the bytes that came, without a copy."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(response.body)) as reader:
@@ -31,7 +31,7 @@ def table_of(response: Response, address: Address) -> pa.Table:
     return table
 
 
-def bundle_of(response: Response, recipient: str, address: Address) -> BundleAnswer | None:
+def bundle_of(response: Response, recipient: str, address: HubAddress) -> BundleAnswer | None:
     """What a peek answered."""
     headers = response.headers
     if response.status == 204:
@@ -59,7 +59,7 @@ def bundle_of(response: Response, recipient: str, address: Address) -> BundleAns
         raise unreadable(address, f"a header of the bundle is missing or wrong: {error}") from error
 
 
-def history_of(response: Response, address: Address) -> HistoryPage:
+def history_of(response: Response, address: HubAddress) -> HistoryPage:
     following = None if "restante-next" not in response.headers else _number(response, "restante-next", address)
     table = table_of(response, address)
     try:
@@ -68,7 +68,7 @@ def history_of(response: Response, address: Address) -> HistoryPage:
         raise unreadable(address, f"its columns are not those of messages: {error}") from error
 
 
-def feed_of(response: Response, address: Address) -> FeedAnswer:
+def feed_of(response: Response, address: HubAddress) -> FeedAnswer:
     """Changes of a partition."""
     return FeedAnswer(
         table=table_of(response, address),
@@ -78,7 +78,7 @@ def feed_of(response: Response, address: Address) -> FeedAnswer:
     )
 
 
-def snapshot_of(response: Response, address: Address) -> SnapshotAnswer:
+def snapshot_of(response: Response, address: HubAddress) -> SnapshotAnswer:
     return SnapshotAnswer(
         table=table_of(response, address),
         next=response.headers.get("restante-next"),
@@ -86,7 +86,7 @@ def snapshot_of(response: Response, address: Address) -> SnapshotAnswer:
     )
 
 
-def _number(response: Response, header: str, address: Address) -> int:
+def _number(response: Response, header: str, address: HubAddress) -> int:
     try:
         return int(response.headers[header])
     except (KeyError, ValueError) as error:

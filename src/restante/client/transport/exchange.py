@@ -16,7 +16,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One attempt over HTTP. The reply is a `Response` or a `Failure`."""
 
     method: str
@@ -34,7 +34,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LinkFrame:
     """One frame of a pipelined link; connecting is part of it. The reply is a `Response` or a `Failure`."""
 
     content: str | bytes
@@ -49,7 +49,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LongWork:
     """Computing that may take long; an event loop leaves it to a thread. The reply is what it returns."""
 
     function: Callable[[], Any]
@@ -74,6 +74,6 @@ class Failure:
     """Whether the hub may have got the request, and so may have carried it out."""
 
 
-Step: TypeAlias = Request | Frame | Pause | Work
+Step: TypeAlias = HttpRequest | LinkFrame | Pause | LongWork
 Reply: TypeAlias = Response | Failure
 Dialogue: TypeAlias = Generator[Step, Any, T]

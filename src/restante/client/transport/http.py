@@ -11,8 +11,8 @@ from pyreqwest.exceptions import ClientClosedError, PyreqwestError, RequestError
 from pyreqwest.request import BaseRequestBuilder
 from pyreqwest.response import BaseResponse
 
-from restante.client.transport.address import Address
-from restante.client.transport.exchange import Failure, Request, Response
+from restante.client.transport.address import HubAddress
+from restante.client.transport.exchange import Failure, HttpRequest, Response
 from restante.errors import InvalidRequest, OutcomeUnknown, RestanteError, Unavailable
 
 ClientBuilding = TypeVar("ClientBuilding", bound=BaseClientBuilder)
@@ -22,7 +22,7 @@ _CONNECTING = "client error (Connect)"
 """Among the causes if there was no connection at all. The class does not say: a lost connection is a ConnectError too."""
 
 
-def configured(builder: ClientBuilding, address: Address, *, connect_seconds: float) -> ClientBuilding:
+def configured(builder: ClientBuilding, address: HubAddress, *, connect_seconds: float) -> ClientBuilding:
     """Answers come as they are: unpacking costs more than a near network saves."""
     builder = builder.gzip(False).zstd(False).brotli(False).deflate(False)
     builder = builder.follow_redirects(False).referer(False)
@@ -30,7 +30,7 @@ def configured(builder: ClientBuilding, address: Address, *, connect_seconds: fl
     return builder.no_proxy() if address.local else builder
 
 
-def filled(builder: RequestBuilding, request: Request, address: Address) -> RequestBuilding:
+def filled(builder: RequestBuilding, request: HttpRequest, address: HubAddress) -> RequestBuilding:
     builder = builder.timeout(timedelta(seconds=request.timeout))
     if request.headers:
         builder = builder.headers(request.headers)
@@ -44,7 +44,7 @@ def response_of(response: BaseResponse, body: Bytes) -> Response:
     return Response(response.status, dict(response.headers.items()), memoryview(body))
 
 
-def failure_of(error: PyreqwestError, request: Request) -> Failure:
+def failure_of(error: PyreqwestError, request: HttpRequest) -> Failure:
     """Why there is no answer; raises what no repetition can mend."""
     if isinstance(error, ClientClosedError):
         raise closed(under_way=True) from error

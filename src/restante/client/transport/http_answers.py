@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from restante.client.transport.address import Address
+from restante.client.transport.address import HubAddress
 from restante.client.transport.exchange import Response
 from restante.errors import (
     Forbidden,
@@ -50,14 +50,14 @@ class _Recipients(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
-def expect(response: Response, address: Address, *statuses: int) -> Response:
+def expect(response: Response, address: HubAddress, *statuses: int) -> Response:
     """The answer, if it is one of these; else the error that it tells."""
     if response.status not in statuses:
         raise error_of_response(response, address)
     return response
 
 
-def value_of(response: Response, kind: type[T], address: Address) -> T:
+def value_of(response: Response, kind: type[T], address: HubAddress) -> T:
     """A JSON answer."""
     try:
         return msgspec.json.decode(response.body, type=kind)
@@ -65,7 +65,7 @@ def value_of(response: Response, kind: type[T], address: Address) -> T:
         raise unreadable(address, str(error)) from error
 
 
-def carried_out(response: Response, address: Address, status: int, kind: type[T]) -> T:
+def carried_out(response: Response, address: HubAddress, status: int, kind: type[T]) -> T:
     """The JSON answer to what changes the hub. An answer that nobody understands leaves open whether it did."""
     try:
         return value_of(expect(response, address, status), kind, address)
@@ -75,7 +75,7 @@ def carried_out(response: Response, address: Address, status: int, kind: type[T]
         raise OutcomeUnknown(f"{error.message} It may have been carried out.", **error.details) from error
 
 
-def check_state(response: Response, address: Address) -> None:
+def check_state(response: Response, address: HubAddress) -> None:
     """A link that is answered without the producer's state is of no use, and asking again would not make it so."""
     try:
         answer = msgspec.json.decode(response.body, type=dict[str, Any]) if response.status == 201 else None
@@ -94,7 +94,7 @@ def is_problem(response: Response) -> bool:
     return essence(response.headers.get("content-type", "")) == PROBLEM
 
 
-def error_of_response(response: Response, address: Address) -> RestanteError:
+def error_of_response(response: Response, address: HubAddress) -> RestanteError:
     """The error that the hub named; or that this is no hub."""
     if is_problem(response):
         try:
@@ -115,18 +115,18 @@ def error_of_response(response: Response, address: Address) -> RestanteError:
     )
 
 
-def unreachable(address: Address, reason: str) -> Unavailable:
+def unreachable(address: HubAddress, reason: str) -> Unavailable:
     advice = "Check the address, and that the hub runs there (`restante serve`)."
     return Unavailable(f"The hub at {address.url} cannot be reached: {reason}. {advice}", address=address.url)
 
 
-def unreadable(address: Address, why: str) -> Unavailable:
+def unreadable(address: HubAddress, why: str) -> Unavailable:
     return Unavailable(
         f"The answer of {address.url} cannot be read: {why}. Is it a hub, and of this version?", address=address.url
     )
 
 
-def recipients_of(response: Response, address: Address) -> RecipientPage:
+def recipients_of(response: Response, address: HubAddress) -> RecipientPage:
     page = value_of(response, _Recipients, address)
     try:
         as_of = datetime.fromisoformat(response.headers["restante-as-of"])

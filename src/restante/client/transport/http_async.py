@@ -23,13 +23,13 @@ from restante.client.live.live_socket_async import AsyncSocketDoor
 from restante.client.sockets.frame_link_async import AsyncFrameLink
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
-from restante.client.transport.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
 from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
-from restante.wire.publish import Encoded, encode_publish
+from restante.wire.publish import EncodedPublish, encode_publish
 
 T = TypeVar("T")
 
@@ -61,16 +61,16 @@ class AsyncHttpLink:
             except StopIteration as done:
                 answer: T = done.value
                 return answer
-            if isinstance(step, Request):
+            if isinstance(step, HttpRequest):
                 reply = await self._exchange(step)
-            elif isinstance(step, Work):
+            elif isinstance(step, LongWork):
                 reply = await asyncio.to_thread(step.function)
             else:
                 assert isinstance(step, Pause)
                 await asyncio.sleep(step.seconds)
                 reply = None
 
-    async def _exchange(self, request: Request) -> Reply:
+    async def _exchange(self, request: HttpRequest) -> Reply:
         if self._closing.is_set():
             raise closed()
         address = self._terms.address
@@ -94,7 +94,7 @@ class AsyncHttpLink:
         """A link of its own to the same hub, for parcels over one web socket."""
         return AsyncFrameLink(self._terms)
 
-    def encode(self, sent: object) -> Encoded:
+    def encode(self, sent: object) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pyreqwest.client import SyncClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
-from restante.client.transport.exchange import Dialogue, Pause, Reply, Request, Work
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
 from restante.client.transport.options import Terms
 
@@ -34,23 +34,23 @@ class HttpCarrier:
             except StopIteration as done:
                 answer: T = done.value
                 return answer
-            if isinstance(step, Request):
+            if isinstance(step, HttpRequest):
                 reply = self._exchange(step)
-            elif isinstance(step, Work):
+            elif isinstance(step, LongWork):
                 reply = step.function()
             else:
                 assert isinstance(step, Pause)
                 self._pause(step.seconds)
                 reply = None
 
-    def _exchange(self, request: Request) -> Reply:
+    def _exchange(self, request: HttpRequest) -> Reply:
         if self._closing.is_set():
             raise closed()
         if request.timeout > self._terms.timeout and threading.current_thread() is threading.main_thread():
             return self._interruptibly(request)
         return self._send(request)
 
-    def _interruptibly(self, request: Request) -> Reply:
+    def _interruptibly(self, request: HttpRequest) -> Reply:
         """A long wait for the hub, that Ctrl-C ends at once: it goes on in a thread that nobody waits for."""
         outcome: Future[Reply] = Future()
         threading.Thread(target=self._send_for, args=(request, outcome), name="restante-wait", daemon=True).start()
@@ -59,13 +59,13 @@ class HttpCarrier:
         finally:
             del outcome  # An error holds this frame: with the outcome, which holds the error, all would be kept.
 
-    def _send_for(self, request: Request, outcome: Future[Reply]) -> None:
+    def _send_for(self, request: HttpRequest, outcome: Future[Reply]) -> None:
         try:
             outcome.set_result(self._send(request))
         except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the caller
             outcome.set_exception(error)
 
-    def _send(self, request: Request) -> Reply:
+    def _send(self, request: HttpRequest) -> Reply:
         address = self._terms.address
         try:
             builder = self._pool[0].request(request.method, address.url + request.target)

@@ -23,7 +23,7 @@ from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
-from restante.wire.publish import Encoded, encode_publish
+from restante.wire.publish import EncodedPublish, encode_publish
 
 DIALOGUES: Dialogues = {
     **protocol.DIALOGUES,
@@ -51,7 +51,7 @@ class HttpLink(HttpCarrier):
         """A link of its own to the same hub, for parcels over one web socket."""
         return FrameLink(self._terms)
 
-    def encode(self, sent: object) -> Encoded:
+    def encode(self, sent: object) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 

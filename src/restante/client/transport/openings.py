@@ -17,7 +17,7 @@ class _Entered(Protocol):
 T = TypeVar("T", bound=_Entered)
 
 
-class Opening(Generic[T]):
+class AsyncOpening(Generic[T]):
     """Something to be opened: `await` it, or use it in an `async with` statement."""
 
     def __init__(self, opening: Callable[[], Awaitable[T]]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from restante import limits
-from restante.client.transport.address import Address
+from restante.client.transport.address import HubAddress
 from restante.errors import InvalidRequest
 
 
@@ -42,7 +42,7 @@ class Retrying:
 class Terms:
     """All that a call needs to know beside its arguments: the hub's address, patience, time and chance."""
 
-    address: Address
+    address: HubAddress
     timeout: float
     """Seconds for an answer, beyond those that a peek is to wait at the hub."""
     retrying: Retrying

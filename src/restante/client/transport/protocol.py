@@ -24,7 +24,7 @@ from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.transport.address import segment
 from restante.client.transport.column_answers import bundle_of, history_of, table_of
 from restante.client.transport.dialogues import Dialogues
-from restante.client.transport.exchange import Dialogue, Pairs, Request, Work
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pairs
 from restante.client.transport.http_answers import (
     Count,
     Messages,
@@ -68,7 +68,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.intake import is_few
 from restante.model.publishing.message import Message
 from restante.wire.live import LIVE_GAP
-from restante.wire.publish import Encoded, encode_publish
+from restante.wire.publish import EncodedPublish, encode_publish
 
 
 def publish(
@@ -80,17 +80,17 @@ def publish(
     batch: str | None = None,
 ) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
-    if isinstance(sent, Encoded):
+    if isinstance(sent, EncodedPublish):
         encoded = sent
     else:
         encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
-        encoded = encode() if is_few(sent) else (yield Work(encode))
+        encoded = encode() if is_few(sent) else (yield LongWork(encode))
     return (yield from publish_encoded(terms, encoded, partition=partition, batch=batch, headers=_numbers(producer)))
 
 
 def open_link(terms: Terms, call: OpenLink) -> Dialogue[ProducerState]:
     path, body = f"{partition_path(call.partition)}/links", msgspec.json.encode(said(call))
-    request = Request("POST", path, terms.timeout, headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=body)
     answer: Answered = yield from answered(terms, lambda _: request)
     check_state(answer.response, terms.address)
     return carried_out(answer.response, terms.address, 201, ProducerState)
@@ -111,12 +111,12 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | None]:
     asked = query_of(call, without=("wait",))
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
 
-    def attempt(elapsed: float) -> Request:
+    def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
         # An origin that delivers late is waited for, too.
         timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
-        return Request("GET", path, timeout, query=query, headers=FOR_ARROW)
+        return HttpRequest("GET", path, timeout, query=query, headers=FOR_ARROW)
 
     answer = yield from answered(terms, attempt)
     return bundle_of(expect(answer.response, terms.address, 200, 204), call.recipient, terms.address)
@@ -125,7 +125,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | None]:
 def dequeue(terms: Terms, call: Dequeue) -> Dialogue[Dequeued]:
     """Counts as done when an earlier attempt that got no answer may have done it, and the hub says it is done."""
     path = f"{mailbox_path(call.recipient)}/bundles/{segment(call.bundle_id, 'bundle_id')}"
-    request = Request("DELETE", path, terms.timeout, headers=FOR_JSON)
+    request = HttpRequest("DELETE", path, terms.timeout, headers=FOR_JSON)
     answer: Answered = yield from answered(terms, lambda _: request)
     try:
         return value_of(expect(answer.response, terms.address, 200), Dequeued, terms.address)
@@ -140,46 +140,46 @@ def history(terms: Terms, call: ReadHistory) -> Dialogue[HistoryPage]:
     query = query_of(call, without=("live_gap",))
     path = f"{mailbox_path(call.recipient)}/messages"
     headers = (*FOR_ARROW, (LIVE_GAP, str(call.live_gap))) if call.live_gap else FOR_ARROW
-    response = yield from done(terms, Request("GET", path, terms.timeout, query=query, headers=headers), 200)
+    response = yield from done(terms, HttpRequest("GET", path, terms.timeout, query=query, headers=headers), 200)
     make = partial(history_of, response, terms.address)
-    page: HistoryPage = make() if len(response.body) <= limits.MIB else (yield Work(make))
+    page: HistoryPage = make() if len(response.body) <= limits.MIB else (yield LongWork(make))
     return page
 
 
 def find(terms: Terms, call: FindMessage) -> Dialogue[Message]:
-    response = yield from done(terms, Request("GET", _message(call), terms.timeout, headers=FOR_ARROW), 200)
+    response = yield from done(terms, HttpRequest("GET", _message(call), terms.timeout, headers=FOR_ARROW), 200)
     (message,) = to_messages(table_of(response, terms.address))
     return message
 
 
 def withdraw(terms: Terms, call: Withdraw) -> Dialogue[None]:
-    yield from done(terms, Request("DELETE", _message(call), terms.timeout), 204)
+    yield from done(terms, HttpRequest("DELETE", _message(call), terms.timeout), 204)
 
 
 def set_aside(terms: Terms, call: SetAside) -> Dialogue[None]:
-    yield from done(terms, Request("POST", f"{_message(call)}/set-aside", terms.timeout), 204)
+    yield from done(terms, HttpRequest("POST", f"{_message(call)}/set-aside", terms.timeout), 204)
 
 
 def release(terms: Terms, call: Release) -> Dialogue[None]:
-    yield from done(terms, Request("POST", f"{_message(call)}/release", terms.timeout), 204)
+    yield from done(terms, HttpRequest("POST", f"{_message(call)}/release", terms.timeout), 204)
 
 
 def purge(terms: Terms, call: Purge) -> Dialogue[int]:
     check_purge(origin=call.origin, kind=call.kind, before=call.before, everything=call.all, dry_run=call.dry_run)
     body = msgspec.json.encode(said(call))
-    request = Request("POST", f"{mailbox_path(call.recipient)}/purge", long(terms), headers=WITH_JSON, body=body)
+    request = HttpRequest("POST", f"{mailbox_path(call.recipient)}/purge", long(terms), headers=WITH_JSON, body=body)
     response = yield from done(terms, request, 200)
     return value_of(response, Messages, terms.address).messages
 
 
 def erase(terms: Terms, call: Erase) -> Dialogue[int]:
-    request = Request("DELETE", mailbox_path(call.recipient), long(terms), query=query_of(call), headers=FOR_JSON)
+    request = HttpRequest("DELETE", mailbox_path(call.recipient), long(terms), query=query_of(call), headers=FOR_JSON)
     response = yield from done(terms, request, 200)
     return value_of(response, Messages, terms.address).messages
 
 
 def recipients(terms: Terms, call: ListRecipients) -> Dialogue[RecipientPage]:
-    request = Request("GET", "/v1/recipients", terms.timeout, query=query_of(call), headers=FOR_JSON)
+    request = HttpRequest("GET", "/v1/recipients", terms.timeout, query=query_of(call), headers=FOR_JSON)
     return recipients_of((yield from done(terms, request, 200)), terms.address)
 
 
@@ -215,7 +215,7 @@ def retain(terms: Terms, _: RetainNow) -> Dialogue[int]:
 
 
 def _maintain(terms: Terms, work: str) -> Dialogue[int]:
-    request = Request("POST", f"/v1/maintenance/{work}", long(terms), headers=FOR_JSON)
+    request = HttpRequest("POST", f"/v1/maintenance/{work}", long(terms), headers=FOR_JSON)
     return value_of((yield from done(terms, request, 200)), Count, terms.address).count
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from restante import limits
 from restante.calls.call import Call, options
-from restante.client.transport.exchange import Dialogue, Pairs, Request, Response
+from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs, Response
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
@@ -20,14 +20,14 @@ FOR_JSON = (("Accept", JSON),)
 WITH_JSON = (*FOR_JSON, ("Content-Type", JSON))
 
 
-def done(terms: Terms, request: Request, status: int) -> Dialogue[Response]:
+def done(terms: Terms, request: HttpRequest, status: int) -> Dialogue[Response]:
     """The answer to a request that may be repeated as it is."""
     answer = yield from answered(terms, lambda _: request)
     return expect(answer.response, terms.address, status)
 
 
 def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[T]:
-    request = Request("GET", path, terms.timeout, query=query, headers=FOR_JSON)
+    request = HttpRequest("GET", path, terms.timeout, query=query, headers=FOR_JSON)
     return value_of((yield from done(terms, request, 200)), kind, terms.address)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from restante.client.transport.exchange import Dialogue, Failure, Frame, Pause, Reply, Request, Response
+from restante.client.transport.exchange import Dialogue, Failure, HttpRequest, LinkFrame, Pause, Reply, Response
 from restante.client.transport.http_answers import error_of_response, is_problem, unreachable
 from restante.client.transport.options import Terms
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
@@ -26,7 +26,7 @@ class Answered:
 
 def answered(
     terms: Terms,
-    attempt_after: Callable[[float], Request | Frame],
+    attempt_after: Callable[[float], HttpRequest | LinkFrame],
     read: Callable[[Reply], Reply] = lambda reply: reply,
 ) -> Dialogue[Answered]:
     """The first answer that is not "come later".

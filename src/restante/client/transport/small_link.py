@@ -10,17 +10,17 @@ from restante.client.transport.http_carrier import HttpCarrier
 from restante.client.transport.small_protocol import explain, publish_encoded
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.message import Message
-from restante.wire.publish_json import Encoded, Making, encode_few
+from restante.wire.publish_json import EncodedPublish, Making, encode_few
 
 
 class SmallLink(HttpCarrier):
     """What is said here is said as JSON. Use it in a `with` statement, or close it."""
 
-    def encode(self, message: Message) -> Encoded | None:
+    def encode(self, message: Message) -> EncodedPublish | None:
         """What `publish` sends; None for a message that needs columns, and so a whole link."""
         return encode_few(message, Making(self._terms.random, self._terms.now_ms()))
 
-    def publish(self, sent: Encoded, *, batch: str | None = None) -> Receipt:
+    def publish(self, sent: EncodedPublish, *, batch: str | None = None) -> Receipt:
         return self._run(publish_encoded(self._terms, sent, batch=batch))
 
     def call(self, call: Explain) -> Explanation:

@@ -6,21 +6,21 @@ from restante.calls.call import query_of
 from restante.calls.mailboxes import Explain
 from restante.client.surface.arguments import check_batch_id
 from restante.client.transport.address import segment
-from restante.client.transport.exchange import Dialogue, Pairs, Request
+from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs
 from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, partition_path, read
 from restante.client.transport.retries import Answered, answered
 from restante.model.mailboxes.answers import Explanation, Receipt
-from restante.wire.publish_json import Encoded
+from restante.wire.publish_json import EncodedPublish
 
 
 def publish_encoded(
-    terms: Terms, sent: Encoded, *, partition: int | None = None, batch: str | None = None, headers: Pairs = ()
+    terms: Terms, sent: EncodedPublish, *, partition: int | None = None, batch: str | None = None, headers: Pairs = ()
 ) -> Dialogue[Receipt]:
     path = "/v1/messages" if partition is None else f"{partition_path(partition)}/parcels"
     headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *_batch(batch))
-    request = Request("POST", path, terms.timeout, headers=headers, body=sent.body)
+    request = HttpRequest("POST", path, terms.timeout, headers=headers, body=sent.body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 201, Receipt)
 

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 
 
-class Turns:
+class WaitingLine:
     """A waiter that is interrupted leaves the line, or passes its turn on if that had just come."""
 
     def __init__(self) -> None:

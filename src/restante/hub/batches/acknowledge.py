@@ -18,16 +18,16 @@ from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import conclude, count, counts_of, home_of, row_of
 from restante.hub.batches.hand_items import HandItems, entry_key, items_of
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.plan import Draft, Plan
+from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.access.access import Grant
 from restante.model.access.ownership import may_use
 from restante.model.batches.acknowledged import encode_entry
 from restante.model.batches.batch import BatchRow, Counts
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, Counting
 from restante.model.batches.items import Named, NamedItems, NamedRange
-from restante.model.batches.newly_acknowledged import Wanted, newly
+from restante.model.batches.newly_acknowledged import AskedItems, newly
 from restante.model.columns.bits import Bits, Positions
 from restante.model.storage.changes import Space
 
@@ -36,7 +36,7 @@ _ACTIVITY_EVERY = 60 * 1_000_000
 """Who acknowledges what was acknowledged before shows that the batch is in use; that is noted this often."""
 
 
-class Acknowledge(Request[Acknowledged]):
+class Acknowledge(CommitRequest[Acknowledged]):
     """Items to be acknowledged."""
 
     __slots__ = ("caller", "complete", "estimated", "named", "new", "unknown", "unknown_ranges")
@@ -96,7 +96,9 @@ class _Share:
         self.request.unknown_ranges.extend(self.ranges)
 
 
-def plan_acknowledgements(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
+def plan_acknowledgements(
+    core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
+) -> list[CommitRequest[object]]:
     """Plan the acknowledgements among these requests; the others are given back."""
     own = [request for request in requests if isinstance(request, Acknowledge)]
     if not own:
@@ -138,7 +140,7 @@ def _share(shares: dict[bytes, _Share], batch_id: bytes, request: Acknowledge) -
     return found
 
 
-def _plan_batch(core: Core, draft: Draft, batch_id: bytes, shares: Sequence[_Share]) -> None:
+def _plan_batch(core: Core, draft: RequestDraft, batch_id: bytes, shares: Sequence[_Share]) -> None:
     row = row_of(core, draft, batch_id)
     shares = _allowed(row, shares)
     if row is None or not shares:
@@ -171,9 +173,9 @@ def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
     return allowed
 
 
-def _known(share: _Share, items: HandItems, total: int) -> Wanted:
+def _known(share: _Share, items: HandItems, total: int) -> AskedItems:
     """Where the named items lie; those that there are not are told to the request."""
-    found = Wanted()
+    found = AskedItems()
     for named in share.groups:
         inside = named.index < items.groups.size(named.group, total)
         if inside.all():
@@ -194,7 +196,12 @@ def _known(share: _Share, items: HandItems, total: int) -> Wanted:
 
 
 def _acknowledge(
-    core: Core, draft: Draft, items: HandItems, row: BatchRow, shares: Sequence[_Share], known: Sequence[Wanted]
+    core: Core,
+    draft: RequestDraft,
+    items: HandItems,
+    row: BatchRow,
+    shares: Sequence[_Share],
+    known: Sequence[AskedItems],
 ) -> BatchRow:
     """Set the bits that are not set yet; gives the row of the batch, which that may have completed."""
     new, positions, ranges, trial = newly(items.bits, known)

@@ -15,7 +15,7 @@ from restante import limits
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import put_notices
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch import (
     NOTHING,
     BatchRow,
@@ -52,19 +52,19 @@ def bell_hash(batch_id: bytes) -> int:
     return int.from_bytes(batch_id[8:], "little")
 
 
-def row_of(core: Core, draft: Draft, batch_id: bytes) -> BatchRow | None:
+def row_of(core: Core, draft: RequestDraft, batch_id: bytes) -> BatchRow | None:
     """The row of a batch as of now in this draft; None if there is none, or it was deleted."""
     value = draft.get(home_of(core, batch_id), Space.BATCH, batch_id)
     row = None if value is None else decode_batch(value)
     return None if row is None or row.deleted_at else row
 
 
-def put_row(core: Core, draft: Draft, batch_id: bytes, row: BatchRow) -> None:
+def put_row(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow) -> None:
     draft.put(home_of(core, batch_id), Space.BATCH, batch_id, encode_batch(row))
     draft.concerns.append(np.array([bell_hash(batch_id)], _WORDS))
 
 
-def counts_of(core: Core, draft: Draft, partition: int, batch_id: bytes) -> Counts:
+def counts_of(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) -> Counts:
     """The counts of one partition as of now in this draft."""
     entry = EntryKey(partition, Space.BATCH_COUNT, batch_id)
     value = draft.pending_value(entry)
@@ -78,11 +78,11 @@ def counts_of(core: Core, draft: Draft, partition: int, batch_id: bytes) -> Coun
     return known
 
 
-def total_of(core: Core, draft: Draft, batch_id: bytes) -> Counts:
+def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
     return added_up(counts_of(core, draft, partition, batch_id) for partition in range(core.deed.partition_count))
 
 
-def count(core: Core, draft: Draft, partition: int, batch_id: bytes, more: Counts) -> Counts:
+def count(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, more: Counts) -> Counts:
     """Add to the counts of a partition; gives what they are then. Whoever is done follows with `conclude`."""
     counted = plus(counts_of(core, draft, partition, batch_id), msgspec.structs.replace(more, active_at=core.clock()))
     entry = EntryKey(partition, Space.BATCH_COUNT, batch_id)
@@ -91,7 +91,7 @@ def count(core: Core, draft: Draft, partition: int, batch_id: bytes, more: Count
     return counted
 
 
-def conclude(core: Core, draft: Draft, batch_id: bytes, row: BatchRow | None = None) -> BatchRow | None:
+def conclude(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow | None = None) -> BatchRow | None:
     """Record the completion of a batch, if this draft brings it; gives the row (known or not), if the batch is there.
 
     Of an estimated batch the acknowledgements are counted elsewhere, where this thread must not wait: it is looked at
@@ -110,7 +110,7 @@ def conclude(core: Core, draft: Draft, batch_id: bytes, row: BatchRow | None = N
     return complete(core, draft, batch_id, row, total) if is_completing(row, total) else row
 
 
-def complete(core: Core, draft: Draft, batch_id: bytes, row: BatchRow, total: Counts) -> BatchRow:
+def complete(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow, total: Counts) -> BatchRow:
     """The completion: once, with its time, its change record and whom to tell."""
     now, home = core.clock(), home_of(core, batch_id)
     done = msgspec.structs.replace(row, completed_at=now)

@@ -36,7 +36,7 @@ from restante.hub.batches.hand_items import (
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import (
@@ -189,7 +189,7 @@ def _puts(core: Core, taken: _Taken) -> Iterator[Put]:
                 yield chunk_key(items.batch_id, number, chunk), chunk_of(part, chunk)
 
 
-def _put_bits(core: Core, items: HandItems, page: Sequence[Put], draft: Draft) -> bool:
+def _put_bits(core: Core, items: HandItems, page: Sequence[Put], draft: RequestDraft) -> bool:
     row = row_of(core, draft, items.batch_id)
     if row is None or row.completed_at:
         return False
@@ -220,7 +220,7 @@ def _delete_rows(core: Core, partition: int, space: Space, prefix: bytes) -> Non
         core.commit(partial(_delete, partition, space, keys))
 
 
-def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: Draft) -> None:
+def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: RequestDraft) -> None:
     for key in keys:
         draft.delete(partition, space, key)
 
@@ -234,7 +234,7 @@ def delete(core: Core, batch_id: bytes, caller: Grant) -> None:
         _log.warning("Batch %s: %s", uuid_text(batch_id), error)
 
 
-def plan_delete(core: Core, batch_id: bytes, caller: Grant, draft: Draft) -> None:
+def plan_delete(core: Core, batch_id: bytes, caller: Grant, draft: RequestDraft) -> None:
     row = check_usable(row_of(core, draft, batch_id), batch_id, caller)
     free_key(core, draft, batch_id, row)
     put_row(core, draft, batch_id, msgspec.structs.replace(row, deleted_at=core.clock()))
@@ -263,7 +263,7 @@ def tidy(core: Core, batch_id: bytes) -> None:
         core.do_between_commits(partial(core.memory(HandItemsKnown).pop, batch_id, None))
 
 
-def _plan_gone(core: Core, batch_id: bytes, draft: Draft) -> None:
+def _plan_gone(core: Core, batch_id: bytes, draft: RequestDraft) -> None:
     """The last rows of a batch."""
     for partition in range(core.deed.partition_count):
         if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
@@ -364,7 +364,7 @@ def _reap(core: Core, batch_id: bytes) -> bool:
     return reaped
 
 
-def _plan_reap(core: Core, batch_id: bytes, draft: Draft) -> bool:
+def _plan_reap(core: Core, batch_id: bytes, draft: RequestDraft) -> bool:
     row = check_known(row_of(core, draft, batch_id), batch_id)
     if not is_reapable(row, total_of(core, draft, batch_id), now=core.clock(), **_patience(core)):
         return False

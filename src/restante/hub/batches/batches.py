@@ -31,7 +31,7 @@ from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
 from restante.hub.engine.core import Core, is_text, parse_uuid, uuid_text
 from restante.hub.engine.newest_rows import newest_first
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.access.access import Grant
 from restante.model.access.ownership import may_see, owner_of, spaces_of
 from restante.model.batches.batch import (
@@ -124,7 +124,7 @@ def new_row(
     )
 
 
-def plan_open(core: Core, batch_id: bytes, row: BatchRow, caller: Grant, draft: Draft) -> BatchOpened:
+def plan_open(core: Core, batch_id: bytes, row: BatchRow, caller: Grant, draft: RequestDraft) -> BatchOpened:
     value = draft.get(home_of(core, batch_id), Space.BATCH, batch_id)
     if value is not None:
         return _opened(batch_id, _check_same(batch_id, decode_batch(value), row))
@@ -156,7 +156,7 @@ def _opened(batch_id: bytes, row: BatchRow) -> BatchOpened:
     return BatchOpened(id=uuid_text(batch_id), key=row.key, state=state_of(row), webhook_secret=secret)
 
 
-def _check_unique(core: Core, draft: Draft, own_key: str, caller: Grant) -> None:
+def _check_unique(core: Core, draft: RequestDraft, own_key: str, caller: Grant) -> None:
     """Open batches are found by their keys, which need not be unique unless somebody asks for it."""
     for owner in spaces_of(caller):
         partition, prefix = _key_place(core, own_key, owner)
@@ -176,7 +176,7 @@ def _key_place(core: Core, key: str, owner: bytes) -> tuple[int, bytes]:
     return partition_of(key, core.deed.partition_count), _OWNED + owner + place if owner else place
 
 
-def free_key(core: Core, draft: Draft, batch_id: bytes, row: BatchRow) -> None:
+def free_key(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow) -> None:
     """A batch that is no longer open leaves its key to others."""
     if row.key is not None and not row.sealed_at:
         partition, prefix = _key_place(core, row.key, row.owner)
@@ -188,7 +188,9 @@ def add_items(core: Core, batch_id: bytes, number: int, request_id: str | None, 
     return core.commit(partial(_plan_add, core, batch_id, number, asked, caller))
 
 
-def _plan_add(core: Core, batch_id: bytes, number: int, request_id: bytes, caller: Grant, draft: Draft) -> ItemGroups:
+def _plan_add(
+    core: Core, batch_id: bytes, number: int, request_id: bytes, caller: Grant, draft: RequestDraft
+) -> ItemGroups:
     home, row = home_of(core, batch_id), row_of(core, draft, batch_id)
     check_usable(row, batch_id, caller)
     before = draft.get(home, Space.BATCH_REQUEST, batch_id + request_id) if request_id else None
@@ -217,7 +219,7 @@ def _groups(begin: int, number: int) -> ItemGroups:
     return ItemGroups(groups=(ItemGroup(id=str(begin), upto=number),))
 
 
-def _put_group(draft: Draft, items: HandItems, begin: int) -> None:
+def _put_group(draft: RequestDraft, items: HandItems, begin: int) -> None:
     """Behind the groups of the last row that has room; several may be added in one commit."""
     row = items.groups.count // GROUPS_A_ROW
     while True:
@@ -235,7 +237,7 @@ def seal(core: Core, batch_id: bytes, caller: Grant) -> Sealed:
     return Sealed(complete=bool(row.completed_at))
 
 
-def plan_seal(core: Core, batch_id: bytes, caller: Grant, draft: Draft) -> BatchRow:
+def plan_seal(core: Core, batch_id: bytes, caller: Grant, draft: RequestDraft) -> BatchRow:
     row = check_usable(row_of(core, draft, batch_id), batch_id, caller)
     if row.sealed_at:
         return conclude(core, draft, batch_id, row) or row
@@ -251,7 +253,7 @@ def settle_estimated(core: Core, batch_id: bytes) -> BatchRow | None:
     return core.commit(partial(_plan_settle, core, batch_id, counted))
 
 
-def _plan_settle(core: Core, batch_id: bytes, counted: int, draft: Draft) -> BatchRow | None:
+def _plan_settle(core: Core, batch_id: bytes, counted: int, draft: RequestDraft) -> BatchRow | None:
     row = row_of(core, draft, batch_id)
     if row is None:
         return None
@@ -387,7 +389,9 @@ def pending_items(core: Core, call: ListPendingItems, caller: Grant) -> PendingP
     return PendingPage(items=tuple(items), next=str(int(shown[-1]) + 1) if len(positions) > size else None)
 
 
-def _plan_pending(core: Core, batch_id: bytes, start: int, limit: int, draft: Draft) -> tuple[np.ndarray, np.ndarray]:
+def _plan_pending(
+    core: Core, batch_id: bytes, start: int, limit: int, draft: RequestDraft
+) -> tuple[np.ndarray, np.ndarray]:
     """Only looked up here, where nobody changes anything meanwhile. What this commit adds is shown from the next on."""
     row = check_known(row_of(core, draft, batch_id), batch_id)
     items = items_of(core, batch_id)

@@ -15,9 +15,9 @@ import numpy as np
 from restante.hub.batches.batch_counts import conclude, count, row_of
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
-from restante.hub.engine.plan import Draft, Note
+from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.batches.batch import Counts
-from restante.model.batches.binding import Bindings, Role, Share, Stretch, binding_key
+from restante.model.batches.binding import BindingRole, Bindings, BoundStretch, Share, binding_key
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
 from restante.model.storage.head import Numbers
@@ -45,7 +45,7 @@ class BoundSoFar(Note):
             partitions[number].bindings = bindings
 
 
-def binding(draft: Draft, partition: int) -> Bindings:
+def binding(draft: RequestDraft, partition: int) -> Bindings:
     """What binds the messages of a partition to batches, as of now in a draft."""
     for note in draft.noted(BoundSoFar):
         if partition in note.bindings:
@@ -53,20 +53,20 @@ def binding(draft: Draft, partition: int) -> Bindings:
     return draft.partition(partition).bindings
 
 
-def shares_of(draft: Draft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
+def shares_of(draft: RequestDraft, partition: int, taken: Sequence[Numbers]) -> tuple[Share, ...]:
     """What batches have of a bundle's messages, whose ascending numbers come in parts."""
     known = binding(draft, partition)
     return known.shares(np.concatenate(taken)) if known else ()
 
 
-def count_settled(core: Core, draft: Draft, partition: int, numbers: Numbers, kind: ChangeKind) -> None:
+def count_settled(core: Core, draft: RequestDraft, partition: int, numbers: Numbers, kind: ChangeKind) -> None:
     """Messages that waited, or were set aside, are settled. Those set aside now are still pending: nothing is counted."""
     known = binding(draft, partition)
     if known and kind in _COUNTED_AS:
         count_shares(core, draft, partition, known.shares(numbers), kind)
 
 
-def count_shares(core: Core, draft: Draft, partition: int, shares: Sequence[Share], kind: ChangeKind) -> None:
+def count_shares(core: Core, draft: RequestDraft, partition: int, shares: Sequence[Share], kind: ChangeKind) -> None:
     for batch, items, duplicates in shares:
         if row_of(core, draft, batch) is None:
             continue
@@ -77,25 +77,25 @@ def count_shares(core: Core, draft: Draft, partition: int, shares: Sequence[Shar
             conclude(core, draft, batch)
 
 
-def bind_moved(core: Core, draft: Draft, partition: int, old: int, new: int) -> None:
+def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: int) -> None:
     """A message lives on under a new number, the highest so far; under the old one it never waits again."""
     known = binding(draft, partition)
     shares = known.shares(np.array([old], np.int64)) if known else ()
     for batch, items, duplicates in shares:
         if row_of(core, draft, batch) is None:
             continue
-        stretch = Stretch(new, new, batch)
+        stretch = BoundStretch(new, new, batch)
         if items:
             known = Bindings(known.items.with_next(stretch), known.duplicates)
-            put_stretch(draft, partition, Role.ITEM, stretch)
+            put_stretch(draft, partition, BindingRole.ITEM, stretch)
         if duplicates:
             known = Bindings(known.items, known.duplicates.with_more([stretch]))
-            put_stretch(draft, partition, Role.DUPLICATE, stretch)
+            put_stretch(draft, partition, BindingRole.DUPLICATE, stretch)
     if shares:
         draft.note(BoundSoFar).bindings[partition] = known
 
 
-def put_stretch(draft: Draft, partition: int, role: Role, stretch: Stretch) -> None:
+def put_stretch(draft: RequestDraft, partition: int, role: BindingRole, stretch: BoundStretch) -> None:
     key = binding_key(stretch.first, role, stretch.batch)
     draft.put(partition, Space.BATCH_BINDING, key, number_key(stretch.last))
 
@@ -113,7 +113,7 @@ def forget_bindings(core: Core, batch_id: bytes) -> None:
             core.commit(partial(_forget_page, memory.number, batch_id, page, last=last))
 
 
-def _forget_page(partition: int, batch_id: bytes, keys: Sequence[bytes], draft: Draft, *, last: bool) -> None:
+def _forget_page(partition: int, batch_id: bytes, keys: Sequence[bytes], draft: RequestDraft, *, last: bool) -> None:
     for key in keys:
         draft.delete(partition, Space.BATCH_BINDING, key)
     if last:

@@ -22,7 +22,7 @@ from restante.errors import InvalidRequest
 from restante.hub.batches import batch_upkeep, batches
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batches import check_id
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.model.access.access import Grant
@@ -61,7 +61,7 @@ def _request(call: AcknowledgeItems, caller: Grant) -> Acknowledge:
     return Acknowledge(named(call.items, call.ranges, call.indices), caller)
 
 
-def finish(core: Core, request: Request[Acknowledged]) -> Acknowledged:
+def finish(core: Core, request: CommitRequest[Acknowledged]) -> Acknowledged:
     """Count what belongs to estimated batches, which may mean to wait for somebody else."""
     if isinstance(request, Acknowledge) and request.is_to_be_counted:
         return batches.finish(core, request)

@@ -21,7 +21,7 @@ _WAIT_SECONDS_MAX = 60.0
 """After that a thread looks at the clock again, which may have been set."""
 
 
-class Place(NamedTuple):
+class NoticePlace(NamedTuple):
     """Where a notice is stored."""
 
     partition: int
@@ -30,14 +30,14 @@ class Place(NamedTuple):
 
 class Turn(NamedTuple):
     receiver: str
-    place: Place
+    place: NoticePlace
 
 
 @dataclass(slots=True)
 class _Line:
     """What waits for one receiver, the first to be tried foremost."""
 
-    waiting: list[tuple[int, Place]] = field(default_factory=list)
+    waiting: list[tuple[int, NoticePlace]] = field(default_factory=list)
     busy: bool = False
     failures: int = 0
     not_before: int = 0
@@ -52,13 +52,13 @@ class Schedule:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._lines: dict[str, _Line] = {}
-        self._known: set[Place] = set()
+        self._known: set[NoticePlace] = set()
         self._ready: list[tuple[int, str]] = []
         """When lines are ready. Each idle line that is not empty is in it as it is now; what else is in it is stale."""
         self.wanted: Callable[[], None] = lambda: None
         """Called when there is more to do."""
 
-    def add(self, receiver: str, place: Place, at: int) -> None:
+    def add(self, receiver: str, place: NoticePlace, at: int) -> None:
         """A notice to be tried at a time; again, if it is known already, does nothing."""
         with self._changed:
             if place in self._known:

@@ -13,9 +13,9 @@ from functools import partial
 import msgspec
 
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.batches.notice_schedule import Place
+from restante.hub.batches.notice_schedule import NoticePlace
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch import BatchRow, Counts
 from restante.model.batches.batch_answers import Delivery
 from restante.model.batches.notice import NOTIFY, WEBHOOK, NoticeState, decode_notice, encode_notice, receiver_of
@@ -37,7 +37,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     duplicates_waiting: int
 
 
-def put_notices(core: Core, draft: Draft, partition: int, batch_id: bytes, row: BatchRow, total: Counts) -> None:
+def put_notices(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, row: BatchRow, total: Counts) -> None:
     """Remember, in the commit of the completion itself, whom the batch asked to be told."""
     targets = {WEBHOOK: row.webhook_url, NOTIFY: row.notify}
     if not any(targets.values()):
@@ -55,7 +55,7 @@ def put_notices(core: Core, draft: Draft, partition: int, batch_id: bytes, row: 
         if targets[way]:
             secret = row.webhook_secret if way == WEBHOOK else b""
             state = NoticeState(targets[way], secret, payload, next_at=row.completed_at)
-            place = Place(partition, notice_key(batch_id, way))
+            place = NoticePlace(partition, notice_key(batch_id, way))
             draft.put(partition, Space.BATCH_NOTICE, place.key, encode_notice(state))
             draft.applies.append(
                 partial(core.memory(BatchMemory).notices.add, receiver_of(way, state), place, state.next_at)

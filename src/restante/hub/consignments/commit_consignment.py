@@ -33,11 +33,11 @@ from restante.hub.engine.committer import Planned
 from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import enter_runs
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.batch_binding import bind_duplicates, bind_stretches
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
-from restante.model.batches.binding import Stretch
+from restante.model.batches.binding import BoundStretch
 from restante.model.consignments.consignment import (
     Attempt,
     ConsignmentRow,
@@ -102,7 +102,7 @@ def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attem
 
 
 def _look_and_plan(
-    core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], written: list[BlobKey], draft: Draft
+    core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], written: list[BlobKey], draft: RequestDraft
 ) -> Receipt:
     with core.pins.reading():
         return _number_all(core, _look(core, consignment_id, announced, written), draft)
@@ -145,7 +145,7 @@ def _staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, i
     return runs
 
 
-def _plan(core: Core, ready: _Ready, draft: Draft) -> Receipt:
+def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
     """In the committer's thread: is everything still as it was looked at?"""
     value = draft.get(home_of(core, ready.consignment_id), Space.CONSIGNMENT, ready.consignment_id)
     open_consignment(core, ready.consignment_id, value)
@@ -159,7 +159,7 @@ def _plan(core: Core, ready: _Ready, draft: Draft) -> Receipt:
     return _number_all(core, ready, draft)
 
 
-def _number_all(core: Core, ready: _Ready, draft: Draft) -> Receipt:
+def _number_all(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
     """What is done for each run and each partition; only duplicates under a batch are bound one by one."""
     now, row = core.clock(), ready.consignment.row
     if row.batch:
@@ -192,7 +192,7 @@ def _count(core: Core, committed: ConsignmentRow) -> None:
     core.memory(StagingRoom).duplicates += committed.duplicates
 
 
-def _met(draft: Draft, mail: Sequence[PartitionMail]) -> bool:
+def _met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
     """Whether this commit stores something already that may be of the same identity."""
     for arrived in draft.arrived_before():
         numbers = np.arange(1, len(arrived) + 1)
@@ -202,7 +202,9 @@ def _met(draft: Draft, mail: Sequence[PartitionMail]) -> bool:
     return False
 
 
-def _number(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, now: int) -> tuple[int, int, int] | None:
+def _number(
+    core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, now: int
+) -> tuple[int, int, int] | None:
     """Give the messages of a partition their numbers; gives the partition, the first and the last of them."""
     first = draft.count(mail.partition).visible + 1
     numbers = _number_runs(core, draft, mail, batch, now) if mail.messages else None
@@ -211,7 +213,7 @@ def _number(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, now: in
     return numbers
 
 
-def _number_runs(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, now: int) -> tuple[int, int, int]:
+def _number_runs(core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, now: int) -> tuple[int, int, int]:
     partition = core.partitions[mail.partition]
     first = draft.add_messages(mail.partition, mail.messages)
     runs, following = [], first
@@ -222,7 +224,7 @@ def _number_runs(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, no
         runs.append(run.numbered(row))
         following = last + 1
     if batch:
-        bind_stretches(core, draft, mail.partition, [Stretch(first, following - 1, batch)])
+        bind_stretches(core, draft, mail.partition, [BoundStretch(first, following - 1, batch)])
     draft.concerns.append(mail.recipients)
     draft.mail.append(Elsewhere(mail.recipients))
     draft.arrived.append(mail.fingerprint)
@@ -237,7 +239,7 @@ def _visible(row: RunRow, first: int, last: int, now: int) -> RunRow:
     return RunRow(row.identity, first, last, row.segments, RunState.VISIBLE, now, row.mailbag, now)
 
 
-def _bind_duplicates_of(core: Core, draft: Draft, mail: PartitionMail, batch: bytes, first: int) -> None:
+def _bind_duplicates_of(core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, first: int) -> None:
     """Count what was left out; the messages that it repeats get their numbers in this commit, or have them."""
     for some in mail.duplicates:
         if len(some.rows):

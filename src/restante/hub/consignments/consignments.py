@@ -20,7 +20,7 @@ from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.filing import drop_unreachable
 from restante.hub.engine.newest_rows import newest_first
 from restante.hub.engine.partitions import run_key
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.ownership import may_see, owner_of, spaces_of
 from restante.model.batches.batch import BatchRow
@@ -80,7 +80,9 @@ def open_consignment(core: Core, call: BeginConsignment, caller: Grant) -> Consi
     return core.commit(partial(_plan_open, core, key, batch_row, caller))
 
 
-def _plan_open(core: Core, key: str, batch_row: BatchRow | None, caller: Grant, draft: Draft) -> ConsignmentOpened:
+def _plan_open(
+    core: Core, key: str, batch_row: BatchRow | None, caller: Grant, draft: RequestDraft
+) -> ConsignmentOpened:
     for owner in spaces_of(caller):
         before = draft.get(*_key_place(core, key, owner))
         value = None if before is None else draft.get(home_of(core, before), Space.CONSIGNMENT, before)
@@ -199,7 +201,9 @@ def discard(core: Core, consignment_id: bytes, caller: Grant) -> None:
     tidy(core, consignment_id)
 
 
-def _plan_discard(core: Core, consignment_id: bytes, idle_before: int | None, caller: Grant, draft: Draft) -> bool:
+def _plan_discard(
+    core: Core, consignment_id: bytes, idle_before: int | None, caller: Grant, draft: RequestDraft
+) -> bool:
     """With `idle_before`: only if nobody has staged anything since."""
     text, home = uuid_text(consignment_id), home_of(core, consignment_id)
     value = draft.get(home, Space.CONSIGNMENT, consignment_id)
@@ -251,7 +255,7 @@ def _drop_parcels(core: Core, consignment_id: bytes) -> None:
         drop_unreachable(core)
 
 
-def _plan_drop(core: Core, home: int, entries: list[tuple[bytes, bytes]], draft: Draft) -> None:
+def _plan_drop(core: Core, home: int, entries: list[tuple[bytes, bytes]], draft: RequestDraft) -> None:
     """Some parcels go, with the runs that are still only staged: those that count are visible, or were written again."""
     blobs: list[BlobKey] = []
     for key, value in entries:
@@ -305,7 +309,7 @@ def _discard_idle(core: Core, consignment_id: bytes, before: int) -> bool:
     return discarded
 
 
-def _plan_forget(core: Core, consignment_id: bytes, row: ConsignmentRow, draft: Draft) -> None:
+def _plan_forget(core: Core, consignment_id: bytes, row: ConsignmentRow, draft: RequestDraft) -> None:
     draft.delete(home_of(core, consignment_id), Space.CONSIGNMENT, consignment_id)
     place = _key_place(core, row.key, row.owner)
     if draft.get(*place) == consignment_id:

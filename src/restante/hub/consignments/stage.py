@@ -17,16 +17,16 @@ from restante import limits
 from restante.errors import InvalidClientState, InvalidRequest
 from restante.hub.batches.batch_counts import home_of
 from restante.hub.consignments.staged_parcels import OpenConsignment, Reservation, StagedSoFar, StagingRoom
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Verdict, judge
 from restante.hub.publishing.publish import arrived, laid_out, maybe_stored
 from restante.hub.publishing.refuse import verdict_faults
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.consignments.consignment import (
-    Parcel,
     ParcelRow,
+    StagedParcel,
     StagedRun,
     check_known,
     check_usable,
@@ -42,10 +42,10 @@ from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.run import RunRow, RunState, SegmentRow
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 
 
-def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: Parcel, caller: Grant) -> Staged:
+def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: StagedParcel, caller: Grant) -> Staged:
     """Stage a parcel; the same one again is answered, and nothing is done."""
     consignment = open_consignment(core, consignment_id, stored_row(core, consignment_id), caller)
     digest = digests_of_columns(columns, core.deed.key).whole
@@ -60,7 +60,7 @@ def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: Pa
         return core.submit(_Stage(core, consignment_id, consignment, parcel, row, segments, reservation))
 
 
-def _laid_out(core: Core, columns: MessageColumns) -> list[Encoded]:
+def _laid_out(core: Core, columns: MessageColumns) -> list[EncodedSegment]:
     """The mailbags of a parcel, by partition; refused, if one of its messages could not be published."""
     arrivals = arrived(core, columns)
     with core.pins.reading():
@@ -74,7 +74,7 @@ def _laid_out(core: Core, columns: MessageColumns) -> list[Encoded]:
     return laid_out(core, arrivals, judged.grouped).segments
 
 
-class _Stage(Request[Staged]):
+class _Stage(CommitRequest[Staged]):
     """A parcel to be stored."""
 
     __slots__ = ("_consignment", "_core", "_id", "_parcel", "_reservation", "_row", "_segments")
@@ -84,9 +84,9 @@ class _Stage(Request[Staged]):
         core: Core,
         consignment_id: bytes,
         consignment: OpenConsignment,
-        parcel: Parcel,
+        parcel: StagedParcel,
         row: ParcelRow,
-        segments: Sequence[Encoded],
+        segments: Sequence[EncodedSegment],
         reservation: Reservation,
     ) -> None:
         super().__init__(row.length)
@@ -94,7 +94,7 @@ class _Stage(Request[Staged]):
         self._parcel, self._row, self._segments = parcel, row, segments
         self._reservation = reservation
 
-    def plan(self, draft: Draft) -> Staged:
+    def plan(self, draft: RequestDraft) -> Staged:
         core, parcel, consignment = self._core, self._parcel, self._consignment
         home, key = home_of(core, self._id), parcel_key(self._id, parcel)
         open_consignment(core, self._id, draft.get(home, Space.CONSIGNMENT, self._id))
@@ -132,7 +132,7 @@ def _closed_meanwhile(core: Core, consignment_id: bytes) -> NoReturn:
     raise closed(row, text)
 
 
-def _repeated(value: bytes, digest: bytes, parcel: Parcel) -> Staged:
+def _repeated(value: bytes, digest: bytes, parcel: StagedParcel) -> Staged:
     row = decode_parcel(value)
     if row.digest != digest:
         writer, attempt = parcel.attempt
@@ -146,7 +146,7 @@ def _repeated(value: bytes, digest: bytes, parcel: Parcel) -> Staged:
     return Staged(staged=row.messages)
 
 
-def _check_count(consignment: OpenConsignment, parcel: Parcel) -> None:
+def _check_count(consignment: OpenConsignment, parcel: StagedParcel) -> None:
     attempts = consignment.attempts
     if parcel.attempt not in attempts and len(attempts) >= limits.CONSIGNMENT_ATTEMPTS_MAX:
         raise InvalidRequest(f"A consignment has at most {limits.CONSIGNMENT_ATTEMPTS_MAX:,} attempts of writers.")
@@ -154,14 +154,14 @@ def _check_count(consignment: OpenConsignment, parcel: Parcel) -> None:
         raise InvalidRequest(f"A consignment has at most {limits.CONSIGNMENT_PARCELS_MAX:,} parcels: make larger ones.")
 
 
-def _by_partition(segments: Iterable[Encoded]) -> Iterable[list[Encoded]]:
-    by_partition: dict[int, list[Encoded]] = {}
+def _by_partition(segments: Iterable[EncodedSegment]) -> Iterable[list[EncodedSegment]]:
+    by_partition: dict[int, list[EncodedSegment]] = {}
     for segment in segments:
         by_partition.setdefault(segment.group, []).append(segment)
     return by_partition.values()
 
 
-def _put_run(core: Core, draft: Draft, segments: list[Encoded]) -> StagedRun:
+def _put_run(core: Core, draft: RequestDraft, segments: list[EncodedSegment]) -> StagedRun:
     partition, laid = segments[0].group, []
     for segment in segments:
         blob = draft.take_blob(partition)

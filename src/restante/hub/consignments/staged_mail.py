@@ -27,7 +27,7 @@ from restante.model.columns.arrow import Column, column_of, string_array
 from restante.model.columns.hashing import Hashes, fingerprints
 from restante.model.columns.properties import no_properties
 from restante.model.columns.texts import Texts
-from restante.model.consignments.consignment import Parcel
+from restante.model.consignments.consignment import StagedParcel
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import arrive
 from restante.model.publishing.message import MessageColumns
@@ -36,10 +36,10 @@ from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.identity import have_common
 from restante.model.storage.keys import number_key
-from restante.model.storage.merge import Stretch, merged
-from restante.model.storage.piece import Piece
+from restante.model.storage.merge import DrawerStretch, merged
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
-from restante.model.storage.run import Run, SegmentRow, Stored, decode_run, drawer_of_rows
+from restante.model.storage.run import Run, SegmentRow, StoredSegment, decode_run, drawer_of_rows
 from restante.model.storage.segment import decode
 
 _JUDGED_AT_ONCE = 100_000
@@ -54,11 +54,11 @@ _Part = tuple[Run, NDArray[np.bool_]]
 class StagedBag:
     """A staged run and the parcel that it is of."""
 
-    parcel: Parcel
+    parcel: StagedParcel
     run: Run
 
 
-NamedRun = tuple[Parcel, int]
+NamedRun = tuple[StagedParcel, int]
 """A parcel, and the name of its run in a partition."""
 
 
@@ -288,7 +288,7 @@ def _written_again(core: Core, partition: int, parts: Sequence[_Part], written: 
             masks.append(counts[records["place"]])
             records["place"] = np.maximum(place[records["place"]], 0)
             pieces.append(replace(piece, records=records))
-            stretches.append(Stretch(stored, 0, len(stored.segment.drawers)))
+            stretches.append(DrawerStretch(stored, 0, len(stored.segment.drawers)))
     left, first = iter(masks), parts[0][0].row
     laid, segments = [], []
     for encoded in merged(stretches, pieces, first.first, lambda _piece, _drawer: next(left)):
@@ -321,7 +321,7 @@ def _texts(codes: NDArray[np.uint32], names: list[str]) -> Texts:
     return Texts(codes.astype(np.int32), string_array(names)).compact()
 
 
-def _piece_columns(piece: Piece, stored: Stored) -> MessageColumns:
+def _piece_columns(piece: SegmentPiece, stored: StoredSegment) -> MessageColumns:
     """A whole segment as message columns."""
     segment, records, drawer = stored.segment, piece.records, drawer_of_rows(stored)
     names, flags = segment.names, records["flags"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from restante.errors import StorageFull
-from restante.hub.engine.plan import Draft, Note
+from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.consignments.consignment import (
     Attempt,
     ConsignmentRow,
-    Parcel,
     ParcelRow,
+    StagedParcel,
     decode_consignment,
     decode_parcel,
     key_parcel,
@@ -57,7 +57,7 @@ class OpenConsignment:
     """Bytes that are being stored."""
     committing: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, parcel: Parcel, row: ParcelRow) -> None:
+    def add(self, parcel: StagedParcel, row: ParcelRow) -> None:
         attempt = parcel.attempt
         self.attempts[attempt] = self.attempts.get(attempt, NOTHING_STAGED).plus(row)
         self.staged = self.staged.plus(row)
@@ -109,7 +109,7 @@ class StagingRoom:
                 consignment.reserved -= reservation.length
                 reservation.length = 0  # Who was interrupted may be stored all the same.
 
-    def add(self, consignment: OpenConsignment, parcel: Parcel, row: ParcelRow, reservation: Reservation) -> None:
+    def add(self, consignment: OpenConsignment, parcel: StagedParcel, row: ParcelRow, reservation: Reservation) -> None:
         """A parcel was stored, where there was room reserved for it."""
         with self._lock:
             consignment.add(parcel, row)
@@ -127,7 +127,7 @@ class StagedSoFar(Note):
         self.consignments |= later.consignments
 
 
-def is_staged_before(draft: Draft, consignment_id: bytes) -> bool:
+def is_staged_before(draft: RequestDraft, consignment_id: bytes) -> bool:
     """Whether this commit has staged something already, of which memory does not know yet."""
     return any(consignment_id in note.consignments for note in draft.noted(StagedSoFar))
 
@@ -159,7 +159,7 @@ def load_room(store: Store, partition_count: int) -> StagingRoom:
     return room
 
 
-def staged_parcels(store: Store, partition: int, prefix: bytes) -> Iterator[tuple[Parcel, ParcelRow]]:
+def staged_parcels(store: Store, partition: int, prefix: bytes) -> Iterator[tuple[StagedParcel, ParcelRow]]:
     """The parcels whose keys begin so, in order: those of a consignment, or of an attempt."""
     start, end = prefix, after_prefix(prefix)
     while page := store.scan(partition, Space.CONSIGNMENT_PARCEL, start=start, end=end, limit=_PAGE):

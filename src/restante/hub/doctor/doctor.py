@@ -16,14 +16,14 @@ from restante import limits
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_batches import examine_batches
 from restante.hub.doctor.doctor_bindings import BoundBatches
-from restante.hub.doctor.doctor_changes import Changes, examine_notices
+from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
 from restante.hub.doctor.doctor_consignments import examine_consignments, staged_runs
 from restante.hub.doctor.doctor_contents import check_names, examine_contents
-from restante.hub.doctor.doctor_findings import Case, Checked, Finding, Findings, Guard, Severity
+from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
-from restante.hub.doctor.doctor_tally import Tally
+from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
 from restante.model.storage.changes import Space
 from restante.ports.store import Store
@@ -50,7 +50,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine(store: Store, *, progress: Progress | None = None) -> Report:
     """Examine all of a store. Nobody else may write to it meanwhile."""
-    findings = Findings()
+    findings = DoctorFindings()
     deed = _examine_deed(store, findings)
     if deed is not None:
         step = _Steps(store, deed.partition_count, findings, progress)
@@ -71,7 +71,7 @@ def examine(store: Store, *, progress: Progress | None = None) -> Report:
 class _Steps:
     """Tells how far the examination has come."""
 
-    def __init__(self, store: Store, partitions: int, findings: Findings, progress: Progress | None) -> None:
+    def __init__(self, store: Store, partitions: int, findings: DoctorFindings, progress: Progress | None) -> None:
         self._progress = progress
         self._done = self._all = 0
         if progress is not None:
@@ -85,7 +85,7 @@ class _Steps:
             self._progress(min(self._done, self._all), self._all)
 
 
-def _examine_deed(store: Store, findings: Findings) -> Deed | None:
+def _examine_deed(store: Store, findings: DoctorFindings) -> Deed | None:
     """The deed, if there is one that can be worked with."""
     with Guard(findings, None, "deed"):
         deed = load_deed(store)
@@ -98,7 +98,7 @@ def _examine_deed(store: Store, findings: Findings) -> Deed | None:
     return None
 
 
-def _examine_without_deed(store: Store, findings: Findings) -> None:
+def _examine_without_deed(store: Store, findings: DoctorFindings) -> None:
     used = next((p for p in range(limits.PARTITIONS_MAX) if store.get(p, Space.PARTITION, PARTITION_KEY)), None)
     if used is not None:
         raise DataDamaged(f"It is missing, but partition {used} is in use. Restore the data folder from a backup.")
@@ -108,7 +108,7 @@ def _examine_without_deed(store: Store, findings: Findings) -> None:
 def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     _read_counters(case)
     rows = read_runs(case)
-    seen, changes = Mailboxes(), Changes()
+    seen, changes = Mailboxes(), ChangesCheck()
     read_heads(case, seen)
     read_bundles(case, seen)
     changes.read(case, seen)
@@ -142,7 +142,7 @@ def _read_counters(case: Case) -> None:
             raise DataDamaged("They are missing, but there are messages.")
 
 
-def _compare(case: Case, tally: Tally) -> None:
+def _compare(case: Case, tally: DoctorTally) -> None:
     """What was counted, with what the small rows say."""
     if not tally.complete:
         case.note("counts", "Not compared with the messages: not all of them could be read.")

@@ -20,14 +20,14 @@ from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import entries, examine_entries
 from restante.hub.engine.core import uuid_text
 from restante.model.batches.batch import Counts, decode_batch, decode_counts
-from restante.model.batches.binding import NOTHING_BOUND, Role, Stretch, load_bindings
+from restante.model.batches.binding import NOTHING_BOUND, BindingRole, BoundStretch, load_bindings
 from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, Apart, apart_of, decode_head, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key, cabinet_key, key_number
 from restante.model.storage.partition import partition_of
 from restante.model.storage.rows import RecordArray
-from restante.model.storage.run import Stored, drawer_of_rows
+from restante.model.storage.run import StoredSegment, drawer_of_rows
 
 _KEY_BYTES = 25
 _SHOWN_MAX = 20
@@ -69,7 +69,7 @@ class BoundBatches:
             self._there[batch] = case.store.get(home, Space.BATCH, batch) is not None
         return self._there[batch]
 
-    def add(self, case: Case, stored: Stored, records: RecordArray) -> None:
+    def add(self, case: Case, stored: StoredSegment, records: RecordArray) -> None:
         """Count the rows of a segment that wait, or are set aside."""
         if not self._known:
             return
@@ -135,7 +135,7 @@ def _differences(said: Counts, pending: int, duplicates: int) -> Iterator[str]:
 
 
 def _check_row(case: Case, key: bytes, value: bytes) -> None:
-    if len(key) != _KEY_BYTES or len(value) != 8 or key[8] not in tuple(Role):
+    if len(key) != _KEY_BYTES or len(value) != 8 or key[8] not in tuple(BindingRole):
         raise DataDamaged("It binds nothing to a batch: its key or its value has another form.")
     first, last = key_number(key), key_number(value)
     if not 1 <= first <= last <= case.counters.visible:
@@ -144,9 +144,9 @@ def _check_row(case: Case, key: bytes, value: bytes) -> None:
 
 def _check_apart(case: Case, rows: Sequence[tuple[bytes, bytes]]) -> None:
     """No message is an item of two batches, and none is twice among the duplicates of one."""
-    stretches = [(key[8], Stretch(key_number(key), key_number(value), key[9:])) for key, value in rows]
-    items = sorted(stretch for role, stretch in stretches if role == Role.ITEM)
-    duplicates = sorted((s for role, s in stretches if role == Role.DUPLICATE), key=lambda s: (s.batch, s.first))
+    stretches = [(key[8], BoundStretch(key_number(key), key_number(value), key[9:])) for key, value in rows]
+    items = sorted(stretch for role, stretch in stretches if role == BindingRole.ITEM)
+    duplicates = sorted((s for role, s in stretches if role == BindingRole.DUPLICATE), key=lambda s: (s.batch, s.first))
     overlaps = [pair for pair in itertools.pairwise(items) if pair[0].last >= pair[1].first]
     twice = [pair for pair in itertools.pairwise(duplicates) if pair[0].batch == pair[1].batch]
     overlaps += [pair for pair in twice if pair[0].last >= pair[1].first]
@@ -166,7 +166,7 @@ class _Drawer:
     held: NDArray[np.bool_]
 
 
-def _drawers(case: Case, stored: Stored, numbers: NDArray[np.int64]) -> Iterator[_Drawer]:
+def _drawers(case: Case, stored: StoredSegment, numbers: NDArray[np.int64]) -> Iterator[_Drawer]:
     """The drawers of a segment, by the heads of their cabinets."""
     drawer = drawer_of_rows(stored)
     borders = np.flatnonzero(np.diff(drawer, prepend=-2)).tolist()

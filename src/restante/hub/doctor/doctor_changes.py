@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_findings import Case
-from restante.hub.doctor.doctor_mailboxes import Columns, Mailboxes, digest, entries, examine_entries
+from restante.hub.doctor.doctor_mailboxes import IntegerColumns, Mailboxes, digest, entries, examine_entries
 from restante.hub.mailboxes.outbox import NoticeRow
 from restante.model.columns.hashing import text_hashes
 from restante.model.removal.erasure import decode_erased
@@ -28,15 +28,15 @@ _EXACT = (ChangeKind.EXPIRED, ChangeKind.WITHDRAWN)
 Numbers = NDArray[np.int64]
 
 
-class Changes:
+class ChangesCheck:
     """The change records of a partition."""
 
     def __init__(self) -> None:
         self.numbers: Numbers = np.zeros(0, np.int64)
         """Those that are not messages too."""
-        self._own = Columns(1)
-        self._collected = Columns(2)
-        self._indexed = Columns(2)
+        self._own = IntegerColumns(1)
+        self._collected = IntegerColumns(2)
+        self._indexed = IntegerColumns(2)
 
     def read(self, case: Case, seen: Mailboxes) -> None:
         page: list[tuple[int, ChangeRecord]] = []
@@ -86,7 +86,7 @@ class Changes:
 
     def _check_index(self, case: Case) -> None:
         """Each record is found by its cabinet, and each entry of that index leads to a record."""
-        index = Columns(2)
+        index = IntegerColumns(2)
         for key, _ in entries(case, Space.SETTLEMENT):
             with case.guard(f"settlement row {key.hex()}"):
                 index.add(key_number(key[-8:]), _key_digest(key))

@@ -48,7 +48,7 @@ class Checked(msgspec.Struct, kw_only=True):
 
 
 @dataclass(slots=True)
-class Findings:
+class DoctorFindings:
     """All findings of one examination."""
 
     listed: list[Finding] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Case:
     store: Store
     deed: Deed
     partition: int
-    findings: Findings
+    findings: DoctorFindings
     counters: PartitionRow = field(default_factory=PartitionRow)
     staged: frozenset[StagedRun] = frozenset()
     """The runs that parcels of consignments name, in all partitions."""
@@ -95,7 +95,7 @@ class Case:
 class Guard:
     """Whatever fails inside becomes a finding: a doctor survives any damage, foreseen or not."""
 
-    findings: Findings
+    findings: DoctorFindings
     partition: int | None
     what: str
     failed: bool = False

@@ -19,7 +19,7 @@ from restante.hub.engine.core import uuid_text
 from restante.model.columns.hashing import text_hash, text_hashes
 from restante.model.mailboxes.bundle import BundleRow, decode_bundle
 from restante.model.storage.changes import Space
-from restante.model.storage.head import Apart, ApartRange, Head, OpenMark, Range, decode_head
+from restante.model.storage.head import Apart, ApartRange, Head, NumberRange, OpenMark, decode_head
 from restante.model.storage.keys import Cabinet, bundle_key, key_cabinet, key_number
 from restante.model.storage.partition import partitions_of
 
@@ -36,13 +36,13 @@ class Mailboxes:
     """By cabinet, head and forgotten."""
     marks: dict[bytes, tuple[int, OpenMark]] = field(default_factory=dict)
     """By the key of their bundle, the open bundles that heads name: cabinet and mark."""
-    bundles: Columns = field(default_factory=lambda: Columns(3))
+    bundles: IntegerColumns = field(default_factory=lambda: IntegerColumns(3))
     """Cabinet, first, last."""
-    closed: Columns = field(default_factory=lambda: Columns(2))
+    closed: IntegerColumns = field(default_factory=lambda: IntegerColumns(2))
     """Of dequeued bundles: number of the change, digest of all that its record should say."""
 
 
-class Columns:
+class IntegerColumns:
     """Columns of integers that grow."""
 
     def __init__(self, width: int) -> None:
@@ -109,7 +109,9 @@ def _head_faults(case: Case, head: Head) -> Iterator[str]:
         yield f"Its open bundle, {mark.first} to {mark.last}, does not lie beyond the head {head.head}."
 
 
-def _range_faults(subject: str, ranges: tuple[ApartRange, ...] | tuple[Range, ...], visible: int) -> Iterator[str]:
+def _range_faults(
+    subject: str, ranges: tuple[ApartRange, ...] | tuple[NumberRange, ...], visible: int
+) -> Iterator[str]:
     before = 0
     for entry in ranges:
         if not before < entry.first <= entry.last <= visible:
@@ -153,7 +155,7 @@ def read_bundles(case: Case, seen: Mailboxes) -> None:
         for fault in (*_bundle_faults(case, seen, row, owner), *_mark_faults(seen, row, owner, key)):
             case.problem(what, fault)
         forgotten = seen.heads.get(owner, (0, 0))[1]
-        ranges = (Range(row.first, row.last),)
+        ranges = (NumberRange(row.first, row.last),)
         seen.register.expect("bundle of", owner, ranges, row.left_out, row.count, exact=row.first > forgotten)
         seen.bundles.add(owner, row.first, row.last)
         if row.closed_at:

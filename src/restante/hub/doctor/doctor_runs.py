@@ -14,7 +14,7 @@ from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.doctor.doctor_segments import Sound, examine_segment
-from restante.hub.doctor.doctor_tally import Tally
+from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.model.consignments.consignment import StagedRun
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
@@ -69,7 +69,9 @@ class _Reading:
     sound: bool = True
 
 
-def examine_run(case: Case, row: RunRow, counted: tuple[Tally, BoundBatches], changes: Numbers, step: Step) -> None:
+def examine_run(
+    case: Case, row: RunRow, counted: tuple[DoctorTally, BoundBatches], changes: Numbers, step: Step
+) -> None:
     """Examine all segments of a run; a visible one is counted. `changes`: numbers that no message may have."""
     reading = _Reading()
     tally, bound = counted

@@ -19,7 +19,7 @@ from restante.model.columns.texts import Texts
 from restante.model.storage.changes import BlobKey, Buffer
 from restante.model.storage.partition import partitions_of
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID, DrawerArray, RecordArray, cabinet_hashes
-from restante.model.storage.run import RunRow, SegmentRow, Stored
+from restante.model.storage.run import RunRow, SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode
 
 Mask = NDArray[np.bool_]
@@ -32,7 +32,7 @@ _READ_BYTES_MAX = 8 * limits.BLOB_BYTES_MAX
 class Sound:
     """A segment that can be counted: every row belongs to its drawer, and the places ascend."""
 
-    stored: Stored
+    stored: StoredSegment
     records: RecordArray
 
 
@@ -51,7 +51,7 @@ def examine_segment(case: Case, run: RunRow, place: SegmentRow) -> Sound | None:
                 f"Its row says {place.rows} messages in {place.length} bytes; the segment has {segment.rows} messages in "
                 f"{segment.frame_length + segment.ledger_length + segment.data_length} bytes."
             )
-        return _examine(case, what, Stored(blob, run.first, segment), content)
+        return _examine(case, what, StoredSegment(blob, run.first, segment), content)
     return None
 
 
@@ -69,7 +69,7 @@ def read_whole(case: Case, what: str, blob: BlobKey, length: int) -> Buffer:
     return content
 
 
-def _examine(case: Case, what: str, stored: Stored, content: Buffer) -> Sound | None:
+def _examine(case: Case, what: str, stored: StoredSegment, content: Buffer) -> Sound | None:
     segment = stored.segment
     damages = damaged_blocks(segment, content)
     for damage in damages:

@@ -20,11 +20,11 @@ from restante.hub.doctor.doctor_findings import named
 from restante.model.columns.arrow import column_of, numbers_of
 from restante.model.columns.hashing import Hashes, text_hashes
 from restante.model.columns.texts import Texts
-from restante.model.storage.head import Range
+from restante.model.storage.head import NumberRange
 from restante.model.storage.identity import expand
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.rows import RecordArray, cabinet_hashes
-from restante.model.storage.run import Stored
+from restante.model.storage.run import StoredSegment
 
 Numbers = NDArray[np.int64]
 _PLACES = 2**32
@@ -52,7 +52,14 @@ class Register:
         self._claim(owner, first, last, 1, _SETTLED)
 
     def expect(
-        self, subject: str, owner: int, ranges: Sequence[Range], left_out: Sequence[Range], count: int, *, exact: bool
+        self,
+        subject: str,
+        owner: int,
+        ranges: Sequence[NumberRange],
+        left_out: Sequence[NumberRange],
+        count: int,
+        *,
+        exact: bool,
     ) -> None:
         """These ranges, less those left out, have `count` rows; if not exact, no more than that."""
         number = len(self._expected)
@@ -72,9 +79,9 @@ class Register:
             self._sign.append(sign)
             self._expectation.append(expectation)
 
-    def tally(self, key: int) -> Tally:
+    def tally(self, key: int) -> DoctorTally:
         claims = np.array([self._owner, self._first, self._last, self._expectation], np.int64).reshape(4, -1)
-        return Tally(Table(self.cabinets(), key), claims, np.array(self._sign, np.int64), self)
+        return DoctorTally(CabinetTable(self.cabinets(), key), claims, np.array(self._sign, np.int64), self)
 
     def disappointed(self, found: Numbers) -> Iterator[tuple[str, int, int]]:
         """Of what came out otherwise: what it is, what was expected, what was found."""
@@ -95,7 +102,7 @@ class Register:
         return len(self._expected)
 
 
-class Table:
+class CabinetTable:
     """Cabinets as columns, in the order of their recipients' hashes; found from the drawers of a segment."""
 
     def __init__(self, cabinets: list[Cabinet], key: int) -> None:
@@ -110,7 +117,7 @@ class Table:
         self._origin = _Names(origin, self.order)
         self._kind = _Names(kind, self.order)
 
-    def owners(self, stored: Stored) -> Numbers:
+    def owners(self, stored: StoredSegment) -> Numbers:
         """Of each drawer its cabinet, or -1 if none here is its own."""
         segment = stored.segment
         lines = segment.drawers
@@ -141,10 +148,10 @@ class _Names:
         return same
 
 
-class Tally:
+class DoctorTally:
     """The counts so far."""
 
-    def __init__(self, table: Table, claims: Numbers, sign: Numbers, register: Register) -> None:
+    def __init__(self, table: CabinetTable, claims: Numbers, sign: Numbers, register: Register) -> None:
         self._table = table
         self._owner, self._first, self._last, self._expectation = claims
         self._sign = sign
@@ -154,7 +161,7 @@ class Tally:
         self.complete = True
         """False: a segment could not be counted, so nothing can be said of the whole."""
 
-    def add(self, stored: Stored, records: RecordArray) -> None:
+    def add(self, stored: StoredSegment, records: RecordArray) -> None:
         """Count a segment, whose drawers lie in order and in each of which the places ascend."""
         self.rows += len(records)
         first = int(records["place"].min()) + stored.base

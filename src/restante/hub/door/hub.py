@@ -29,11 +29,11 @@ from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.committer import Line, Request
-from restante.hub.engine.core import Address, Core, parse_uuid
+from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.core import Core, MailboxAddress, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.live_mail import Take
-from restante.hub.engine.plan import Plan
+from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.mailboxes import calls as mailboxes
@@ -44,7 +44,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing import producers
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import check_partition, large_publish, plan_publishes
-from restante.hub.publishing.publish_request import Publish
+from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages, sent_columns
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
@@ -77,7 +77,7 @@ FUNCTIONS: Functions = {
 """Which function carries out which call. What needs more than the core is added by each hub."""
 
 
-class Hub:
+class OpenHub:
     """An open hub. Every method may be called from any thread."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Hub:
         self._background = background.start(self._core)
         self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
 
-    def on_behalf_of(self, caller: Grant) -> Hub:
+    def on_behalf_of(self, caller: Grant) -> OpenHub:
         """The same hub as somebody sees it who may not do everything. Who has it in process may."""
         seen = object.__new__(type(self))
         seen.__dict__.update(self.__dict__)
@@ -137,17 +137,19 @@ class Hub:
         partition: int | None = None,
         producer: ProducerNumbers | None = None,
         batch: str | None = None,
-    ) -> Publish:
+    ) -> PublishRequest:
         """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
         core, caller = self._core, self._caller
         check_partition(core, partition)
         line = None if producer is None else self._line(producer, partition)
         bound = None if batch is None else parse_uuid(batch, "batch")
         if isinstance(sent, Message):
-            return Publish((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
+            return PublishRequest((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
             check_messages(sent)
-            return Publish(tuple(sent), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
+            return PublishRequest(
+                tuple(sent), partition=partition, numbers=producer, batch=bound, caller=caller, line=line
+            )
         columns = sent_columns(core, sent, caller, partition)
         return large_publish(core, columns, partition, producer, bound, caller, line)
 
@@ -174,7 +176,7 @@ class Hub:
     def publish_soon(
         self,
         sent: object,
-        future: asyncio.Future[Request[Receipt]],
+        future: asyncio.Future[CommitRequest[Receipt]],
         *,
         partition: int | None = None,
         producer: ProducerNumbers | None = None,
@@ -234,7 +236,7 @@ class Hub:
     def new_uuid(self) -> bytes:
         return self._core.new_uuid()
 
-    def locate(self, recipient: str) -> Address:
+    def locate(self, recipient: str) -> MailboxAddress:
         """Where a recipient lives. The name is one that was checked."""
         return self._core.locate(recipient)
 
@@ -251,15 +253,17 @@ class Hub:
         answer: Answer = self._functions[type(call)](self._core, call, self._caller)
         return answer
 
-    def dequeue_soon(self, call: Dequeue, future: asyncio.Future[Request[Dequeued]]) -> None:
+    def dequeue_soon(self, call: Dequeue, future: asyncio.Future[CommitRequest[Dequeued]]) -> None:
         """Dequeue; the future gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), future)
 
-    def acknowledge_soon(self, call: AcknowledgeEach, futures: Sequence[asyncio.Future[Request[Acknowledged]]]) -> None:
+    def acknowledge_soon(
+        self, call: AcknowledgeEach, futures: Sequence[asyncio.Future[CommitRequest[Acknowledged]]]
+    ) -> None:
         """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
         self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), futures)
 
-    def finish(self, request: Request[Acknowledged]) -> Acknowledged:
+    def finish(self, request: CommitRequest[Acknowledged]) -> Acknowledged:
         """Count what belongs to estimated batches, which may mean to wait for somebody else."""
         return batches.finish(self._core, request)
 
@@ -298,5 +302,7 @@ class Hub:
         return backup.backup(self._core)
 
 
-def _plan_jointly(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> Sequence[Request[object]]:
+def _plan_jointly(
+    core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
+) -> Sequence[CommitRequest[object]]:
     return plan_acknowledgements(core, plan, plan_publishes(core, plan, requests))

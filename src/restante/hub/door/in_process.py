@@ -13,10 +13,10 @@ import msgspec
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
 from restante.hub.door import in_process_batches, in_process_feed
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
-from restante.hub.engine.committer import Request, closed
+from restante.hub.engine.committer import CommitRequest, closed
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Receipt
@@ -36,12 +36,12 @@ class InProcess(InProcessLive):
     threads of its own.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: OpenHub) -> None:
         self._hub = hub
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 
     @property
-    def hub(self) -> Hub:
+    def hub(self) -> OpenHub:
         return self._hub
 
     def on_behalf_of(self, caller: Grant) -> InProcess:
@@ -73,7 +73,7 @@ class InProcess(InProcessLive):
     ) -> Receipt:
         if not is_few(sent) or self._hub.crowded:
             return await self.thread(self._hub.publish, sent, partition=partition, producer=producer, batch=batch)
-        future: asyncio.Future[Request[Receipt]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CommitRequest[Receipt]] = asyncio.get_running_loop().create_future()
         self._hub.publish_soon(sent, future, partition=partition, producer=producer, batch=batch)
         return (await future).answer()
 
@@ -114,7 +114,7 @@ async def _peek(link: InProcess, call: Peek) -> BundleAnswer | None:
 
 
 async def _dequeue(link: InProcess, call: Dequeue) -> Dequeued:
-    future: asyncio.Future[Request[Dequeued]] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[CommitRequest[Dequeued]] = asyncio.get_running_loop().create_future()
     link.hub.dequeue_soon(call, future)
     return (await future).answer()
 

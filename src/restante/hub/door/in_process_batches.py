@@ -7,7 +7,7 @@ import asyncio
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, ReadBatch, WaitForBatch
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.door.in_process_threads import OwnWays, Threads
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import Acknowledged, BatchState, BatchStatus
 
@@ -22,7 +22,7 @@ async def acknowledge_each(link: Threads, call: AcknowledgeEach) -> tuple[Acknow
     if sum(map(_named, call.calls)) > ACKNOWLEDGED_SMALL_MAX or link.hub.crowded:
         return await link.thread(link.hub.call, call)
     loop = asyncio.get_running_loop()
-    futures: list[asyncio.Future[Request[Acknowledged]]] = [loop.create_future() for _ in call.calls]
+    futures: list[asyncio.Future[CommitRequest[Acknowledged]]] = [loop.create_future() for _ in call.calls]
     link.hub.acknowledge_soon(call, futures)
     requests = [await future for future in futures]
     if any(isinstance(request, Acknowledge) and request.is_to_be_counted for request in requests):

@@ -21,7 +21,7 @@ from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
 from restante.wire.problems import problem_of
 
 if TYPE_CHECKING:
-    from restante.hub.door.hub import Hub
+    from restante.hub.door.hub import OpenHub
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class _Link(Protocol):
     """What a line needs of the asynchronous link."""
 
     @property
-    def hub(self) -> Hub: ...
+    def hub(self) -> OpenHub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def publish(self, sent: object) -> Receipt: ...
 
@@ -46,7 +46,7 @@ class InProcessLive:
 class _Place:
     """How far a line has come."""
 
-    def __init__(self, hub: Hub, recipient: str, taker: LiveTaker) -> None:
+    def __init__(self, hub: OpenHub, recipient: str, taker: LiveTaker) -> None:
         self.hub = hub
         self.recipient = recipient
         self.taker = taker
@@ -90,7 +90,7 @@ class _Patience:
 
 
 class HubDoor(_Patience):
-    def __init__(self, hub: Hub, recipient: str, client: str | None) -> None:
+    def __init__(self, hub: OpenHub, recipient: str, client: str | None) -> None:
         self._hub = hub
         self._recipient = recipient
         self._client = client

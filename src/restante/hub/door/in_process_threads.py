@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from restante.calls.call import Call
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -16,7 +16,7 @@ class Threads(Protocol):
     """A link that has calls of its hub done in threads of its own."""
 
     @property
-    def hub(self) -> Hub: ...
+    def hub(self) -> OpenHub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 

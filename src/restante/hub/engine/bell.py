@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from restante.hub.engine.plan import Plan
+from restante.hub.engine.plan import CommitPlan
 
 Ring = Callable[[], None]
 
@@ -57,7 +57,7 @@ class Bell:
                 if not rings:
                     del waiters[key]
 
-    def ring(self, plan: Plan) -> None:
+    def ring(self, plan: CommitPlan) -> None:
         """Called by the committer after each commit."""
         self.rung_at = time.monotonic()
         if self._readers:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
-from restante.hub.engine.plan import Draft, Plan
+from restante.hub.engine.plan import CommitPlan, RequestDraft
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
-class Request(Generic[T]):
+class CommitRequest(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
     __slots__ = ("alone", "error", "line", "put_off", "result", "size", "waiter")
@@ -44,9 +44,9 @@ class Request(Generic[T]):
         """Nobody else is in its commit."""
         self.put_off = False
         """It cannot be judged in this commit: the next one takes it."""
-        self.waiter: threading.Lock | asyncio.Future[Request[T]] | None = None
+        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | None = None
 
-    def plan(self, draft: Draft) -> T:
+    def plan(self, draft: RequestDraft) -> T:
         raise NotImplementedError
 
     def answer(self) -> T:
@@ -64,21 +64,21 @@ class Request(Generic[T]):
             del error
 
 
-class Planned(Request[T]):
+class Planned(CommitRequest[T]):
     """A request that is planned by a function."""
 
     __slots__ = ("_plan",)
 
-    def __init__(self, plan: Callable[[Draft], T], *, alone: bool = False) -> None:
+    def __init__(self, plan: Callable[[RequestDraft], T], *, alone: bool = False) -> None:
         super().__init__()
         self._plan = plan
         self.alone = alone
 
-    def plan(self, draft: Draft) -> T:
+    def plan(self, draft: RequestDraft) -> T:
         return self._plan(draft)
 
 
-JointPlan = Callable[[Plan, Sequence[Request[object]]], Sequence[Request[object]]]
+JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[CommitRequest[object]]]
 """Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
 
 
@@ -86,12 +86,12 @@ class Committer:
     """The queue before the commit, and the thread that empties it."""
 
     def __init__(
-        self, new_plan: Callable[[], Plan], plan_jointly: JointPlan, committed: Callable[[Plan], None]
+        self, new_plan: Callable[[], CommitPlan], plan_jointly: JointPlan, committed: Callable[[CommitPlan], None]
     ) -> None:
         self._new_plan = new_plan
         self._plan_jointly = plan_jointly
         self._committed = committed
-        self._queue: deque[Request[object]] = deque()
+        self._queue: deque[CommitRequest[object]] = deque()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._closing = False
@@ -100,7 +100,7 @@ class Committer:
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request[T]) -> T:
+    def submit(self, request: CommitRequest[T]) -> T:
         """Have a request committed, and wait for its answer."""
         lock = threading.Lock()
         lock.acquire()
@@ -109,12 +109,12 @@ class Committer:
         lock.acquire()
         return request.answer()
 
-    def submit_soon(self, request: Request[T], future: asyncio.Future[Request[T]]) -> None:
+    def submit_soon(self, request: CommitRequest[T], future: asyncio.Future[CommitRequest[T]]) -> None:
         """Have a request committed; the future gets it, answered, in its own loop."""
         request.waiter = future
         self._enqueue(request, wait=False)
 
-    def submit_each(self, requests: Sequence[Request[T]]) -> None:
+    def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one behind the other, and wait until all are answered."""
         locks = [threading.Lock() for _ in requests]
         for request, lock in zip(requests, locks, strict=True):
@@ -124,7 +124,9 @@ class Committer:
         for lock in locks:
             lock.acquire()
 
-    def submit_each_soon(self, requests: Sequence[Request[T]], futures: Sequence[asyncio.Future[Request[T]]]) -> None:
+    def submit_each_soon(
+        self, requests: Sequence[CommitRequest[T]], futures: Sequence[asyncio.Future[CommitRequest[T]]]
+    ) -> None:
         """Have several requests committed, one behind the other; each future gets its own, answered."""
         for request, future in zip(requests, futures, strict=True):
             request.waiter = future
@@ -150,10 +152,10 @@ class Committer:
             self._changed.notify_all()
         self._thread.join()
 
-    def _enqueue(self, request: Request[T], *, wait: bool) -> None:
+    def _enqueue(self, request: CommitRequest[T], *, wait: bool) -> None:
         self._enqueue_all((request,), wait=wait)
 
-    def _enqueue_all(self, requests: Sequence[Request[T]], *, wait: bool) -> None:
+    def _enqueue_all(self, requests: Sequence[CommitRequest[T]], *, wait: bool) -> None:
         with self._lock:
             while wait and len(self._queue) >= limits.QUEUE_REQUESTS_MAX and not self._closing:
                 self._changed.wait()
@@ -170,7 +172,7 @@ class Committer:
             _answer(self._without_those_put_off(batch))
             del batch  # It would be kept until somebody else commits.
 
-    def _without_those_put_off(self, batch: list[Request[object]]) -> list[Request[object]]:
+    def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
         """Those who were put off come first in the next commit, unless all of this one has failed."""
         again = [request for request in batch if request.put_off and request.error is None]
         if not again:
@@ -182,7 +184,7 @@ class Committer:
             request.put_off = False
         return answered
 
-    def _take(self) -> list[Request[object]]:
+    def _take(self) -> list[CommitRequest[object]]:
         """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
         with self._lock:
             while not self._queue and not self._closing:
@@ -191,7 +193,7 @@ class Committer:
             self._changed.notify_all()
             return batch
 
-    def _commit(self, batch: Sequence[Request[object]]) -> None:
+    def _commit(self, batch: Sequence[CommitRequest[object]]) -> None:
         plan, stored = self._new_plan(), False
         try:
             if self._broken:
@@ -217,14 +219,14 @@ class Committer:
             _log.exception("What was committed could not be announced.")
 
 
-def _next_batch(queue: deque[Request[object]]) -> list[Request[object]]:
+def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
     """Take from the front, up to the size of a commit.
 
     A few of one line go together, for they may be planned as one. Others behind one of their line wait for the next
     commit, and keep their places.
     """
-    batch: list[Request[object]] = []
-    passed: list[Request[object]] = []
+    batch: list[CommitRequest[object]] = []
+    passed: list[CommitRequest[object]] = []
     taken: set[Line] = set()
     room = limits.COMMIT_BYTES_MAX
     while queue and len(batch) < limits.COMMIT_REQUESTS_MAX and len(passed) < _PASSED_MAX:
@@ -249,7 +251,7 @@ def closed() -> Unavailable:
     return error
 
 
-def _plan_one(plan: Plan, request: Request[object]) -> None:
+def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
     draft = plan.draft()
     try:
         request.result = request.plan(draft)
@@ -259,7 +261,7 @@ def _plan_one(plan: Plan, request: Request[object]) -> None:
         plan.accept(draft)
 
 
-def _store(plan: Plan) -> None:
+def _store(plan: CommitPlan) -> None:
     """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
     changes = plan.finish()
     if changes.empty():
@@ -272,7 +274,7 @@ def _store(plan: Plan) -> None:
         raise OutcomeUnknown(error.message, **error.details) from error
 
 
-def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
+def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
     known = isinstance(error, RestanteError)
     if not known:
         _log.error("A commit failed.", exc_info=error)
@@ -281,9 +283,9 @@ def _fail(batch: Sequence[Request[object]], error: BaseException) -> None:
         request.error = request.error or failure
 
 
-def _answer(batch: Iterable[Request[object]]) -> None:
+def _answer(batch: Iterable[CommitRequest[object]]) -> None:
     """Wake everybody; those of one event loop with one call."""
-    loops: dict[asyncio.AbstractEventLoop, list[Request[object]]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[CommitRequest[object]]] = {}
     for request in batch:
         waiter = request.waiter
         if isinstance(waiter, asyncio.Future):
@@ -298,7 +300,7 @@ def _answer(batch: Iterable[Request[object]]) -> None:
             continue
 
 
-def _resolve(requests: Sequence[Request[object]]) -> None:
+def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
     for request in requests:
         future = request.waiter
         if isinstance(future, asyncio.Future) and not future.done():

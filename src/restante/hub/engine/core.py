@@ -16,10 +16,10 @@ from typing import TypeVar, cast
 from restante import limits
 from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import Committer, JointPlan, Planned, Request
+from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, Planned
 from restante.hub.engine.live_mail import LivePost
 from restante.hub.engine.partitions import Deed, Partition, Unfiled
-from restante.hub.engine.plan import Draft, Plan
+from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
 from restante.model.publishing.names import name_problem
 from restante.model.storage.changes import BlobKey, Space
@@ -42,7 +42,7 @@ class Stale(Exception):  # no error: a signal between the use cases and the comm
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MailboxAddress:
     """A recipient and where it lives."""
 
     recipient: str
@@ -124,7 +124,7 @@ class Core:
     """What is done in the committer's thread before it plans the next commit, when none is half done."""
     closing: threading.Event = field(default_factory=threading.Event)
     committer: Committer = field(init=False)
-    locate: Callable[[str], Address] = field(init=False)
+    locate: Callable[[str], MailboxAddress] = field(init=False)
     """Where a recipient lives; those asked for last are remembered."""
     _memories: dict[type, object] = field(default_factory=dict)
 
@@ -146,16 +146,16 @@ class Core:
         """Begin to commit."""
         self.committer = Committer(self._new_plan, plan_jointly, self._announce)
 
-    def _announce(self, plan: Plan) -> None:
+    def _announce(self, plan: CommitPlan) -> None:
         self.live.announce(plan.mail)
         self.bell.ring(plan)
 
-    def _new_plan(self) -> Plan:
+    def _new_plan(self) -> CommitPlan:
         while self.between_commits:
             self.between_commits.popleft()()
-        return Plan(self.store, self.partitions, self.fence)
+        return CommitPlan(self.store, self.partitions, self.fence)
 
-    def commit(self, plan: Callable[[Draft], T]) -> T:
+    def commit(self, plan: Callable[[RequestDraft], T]) -> T:
         """Plan and commit one small request, and wait for it."""
         return self.submit(Planned(plan))
 
@@ -173,7 +173,7 @@ class Core:
         finally:
             del done  # An error holds this frame: with the future, which holds the error, all would be kept.
 
-    def submit(self, request: Request[T]) -> T:
+    def submit(self, request: CommitRequest[T]) -> T:
         return self.committer.submit(request)
 
     def look_and_commit(self, attempt: Callable[[], T]) -> T:
@@ -186,7 +186,7 @@ class Core:
                     continue
         raise Unavailable("The mailbox changes faster than it can be read. Try again.")
 
-    def address(self, recipient: str) -> Address:
+    def address(self, recipient: str) -> MailboxAddress:
         if not is_text(recipient) or not recipient.strip():
             raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
         if len(recipient) > limits.RECIPIENT_CHARACTERS_MAX:
@@ -198,8 +198,8 @@ class Core:
             raise InvalidRequest(f"A recipient's name {problem}: {recipient!r}.")
         return self.locate(recipient)
 
-    def _locate(self, recipient: str) -> Address:
-        return Address(
+    def _locate(self, recipient: str) -> MailboxAddress:
+        return MailboxAddress(
             recipient, partition_of(recipient, self.deed.partition_count), text_hash(recipient, self.deed.key)
         )
 
@@ -210,7 +210,7 @@ class Core:
         else:
             self.unfiled.overdue.discard(partition.number)
 
-    def heads(self, address: Address) -> dict[Cabinet, Head]:
+    def heads(self, address: MailboxAddress) -> dict[Cabinet, Head]:
         """The heads of a recipient's cabinets, as committed."""
         prefix = number_key(address.hash)
         entries = self.store.scan(address.partition, Space.HEAD, start=prefix, end=after_prefix(prefix))

@@ -16,9 +16,9 @@ from restante.errors import DataDamaged
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import read_data, read_records
 from restante.limits import BLOCK_BYTES
-from restante.model.storage.piece import Piece
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import RECORD, RecordArray
-from restante.model.storage.run import Run, Stored
+from restante.model.storage.run import Run, StoredSegment
 from restante.ports.store import Store
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _RowsOfBlock = Callable[[int], tuple[int, int]]
 """First and last (exclusive) of the rows that have something in a block."""
 
 
-def sound_records(store: Store, stored: Stored, first: int, last: int) -> Iterator[tuple[int, RecordArray]]:
+def sound_records(store: Store, stored: StoredSegment, first: int, last: int) -> Iterator[tuple[int, RecordArray]]:
     """The records of rows first to last (exclusive) that can be read, with the row each stretch begins with."""
     # Without a frame there are no checksums, and nobody knows where the records lie.
     waiting = [(first, last)] if len(stored.segment.checks) else []
@@ -39,7 +39,7 @@ def sound_records(store: Store, stored: Stored, first: int, last: int) -> Iterat
             waiting += _beside(error, first, last, partial(_rows_of_records, stored))
 
 
-def sound_data(store: Store, stored: Stored, row: int, records: RecordArray) -> Iterator[Piece]:
+def sound_data(store: Store, stored: StoredSegment, row: int, records: RecordArray) -> Iterator[SegmentPiece]:
     """The data of neighbouring rows, which begin with `row`, as far as it can be read."""
     starts = records["data_start"].astype(np.int64)
     ends = starts + records["data_length"]
@@ -57,7 +57,7 @@ def sound_data(store: Store, stored: Stored, row: int, records: RecordArray) -> 
             waiting += _beside(error, first, last, rows_of)
 
 
-def _rows_of_records(stored: Stored, block: int) -> tuple[int, int]:
+def _rows_of_records(stored: StoredSegment, block: int) -> tuple[int, int]:
     start = block * BLOCK_BYTES - stored.segment.records_at
     return max(0, start // RECORD.itemsize), max(0, -(-(start + BLOCK_BYTES) // RECORD.itemsize))
 

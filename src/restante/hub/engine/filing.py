@@ -22,17 +22,17 @@ from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
 from restante.hub.engine.partitions import Partition, run_key
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.engine.tasks import Task, guarded
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
 from restante.model.storage.keys import Cabinet, key_cabinet, number_key
-from restante.model.storage.merge import Keep, Stretch, merged, slices
-from restante.model.storage.piece import Piece
-from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, Stored, choose_merge, in_order
-from restante.model.storage.segment import Encoded, Segment, decode
+from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
+from restante.model.storage.piece import SegmentPiece
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
+from restante.model.storage.segment import EncodedSegment, Segment, decode
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
@@ -96,7 +96,7 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
     return True
 
 
-def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> Encoded | None:
+def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSegment | None:
     """The shelf of a few small runs; None if they are not few, or something is special about one of them."""
     rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
     if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
@@ -117,7 +117,7 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> Encoded |
     return handful.encoded(partition.number, names.encoded())
 
 
-def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: Encoded) -> None:
+def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> None:
     """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
     blob, free = partition.take_blob(), core.pins.unreachable()
     place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
@@ -125,7 +125,7 @@ def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: 
         blob.number, runs[0].row.first, runs[-1].row.last, (place,), RunState.VISIBLE, core.clock(), mailbag=False
     )
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: RequestDraft) -> None:
         draft.blobs.append((blob, shelf.parts))
         draft.dropped.extend(free)
         _swap(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
@@ -140,7 +140,7 @@ def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: 
 class _MetDamage(Exception):  # no error: a signal inside this module
     """A segment of a run that was to be merged cannot be read."""
 
-    def __init__(self, stored: Stored, error: DataDamaged) -> None:
+    def __init__(self, stored: StoredSegment, error: DataDamaged) -> None:
         super().__init__(error.message)
         self.stored = stored
         self.error = error
@@ -178,7 +178,7 @@ def _write_shelf(
             written.append((place, decode(encoded.front, trusted=True)))
 
 
-def _read(core: Core, stretch: Stretch) -> Piece:
+def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:
     lines = stretch.stored.segment.drawers
     first, last = int(lines["row"][stretch.first]), lines[stretch.last - 1]
     try:
@@ -187,17 +187,17 @@ def _read(core: Core, stretch: Stretch) -> Piece:
         raise _MetDamage(stretch.stored, error) from error
 
 
-def _keeper(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> Keep:
+def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> Keep:
     """Says which rows are within their retention."""
     heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
 
-    def keep(piece: Piece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def keep(piece: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         return _kept_rows(piece, drawer, heads) if heads else None
 
     return keep
 
 
-def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[Stretch]) -> dict[Cabinet, Head]:
+def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> dict[Cabinet, Head]:
     """The heads, in the hash range of these drawers, that let some of their messages go."""
     low = min(int(stretch.stored.segment.recipient_hash[stretch.first]) for stretch in stretches)
     high = max(int(stretch.stored.segment.recipient_hash[stretch.last - 1]) for stretch in stretches)
@@ -207,7 +207,7 @@ def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[Stret
     return {cabinet: head for cabinet, head in heads.items() if head.forgotten or head.apart}
 
 
-def _kept_rows(piece: Piece, drawer: NDArray[np.int64], heads: dict[Cabinet, Head]) -> NDArray[np.bool_]:
+def _kept_rows(piece: SegmentPiece, drawer: NDArray[np.int64], heads: dict[Cabinet, Head]) -> NDArray[np.bool_]:
     numbers = piece.numbers
     kept = np.ones(len(numbers), np.bool_)
     for index in np.unique(drawer).tolist():
@@ -219,7 +219,7 @@ def _kept_rows(piece: Piece, drawer: NDArray[np.int64], heads: dict[Cabinet, Hea
     return kept
 
 
-def _swap(core: Core, draft: Draft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
+def _swap(core: Core, draft: RequestDraft, partition: Partition, runs: Sequence[Run], shelf: Run | None) -> None:
     """Replace the rows of the merged runs by that of the shelf."""
     merged_away = {run.row.identity for run in runs}
     if not merged_away <= {run.row.identity for run in partition.runs}:

@@ -8,12 +8,12 @@ from functools import partial
 from restante import limits
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, tier_of
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 
 
-def put_mailbag(core: Core, draft: Draft, segments: Sequence[Encoded], first: int, count: int) -> None:
+def put_mailbag(core: Core, draft: RequestDraft, segments: Sequence[EncodedSegment], first: int, count: int) -> None:
     """A mailbag into the draft; it is in the catalog after the commit."""
     partition = core.partitions[segments[0].group]
     laid = []

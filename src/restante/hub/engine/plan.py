@@ -1,6 +1,6 @@
 """Planning a commit: requests one after another, each on the state that includes those before it.
 
-A `Plan` gathers what the next commit will do. Each request works on a `Draft` of it: a refused one is thrown away and
+A `CommitPlan` gathers what the next commit will do. Each request works on a `RequestDraft` of it: a refused one is thrown away and
 leaves no trace, an accepted one is folded in. Memory is changed only after the store has committed.
 """
 
@@ -37,7 +37,7 @@ class Note:
         """Bring memory up to what was committed, before anything else is."""
 
 
-class Plan:
+class CommitPlan:
     """The next commit."""
 
     def __init__(self, store: Store, partitions: Sequence[Partition], fence: int) -> None:
@@ -55,10 +55,10 @@ class Plan:
         """What it stores, for those who are connected."""
         self._fence = fence
 
-    def draft(self) -> Draft:
-        return Draft(self)
+    def draft(self) -> RequestDraft:
+        return RequestDraft(self)
 
-    def accept(self, draft: Draft) -> None:
+    def accept(self, draft: RequestDraft) -> None:
         self.changes.entries.update(draft.entries)
         self.changes.blobs.extend(draft.blobs)
         self.changes.dropped.extend(draft.dropped)
@@ -104,10 +104,10 @@ class Plan:
             self.partitions[number].counters = counters
 
 
-class Draft:
+class RequestDraft:
     """What one request would do. Reading sees the store, the plan so far, and its own puts."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CommitPlan) -> None:
         self._plan = plan
         self.entries: dict[EntryKey, bytes | None] = {}
         self.blobs: list[tuple[BlobKey, Sequence[Buffer]]] = []

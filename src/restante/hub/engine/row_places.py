@@ -20,7 +20,7 @@ from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.head import Numbers
 from restante.model.storage.identity import expand
 from restante.model.storage.rows import RecordArray
-from restante.model.storage.run import Run, Stored, drawer_numbers, drawer_of_rows
+from restante.model.storage.run import Run, StoredSegment, drawer_numbers, drawer_of_rows
 from restante.ports.store import Store
 
 Rows = NDArray[np.int64]
@@ -39,10 +39,10 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRows:
     """Stored rows of one segment, ascending, that answer some of the questions."""
 
-    stored: Stored
+    stored: StoredSegment
     asked: Rows
     """Which question each answers."""
     numbers: Numbers
@@ -53,7 +53,7 @@ class Found:
     span: RecordArray
     """All records that were read, from row `span_row` on."""
 
-    def only(self, mask: NDArray[np.bool_]) -> Found:
+    def only(self, mask: NDArray[np.bool_]) -> FoundRows:
         if mask.all():
             return self
         return replace(
@@ -74,7 +74,7 @@ class Lost:
     error: DataDamaged
 
 
-def locate(store: Store, runs: Sequence[Run], questions: Questions) -> Iterator[Found | Lost]:
+def locate(store: Store, runs: Sequence[Run], questions: Questions) -> Iterator[FoundRows | Lost]:
     """The rows that answer the questions; what is not stored any more is left out."""
     if not runs or not len(questions.numbers):
         return
@@ -94,7 +94,7 @@ def locate(store: Store, runs: Sequence[Run], questions: Questions) -> Iterator[
                     yield found
 
 
-def _locate_in(store: Store, stored: Stored, asked: Rows, questions: Questions) -> Found | None:
+def _locate_in(store: Store, stored: StoredSegment, asked: Rows, questions: Questions) -> FoundRows | None:
     if stored.segment.damaged is not None:
         first = int(np.argmax(stored.segment.damaged))
         raise damaged_directory(stored, first, first + 1)
@@ -102,7 +102,7 @@ def _locate_in(store: Store, stored: Stored, asked: Rows, questions: Questions) 
     return (_map if dense else _search)(store, stored, asked, questions)
 
 
-def _map(store: Store, stored: Stored, asked: Rows, questions: Questions) -> Found | None:
+def _map(store: Store, stored: StoredSegment, asked: Rows, questions: Questions) -> FoundRows | None:
     """Many questions: a table from place to row answers them all at once."""
     segment = stored.segment
     records = read_records(store, stored, 0, segment.rows)
@@ -132,7 +132,7 @@ def _by_row(asked: Rows, row: Rows, rows: int) -> tuple[Rows, Rows]:
     return asked[question[found]], found
 
 
-def _search(store: Store, stored: Stored, asked: Rows, questions: Questions) -> Found | None:
+def _search(store: Store, stored: StoredSegment, asked: Rows, questions: Questions) -> FoundRows | None:
     """Few questions: the recipient's hash finds the drawers, their numbers the one that may hold it."""
     drawer, asked = _drawers_of(stored, asked, questions)
     if not len(asked):
@@ -145,7 +145,7 @@ def _search(store: Store, stored: Stored, asked: Rows, questions: Questions) -> 
     return _bisect(stored, asked, questions, drawer, first, records, of_row)
 
 
-def _drawers_of(stored: Stored, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
+def _drawers_of(stored: StoredSegment, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
     """The drawers that may have an answer, each with its question."""
     low, high = _lines_of(stored, asked, questions)
     drawer, asked = expand(low, high - low), np.repeat(asked, high - low)
@@ -155,21 +155,21 @@ def _drawers_of(stored: Stored, asked: Rows, questions: Questions) -> tuple[Rows
     return drawer[fits], asked[fits]
 
 
-def _lines_of(stored: Stored, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
+def _lines_of(stored: StoredSegment, asked: Rows, questions: Questions) -> tuple[Rows, Rows]:
     """First and last (exclusive) of the lines with the hash of each question's recipient."""
     own, hashes = stored.segment.recipient_hash, questions.hashes[questions.code[asked]]
     return np.searchsorted(own, hashes, side="left"), np.searchsorted(own, hashes, side="right")
 
 
 def _bisect(
-    stored: Stored,
+    stored: StoredSegment,
     asked: Rows,
     questions: Questions,
     drawer: Rows,
     first: int,
     records: RecordArray,
     of_row: Rows,
-) -> Found | None:
+) -> FoundRows | None:
     """Look for (drawer, place) in neighbouring rows, of which the first is given: both ascend together."""
     keys = (of_row << 32) | records["place"]
     wanted = (drawer << 32) | (questions.numbers[asked] - stored.base)
@@ -191,8 +191,8 @@ def _near(run: Run, segment: int, asked: Rows, questions: Questions) -> Rows:
 
 
 def _around(
-    store: Store, stored: Stored, asked: Rows, questions: Questions, error: DataDamaged
-) -> Iterator[Found | Lost]:
+    store: Store, stored: StoredSegment, asked: Rows, questions: Questions, error: DataDamaged
+) -> Iterator[FoundRows | Lost]:
     """What the sound part of a damaged segment answers, stretch by stretch; then what it may have lost."""
     drawer, candidates = _drawers_of(stored, asked, questions)
     of_row = drawer_of_rows(stored)
@@ -226,7 +226,7 @@ def _known_stretches(of_row: Rows) -> Iterator[tuple[int, int]]:
     return zip(border[::2].tolist(), border[1::2].tolist(), strict=True)
 
 
-def _hidden(stored: Stored, asked: Rows, questions: Questions) -> NDArray[np.bool_]:
+def _hidden(stored: StoredSegment, asked: Rows, questions: Questions) -> NDArray[np.bool_]:
     """Which questions are of somebody whose line may be a damaged one: among its own lines, or right before them."""
     damaged = stored.segment.damaged
     if damaged is None:
@@ -237,9 +237,9 @@ def _hidden(stored: Stored, asked: Rows, questions: Questions) -> NDArray[np.boo
 
 
 def _found(
-    stored: Stored, asked: Rows, questions: Questions, drawer: Rows, row: Rows, first: int, records: RecordArray
-) -> Found:
+    stored: StoredSegment, asked: Rows, questions: Questions, drawer: Rows, row: Rows, first: int, records: RecordArray
+) -> FoundRows:
     low, high = int(row[0]), int(row[-1]) + 1
     neighbours = high - low == len(row) and bool((np.diff(row) == 1).all())
     own = records[low:high] if neighbours else records[row]
-    return Found(stored, asked, questions.numbers[asked], drawer, row + first, own, first, records)
+    return FoundRows(stored, asked, questions.numbers[asked], drawer, row + first, own, first, records)

@@ -9,9 +9,9 @@ import numpy as np
 from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.changes import BlobKey, Buffer
-from restante.model.storage.piece import Piece, check_records, span
+from restante.model.storage.piece import SegmentPiece, check_records, span
 from restante.model.storage.rows import RECORD, RecordArray
-from restante.model.storage.run import SegmentRow, Stored
+from restante.model.storage.run import SegmentRow, StoredSegment
 from restante.model.storage.segment import Area, Segment, decode, unreadable
 from restante.ports.store import Store
 
@@ -28,7 +28,7 @@ def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
         return unreadable(place.rows)
 
 
-def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordArray:
+def read_records(store: Store, stored: StoredSegment, first: int, last: int) -> RecordArray:
     """The fixed part of rows first to last (exclusive)."""
     at = stored.segment.records_at
     start, stop = at + first * RECORD.itemsize, at + last * RECORD.itemsize
@@ -41,39 +41,41 @@ def read_records(store: Store, stored: Stored, first: int, last: int) -> RecordA
     return records
 
 
-def read_piece(store: Store, stored: Stored, first: int, last: int) -> Piece:
+def read_piece(store: Store, stored: StoredSegment, first: int, last: int) -> SegmentPiece:
     """Rows first to last (exclusive) with their data and properties."""
     records = read_records(store, stored, first, last)
     return with_data(store, stored, first, records)
 
 
-def with_data(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+def with_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`."""
     if not len(records):
-        return Piece(stored, first, records)
+        return SegmentPiece(stored, first, records)
     data = _read_area(store, stored, Area.DATA, *span(records, "data"))
     properties: Buffer = b""
     if records["properties_length"].any():
         start, stop = span(records, "properties")
         at = stored.segment.properties_at
         properties = _read_area(store, stored, Area.LEDGER, at + start, at + stop)
-    return Piece(stored, first, records, data, properties)
+    return SegmentPiece(stored, first, records, data, properties)
 
 
-def read_data(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+def read_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`, without their properties."""
     data = _read_area(store, stored, Area.DATA, *span(records, "data")) if len(records) else b""
-    return Piece(stored, first, records, data)
+    return SegmentPiece(stored, first, records, data)
 
 
-def read_properties(store: Store, stored: Stored, first: int, records: RecordArray) -> Piece:
+def read_properties(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
     """The piece of these records, which begin with row `first`, without their data."""
     start, stop = span(records, "properties") if len(records) else (0, 0)
     at = stored.segment.properties_at
-    return Piece(stored, first, records, properties=_read_area(store, stored, Area.LEDGER, at + start, at + stop))
+    return SegmentPiece(
+        stored, first, records, properties=_read_area(store, stored, Area.LEDGER, at + start, at + stop)
+    )
 
 
-def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) -> Buffer:
+def _read_area(store: Store, stored: StoredSegment, area: Area, start: int, stop: int) -> Buffer:
     segment = stored.segment
     if stop <= start:
         return b""
@@ -89,7 +91,7 @@ def _read_area(store: Store, stored: Stored, area: Area, start: int, stop: int) 
     return memoryview(content)[begin : begin + stop - start]
 
 
-def damaged_block(store: Store, stored: Stored, area: Area, block: int) -> DataDamaged:
+def damaged_block(store: Store, stored: StoredSegment, area: Area, block: int) -> DataDamaged:
     """The error that says what a damaged block harms."""
     drawers = stored.segment.drawers_of(_rows_in(store, stored, area, block))
     listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
@@ -103,7 +105,7 @@ def damaged_block(store: Store, stored: Stored, area: Area, block: int) -> DataD
     )
 
 
-def _rows_in(store: Store, stored: Stored, area: Area, block: int) -> slice:
+def _rows_in(store: Store, stored: StoredSegment, area: Area, block: int) -> slice:
     """The rows that have something in a block; all of them, if what would tell is damaged too."""
     segment = stored.segment
     start, stop = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES

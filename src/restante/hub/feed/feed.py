@@ -17,8 +17,8 @@ from restante import limits
 from restante.errors import PositionAhead, PositionGone
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
-from restante.hub.feed.feed_memory import FeedMemory, Loaded, RunKey
-from restante.hub.feed.feed_rows import Choice, Group, Span, in_number_order, load, spans_of, whole_span
+from restante.hub.feed.feed_memory import FeedMemory, LoadedRows, RunKey
+from restante.hub.feed.feed_rows import Choice, Span, SpanRows, in_number_order, load, spans_of, whole_span
 from restante.hub.feed.feed_settled import settled
 from restante.hub.feed.feed_sources import View, feed_gone, loaded, sources, view
 from restante.hub.feed.feed_tiny import is_tiny, joined_span
@@ -45,7 +45,7 @@ _PAGING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FeedChoice:
     """A wish, understood."""
 
     choice: Choice
@@ -81,7 +81,7 @@ def choice_of(core: Core, wish: FeedWish) -> Choice:
 def read_feed(core: Core, partition: int, after: int | None, wish: FeedWish, limit: int) -> FeedAnswer:
     """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
     memory = core.partitions[partition]
-    wanted = Wanted(choice_of(core, wish), feed_columns(wish.columns))
+    wanted = FeedChoice(choice_of(core, wish), feed_columns(wish.columns))
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after
@@ -110,7 +110,7 @@ class _Read:
     end: int
 
 
-def _read(core: Core, partition: Partition, after: int, wanted: Wanted, limit: int) -> _Read:
+def _read(core: Core, partition: Partition, after: int, wanted: FeedChoice, limit: int) -> _Read:
     seen = view(partition)
     if after >= seen.end:
         return _Read(schema_of(wanted.columns).empty_table(), after, seen.end)
@@ -135,13 +135,13 @@ def _records(core: Core, partition: Partition, low: int, high: int, limit: int) 
 class _Part:
     """Some rows of the answer, in number order; with the run that they are, if it is a large one."""
 
-    group: Group
+    group: SpanRows
     run: RunKey | None = None
     low: int = 0
     high: int = 0
     first: int = 0
     """Where it begins among the rows that are loaded."""
-    whole: Loaded | None = None
+    whole: LoadedRows | None = None
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class _Taking:
 
     core: Core
     partition: int
-    wanted: Wanted
+    wanted: FeedChoice
     limit: int
     records: list[NumberedRecord]
     parts: list[_Part] = field(default_factory=list)
@@ -296,7 +296,9 @@ class _Taking:
             rows = whole.gathered.part(part.first, part.first + count)
         elif part.run is not None and _worth_loading(group, count, again=whole is not None):
             gathered = load(store, group, wanted.columns)
-            self.core.memory(FeedMemory).loaded.put((part.run, wanted), Loaded(part.low, part.high, group, gathered))
+            self.core.memory(FeedMemory).loaded.put(
+                (part.run, wanted), LoadedRows(part.low, part.high, group, gathered)
+            )
             return gathered.part(0, count)
         else:
             rows = load(store, group.part(0, count), wanted.columns)
@@ -310,10 +312,10 @@ class _Taking:
         if count == len(part.group.rows):
             self.core.memory(FeedMemory).loaded.drop(key)
         elif part.whole is None:
-            self.core.memory(FeedMemory).loaded.put(key, Loaded(part.low, part.high, part.group, None))
+            self.core.memory(FeedMemory).loaded.put(key, LoadedRows(part.low, part.high, part.group, None))
 
 
-def _worth_loading(group: Group, count: int, *, again: bool) -> bool:
+def _worth_loading(group: SpanRows, count: int, *, again: bool) -> bool:
     """Whether to read all rows of a large run, of which so many are taken now, and some were before."""
     paged = count < len(group.rows) and (again or len(group.rows) <= count * _PAGING)
     return paged and group.nbytes + int(group.sizes.sum()) <= limits.FEED_BYTES_REMEMBERED_MAX

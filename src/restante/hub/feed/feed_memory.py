@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from restante import limits
 from restante.hub.feed.feed_pace import Paces
-from restante.hub.feed.feed_rows import Group
+from restante.hub.feed.feed_rows import SpanRows
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.run import Run
@@ -73,7 +73,7 @@ class _Reader:
     """By partition, up to where it has read."""
 
 
-class Readers:
+class NamedReaders:
     """How far each named reader is. The one that has not read for longest is forgotten when there are too many."""
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ def _lag(reader: _Reader, visible: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedRows:
     """The wanted rows of a large run from one number to another, in order; with what was read of them, if it was."""
 
     low: int
     high: int
-    group: Group
+    group: SpanRows
     gathered: Gathered | None
 
     @property
@@ -129,11 +129,11 @@ class FeedMemory:
             limits.FEED_RUNS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, _front_bytes
         )
         """Runs kept for the feed, with their directories."""
-        self.loaded: Lately[tuple[RunKey, Hashable], Loaded] = Lately(
+        self.loaded: Lately[tuple[RunKey, Hashable], LoadedRows] = Lately(
             limits.FEED_ROWS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, lambda loaded: loaded.nbytes
         )
         """Large runs of which somebody takes page after page."""
-        self.readers = Readers()
+        self.readers = NamedReaders()
         self.paces = Paces(time.monotonic)
 
 

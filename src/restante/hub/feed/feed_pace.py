@@ -38,7 +38,7 @@ class Rounds:
             self._paid_at = min(max(now, self._paid_at) + rest, now + limits.FEED_PAUSE_SECONDS_MAX)
 
 
-class Turns:
+class FeedPace:
     """The pace of those who catch up while others publish."""
 
     def __init__(self, clock: Clock) -> None:
@@ -66,6 +66,6 @@ class Paces:
 
     def __init__(self, clock: Clock) -> None:
         self.following = Rounds(clock)
-        self.catching_up = Turns(clock)
+        self.catching_up = FeedPace(clock)
         self.one_at_a_time = threading.Lock()
         """Held by whoever follows while he reads."""

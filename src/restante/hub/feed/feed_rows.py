@@ -21,10 +21,10 @@ from restante.model.columns.texts import Texts
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.head import Numbers
-from restante.model.storage.merge import Stretch, cabinets_of, united
-from restante.model.storage.piece import Piece
+from restante.model.storage.merge import DrawerStretch, cabinets_of, united
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import RECORD, TEXT_ID, RecordArray
-from restante.model.storage.run import Run, Stored, drawer_numbers
+from restante.model.storage.run import Run, StoredSegment, drawer_numbers
 from restante.ports.store import Store
 
 Rows = NDArray[np.int64]
@@ -56,7 +56,7 @@ class Choice:
         """Whether a run may have something, by what is known of it without its directory."""
         return not self.recipients or run.recipients is None or not run.recipients.isdisjoint(self.hashes)
 
-    def of(self, stored: Stored) -> Mask:
+    def of(self, stored: StoredSegment) -> Mask:
         """The chosen drawers of a segment."""
         segment = stored.segment
         if segment.damaged is not None:
@@ -82,11 +82,11 @@ def _named(codes: NDArray[np.uint32], names: Sequence[str], asked: frozenset[str
 class Span:
     """Neighbouring drawers of a segment, the records of all their rows, and which rows are wanted (None: all)."""
 
-    stretch: Stretch
+    stretch: DrawerStretch
     row: int
     records: RecordArray
     wanted: Mask | None
-    held: Piece | None = None
+    held: SegmentPiece | None = None
     """All of it, if it is in memory."""
 
     @property
@@ -94,7 +94,7 @@ class Span:
         return self.records["place"].astype(np.int64) + self.stretch.stored.base
 
 
-def spans_of(store: Store, stored: Stored, chosen: Mask, *, low: int, high: int) -> Iterator[Span]:
+def spans_of(store: Store, stored: StoredSegment, chosen: Mask, *, low: int, high: int) -> Iterator[Span]:
     """The rows of the chosen drawers with numbers from low to high (inclusive)."""
     first, last = drawer_numbers(stored)
     inside = chosen & (first <= high) & (last >= low)
@@ -107,7 +107,7 @@ def spans_of(store: Store, stored: Stored, chosen: Mask, *, low: int, high: int)
     borders = np.flatnonzero(begin[1:] - end[:-1] > _ROWS_READ_ALONG) + 1
     whole = bool(((first >= low) & (last <= high))[drawers].all())
     for a, b in zip([0, *borders.tolist()], [*borders.tolist(), len(drawers)], strict=True):
-        stretch = Stretch(stored, int(drawers[a]), int(drawers[b - 1]) + 1)
+        stretch = DrawerStretch(stored, int(drawers[a]), int(drawers[b - 1]) + 1)
         row = int(begin[a])
         records = read_records(store, stored, row, int(end[b - 1]))
         if whole and stretch.last - stretch.first == b - a:
@@ -119,12 +119,12 @@ def spans_of(store: Store, stored: Stored, chosen: Mask, *, low: int, high: int)
         yield Span(stretch, row, records, wanted & (place >= low) & (place <= high))
 
 
-def whole_span(store: Store, stored: Stored) -> Span:
+def whole_span(store: Store, stored: StoredSegment) -> Span:
     """All rows of a segment."""
     segment = stored.segment
     if segment.damaged is not None:
         raise damaged_directory(stored, *_first_damaged(segment.damaged))
-    return Span(Stretch(stored, 0, len(segment.drawers)), 0, read_records(store, stored, 0, segment.rows), None)
+    return Span(DrawerStretch(stored, 0, len(segment.drawers)), 0, read_records(store, stored, 0, segment.rows), None)
 
 
 def _first_damaged(damaged: Mask) -> tuple[int, int]:
@@ -133,7 +133,7 @@ def _first_damaged(damaged: Mask) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SpanRows:
     """Wanted rows of some spans in order: `rows` count through the records of all the spans."""
 
     spans: tuple[Span, ...]
@@ -142,17 +142,17 @@ class Group:
     sizes: NDArray[np.int64]
     """How many bytes each takes in an answer."""
 
-    def part(self, first: int, last: int) -> Group:
+    def part(self, first: int, last: int) -> SpanRows:
         if first == 0 and last >= len(self.rows):
             return self
-        return Group(self.spans, self.rows[first:last], self.numbers[first:last], self.sizes[first:last])
+        return SpanRows(self.spans, self.rows[first:last], self.numbers[first:last], self.sizes[first:last])
 
     @property
     def nbytes(self) -> int:
         return sum([span.records.nbytes for span in self.spans]) + 24 * len(self.rows)
 
 
-def in_number_order(spans: Sequence[Span], *, data: bool, properties: bool) -> Group:
+def in_number_order(spans: Sequence[Span], *, data: bool, properties: bool) -> SpanRows:
     """The wanted rows of spans by number; what is to be read of them counts."""
     numbers = joined_arrays([span.numbers for span in spans])
     rows = None
@@ -165,7 +165,7 @@ def in_number_order(spans: Sequence[Span], *, data: bool, properties: bool) -> G
         rows = order if rows is None else rows[order]
     elif rows is None:
         rows = np.arange(len(numbers))
-    return Group(tuple(spans), rows, numbers, row_sizes(spans, rows, data=data, properties=properties))
+    return SpanRows(tuple(spans), rows, numbers, row_sizes(spans, rows, data=data, properties=properties))
 
 
 def row_sizes(spans: Sequence[Span], rows: Rows, *, data: bool, properties: bool) -> NDArray[np.int64]:
@@ -193,7 +193,7 @@ def _order(numbers: Numbers) -> Rows | None:
     return place[place >= 0] if len(place) > len(numbers) else place
 
 
-def load(store: Store, group: Group, columns: Collection[str]) -> Gathered:
+def load(store: Store, group: SpanRows, columns: Collection[str]) -> Gathered:
     """The rows of a group, with their data and properties if these columns need them."""
     spans, rows = group.spans, group.rows
     stretches = [span.stretch for span in spans]
@@ -222,13 +222,13 @@ def load(store: Store, group: Group, columns: Collection[str]) -> Gathered:
     )
 
 
-def lines_of(stretches: Sequence[Stretch]) -> Rows:
+def lines_of(stretches: Sequence[DrawerStretch]) -> Rows:
     """The drawer of each row, counted through all stretches."""
     counts = joined_arrays([s.stored.segment.drawers["count"][s.first : s.last] for s in stretches])
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _content(store: Store, group: Group, field: str) -> pa.LargeBinaryArray:
+def _content(store: Store, group: SpanRows, field: str) -> pa.LargeBinaryArray:
     """The data (or properties) of the rows of a group, in their order."""
     starts = np.cumsum([0] + [len(span.records) for span in group.spans])
     ascending = np.sort(group.rows)
@@ -250,7 +250,7 @@ def _content(store: Store, group: Group, field: str) -> pa.LargeBinaryArray:
     return content
 
 
-def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[Piece]:
+def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[SegmentPiece]:
     """Some rows of a span, which ascend: what lies near to each other is read as one."""
     if not len(rows):
         return

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
-from restante.hub.engine.row_places import Found, Lost, Questions, locate
+from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.hub.engine.row_reads import read_properties
 from restante.hub.feed.feed_rows import Choice, Span, spans_of
 from restante.model.columns.arrow import Column, column_of, numbers_of, string_array, strings_of
@@ -24,10 +24,10 @@ from restante.model.columns.text_ids import split
 from restante.model.columns.uuids import Words
 from restante.model.feed.feed import NumberedRecord, Settled
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.head import Numbers, Range, in_ranges
+from restante.model.storage.head import NumberRange, Numbers, in_ranges
 from restante.model.storage.identity import expand
 from restante.model.storage.rows import TEXT_ID
-from restante.model.storage.run import Run, Stored, drawer_numbers
+from restante.model.storage.run import Run, StoredSegment, drawer_numbers
 from restante.ports.store import Store
 
 Index = NDArray[np.int64]
@@ -77,7 +77,7 @@ def _plain(record: ChangeRecord) -> Numbers | None:
     return joined[~in_ranges(record.left_out, joined)] if record.left_out else joined
 
 
-def _length(entry: Range) -> int:
+def _length(entry: NumberRange) -> int:
     return entry.last - entry.first + 1
 
 
@@ -98,7 +98,7 @@ def _ids(
     return words, known, named
 
 
-def _texts(store: Store, found: Found) -> Iterable[tuple[int, str]]:
+def _texts(store: Store, found: FoundRows) -> Iterable[tuple[int, str]]:
     """The ids that are no UUIDs, each with the question that it answers; properties are read of nobody else."""
     marked = np.flatnonzero(found.records["flags"] & TEXT_ID)
     if not len(marked):
@@ -148,7 +148,7 @@ class _Asked:
         self.first = np.array([record.ranges[0].first for record in records], np.int64)
         self.last = np.array([record.ranges[-1].last for record in records], np.int64)
 
-    def search(self, store: Store, stored: Stored) -> Iterator[tuple[Index, Numbers]]:
+    def search(self, store: Store, stored: StoredSegment) -> Iterator[tuple[Index, Numbers]]:
         """Of a segment, the rows that may be meant: the record and the number of each."""
         chosen = _ALL.of(stored)
         record, drawer = self._drawers(stored)
@@ -170,7 +170,7 @@ class _Asked:
         meant = (numbers >= self.first[of_row]) & (numbers <= self.last[of_row])
         return of_row[meant], numbers[meant]
 
-    def _drawers(self, stored: Stored) -> tuple[Index, Index]:
+    def _drawers(self, stored: StoredSegment) -> tuple[Index, Index]:
         """Pairs of a record and a drawer of its cabinet that has numbers in its range."""
         segment = stored.segment
         low = np.searchsorted(segment.recipient_hash, self._hash, side="left")

@@ -15,11 +15,11 @@ from restante.hub.feed.feed_rows import Span
 from restante.limits import COMMIT_FEW_BYTES_MAX
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.handful import Handful, NameTable
-from restante.model.storage.merge import Stretch
-from restante.model.storage.piece import Piece
+from restante.model.storage.merge import DrawerStretch
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import RECORD
-from restante.model.storage.run import Run, Stored
-from restante.model.storage.segment import Encoded
+from restante.model.storage.run import Run, StoredSegment
+from restante.model.storage.segment import EncodedSegment
 
 _ROWS_MAX = 16
 """With more rows than that, columns are as quick."""
@@ -46,12 +46,12 @@ def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
     return None if encoded is None else _span(encoded, base)
 
 
-def _span(encoded: Encoded, base: int) -> Span:
+def _span(encoded: EncodedSegment, base: int) -> Span:
     # It lies nowhere: what is held is all that is read of it.
-    stored = Stored(BlobKey(encoded.group, 0), base, encoded.front)
+    stored = StoredSegment(BlobKey(encoded.group, 0), base, encoded.front)
     segment, content = stored.segment, memoryview(b"".join(encoded.parts))
     ledger = content[segment.frame_length :]
     records = np.frombuffer(ledger, RECORD, encoded.rows, segment.records_at)
     properties = ledger[segment.properties_at : segment.ledger_length]
-    held = Piece(stored, 0, records, ledger[segment.ledger_length :], properties)
-    return Span(Stretch(stored, 0, len(segment.drawers)), 0, records, None, held)
+    held = SegmentPiece(stored, 0, records, ledger[segment.ledger_length :], properties)
+    return Span(DrawerStretch(stored, 0, len(segment.drawers)), 0, records, None, held)

@@ -29,7 +29,17 @@ from restante.errors import InvalidRequest, PositionGone, Unavailable
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import PARTITION_KEY, Partition, PartitionRow
 from restante.hub.feed.feed import choice_of
-from restante.hub.feed.feed_rows import Choice, Group, Span, joined_arrays, lines_of, load, mask_of, row_sizes, spans_of
+from restante.hub.feed.feed_rows import (
+    Choice,
+    Span,
+    SpanRows,
+    joined_arrays,
+    lines_of,
+    load,
+    mask_of,
+    row_sizes,
+    spans_of,
+)
 from restante.hub.feed.feed_sources import feed_gone
 from restante.hub.feed.snapshot_states import HashRange, records_and_heads, states_at
 from restante.hub.mailboxes.message_columns import STATE_TEXTS, Fates
@@ -43,7 +53,7 @@ from restante.model.storage.gathered import Gathered, message_column
 from restante.model.storage.head import EMPTY_HEAD, Numbers
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import cabinets_of
-from restante.model.storage.run import Run, Stored, drawer_numbers
+from restante.model.storage.run import Run, StoredSegment, drawer_numbers
 
 _TOKEN = struct.Struct(">3Q")
 _HASH_MAX = 2**64 - 1
@@ -141,14 +151,14 @@ class _Border:
 class _Found:
     """Rows of a page, by hash and number."""
 
-    group: Group
+    group: SpanRows
     hash: Hashes
     line: Rows
     """The drawer of each, counted through the spans."""
 
     def take(self, chosen: NDArray[np.bool_] | slice) -> _Found:
         group = self.group
-        own = Group(group.spans, group.rows[chosen], group.numbers[chosen], group.sizes[chosen])
+        own = SpanRows(group.spans, group.rows[chosen], group.numbers[chosen], group.sizes[chosen])
         return _Found(own, self.hash[chosen], self.line[chosen])
 
 
@@ -211,7 +221,7 @@ class _Page:
             return [(own, own) for own in sorted(self.choice.hashes) if self.token.hash <= own <= border.hash]
         return [(self.token.hash, border.hash)]
 
-    def _wanted(self, stored: Stored) -> NDArray[np.bool_]:
+    def _wanted(self, stored: StoredSegment) -> NDArray[np.bool_]:
         """The chosen drawers that lie behind the pages before."""
         hashes = stored.segment.recipient_hash
         first, last = drawer_numbers(stored)
@@ -266,9 +276,9 @@ class _Page:
         rows = np.flatnonzero(wanted)
         rows = rows[np.lexsort([numbers[rows], hashes[rows]])]
         sizes = row_sizes(spans, rows, data="data" in self.names, properties="properties" in self.names)
-        return _Found(Group(tuple(spans), rows, numbers[rows], sizes), hashes[rows], line[rows])
+        return _Found(SpanRows(tuple(spans), rows, numbers[rows], sizes), hashes[rows], line[rows])
 
-    def _table(self, group: Group, fates: Fates) -> pa.Table:
+    def _table(self, group: SpanRows, fates: Fates) -> pa.Table:
         if not len(group.rows):
             return self._empty()
         rows = load(self.core.store, group, self.names)
@@ -286,7 +296,7 @@ def _column(rows: Gathered, fates: Fates, name: str) -> Column:
     return message_column(rows, name)
 
 
-def _segments(runs: Sequence[Run], token: _Token) -> list[Stored]:
+def _segments(runs: Sequence[Run], token: _Token) -> list[StoredSegment]:
     """The segments that may have something of the pages to come."""
     return [
         stored

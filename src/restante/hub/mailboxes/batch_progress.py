@@ -21,7 +21,7 @@ from restante.calls.batches import ReadProgress
 from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.batches.batch_counts import home_of
 from restante.hub.batches.batches import check_id
-from restante.hub.engine.core import Address, Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import read_records
@@ -37,7 +37,7 @@ from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.paging import page_size
 from restante.model.publishing.message import NEVER, State
-from restante.model.storage.catalog import Place
+from restante.model.storage.catalog import DrawerPlace
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import Space
 from restante.model.storage.head import Apart, Head
@@ -183,7 +183,7 @@ class _Tally:
         )
 
 
-def _of_recipient(core: Core, address: Address, bound: _Bound, now: int) -> RecipientProgress:
+def _of_recipient(core: Core, address: MailboxAddress, bound: _Bound, now: int) -> RecipientProgress:
     opened, tally = look(core, address), _Tally()
     for cabinet, places in opened.places.items():
         head, records = opened.head(cabinet), _Records(core, address, cabinet)
@@ -195,7 +195,7 @@ def _of_recipient(core: Core, address: Address, bound: _Bound, now: int) -> Reci
 class _Records:
     """The change records of a cabinet, read when first asked for."""
 
-    def __init__(self, core: Core, address: Address, cabinet: Cabinet) -> None:
+    def __init__(self, core: Core, address: MailboxAddress, cabinet: Cabinet) -> None:
         self._core, self._address, self._cabinet = core, address, cabinet
         self._all: list[tuple[int, ChangeRecord]] | None = None
 
@@ -204,17 +204,19 @@ class _Records:
             self._all = records_of(self._core, self._address, self._cabinet)
         return self._all
 
-    def all_collected(self, place: Place) -> bool:
+    def all_collected(self, place: DrawerPlace) -> bool:
         """Whether no record speaks of anything but collection there."""
         others = [record for _, record in self.all() if record.kind is not ChangeKind.COLLECTED]
         return not any(_meets(place, entry.first, entry.last) for record in others for entry in record.ranges)
 
 
-def _meets(place: Place, first: int, last: int) -> bool:
+def _meets(place: DrawerPlace, first: int, last: int) -> bool:
     return first <= place.last and last >= place.first
 
 
-def _add_place(core: Core, tally: _Tally, bound: _Bound, place: Place, head: Head, records: _Records, now: int) -> None:
+def _add_place(
+    core: Core, tally: _Tally, bound: _Bound, place: DrawerPlace, head: Head, records: _Records, now: int
+) -> None:
     """Count a drawer: by its line in the directory where that says all, else row by row."""
     first, last = np.array([place.first]), np.array([place.last])
     (items,), (whole,) = bound.items.touching(first, last)
@@ -230,7 +232,7 @@ def _add_place(core: Core, tally: _Tally, bound: _Bound, place: Place, head: Hea
         tally.oldest = min(tally.oldest, int(place.stored.segment.drawers["earliest_published"][place.drawer]))
 
 
-def _state_of(place: Place, head: Head, records: _Records, now: int) -> int | None:
+def _state_of(place: DrawerPlace, head: Head, records: _Records, now: int) -> int | None:
     """The state of all messages of a drawer, if it can be told without reading them."""
     if any(_meets(place, entry.first, entry.last) for entry in head.apart):
         return None
@@ -244,7 +246,7 @@ def _add_rows(
     core: Core,
     tally: _Tally,
     bound: _Bound,
-    place: Place,
+    place: DrawerPlace,
     head: Head,
     records: list[tuple[int, ChangeRecord]],
     now: int,

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from restante.calls.batches import ReadProgress
 from restante.calls.mailboxes import Dequeue, Explain, FindMessage, ListPartitions, PartitionOf, Peek, ReadHistory
-from restante.hub.engine.committer import Request
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes import dequeue, explain, history, peek
@@ -38,7 +38,7 @@ def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | None:
     )
 
 
-def dequeue_request(core: Core, call: Dequeue) -> Request[Dequeued]:
+def dequeue_request(core: Core, call: Dequeue) -> CommitRequest[Dequeued]:
     """A dequeue, to be submitted."""
     return dequeue.request(core, core.address(call.recipient), parse_uuid(call.bundle_id, "bundle_id"))
 

@@ -14,11 +14,11 @@ import xxhash
 
 from restante import limits
 from restante.errors import DataDamaged, OriginDidNotDeliver, RestanteError
-from restante.hub.engine.core import Address, Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import Origins
 from restante.hub.mailboxes.outbox import message_ids
-from restante.hub.mailboxes.peek import Bundle
+from restante.hub.mailboxes.peek import OpenedBundle
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import bundle_key
@@ -34,7 +34,7 @@ class ContentRow(msgspec.Struct, frozen=True, array_like=True):
     media_type: str
 
 
-def content_of(core: Core, address: Address, bundle: Bundle) -> Content:
+def content_of(core: Core, address: MailboxAddress, bundle: OpenedBundle) -> Content:
     """The content of a claim-check bundle, kept or asked for."""
     key = bundle_key(address.hash, address.recipient, bundle.bundle_id)
     value = core.store.get(address.partition, Space.CONTENT, key)
@@ -55,7 +55,7 @@ def _read(core: Core, partition: int, row: ContentRow) -> Content:
     return Content(data=b"".join(parts), media_type=row.media_type)
 
 
-def _keep(draft: Draft, address: Address, key: bytes, content: Content) -> None:
+def _keep(draft: RequestDraft, address: MailboxAddress, key: bytes, content: Content) -> None:
     if draft.get(address.partition, Space.CONTENT, key) is not None:
         return
     size = limits.BLOB_BYTES_MAX
@@ -71,7 +71,7 @@ def _keep(draft: Draft, address: Address, key: bytes, content: Content) -> None:
     draft.put(address.partition, Space.CONTENT, key, msgspec.msgpack.encode(row))
 
 
-def _ask(core: Core, address: Address, bundle: Bundle, key: bytes) -> Content:
+def _ask(core: Core, address: MailboxAddress, bundle: OpenedBundle, key: bytes) -> Content:
     row = bundle.row
     port = core.memory(Origins).ports.get(row.origin)
     request = ContentRequest(
@@ -95,10 +95,10 @@ def _ask(core: Core, address: Address, bundle: Bundle, key: bytes) -> Content:
     return content
 
 
-def _note_failure(core: Core, address: Address, key: bytes, now: int) -> None:
+def _note_failure(core: Core, address: MailboxAddress, key: bytes, now: int) -> None:
     """Remember it for explain."""
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: RequestDraft) -> None:
         value = draft.get(address.partition, Space.BUNDLE, key)
         if value is not None:
             row = msgspec.structs.replace(decode_bundle(value), undelivered_at=now)

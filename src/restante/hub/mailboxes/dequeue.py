@@ -6,30 +6,30 @@ import msgspec
 
 from restante.errors import BundleUnknown
 from restante.hub.batches.binding import count_shares
-from restante.hub.engine.committer import Planned, Request
-from restante.hub.engine.core import Address, Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.outbox import put_notice
 from restante.model.mailboxes.answers import Dequeued, moment
 from restante.model.mailboxes.bundle import BundleRow, decode_bundle, encode_bundle
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import Space
-from restante.model.storage.head import Range, advanced
+from restante.model.storage.head import NumberRange, advanced
 from restante.model.storage.keys import Cabinet, bundle_key
 
 
-def request(core: Core, address: Address, bundle_id: bytes) -> Request[Dequeued]:
+def request(core: Core, address: MailboxAddress, bundle_id: bytes) -> CommitRequest[Dequeued]:
     """A dequeue, to be submitted."""
     return Planned(lambda draft: plan(core, draft, address, bundle_id))
 
 
-def plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Dequeued:
+def plan(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes) -> Dequeued:
     """Dequeue a bundle that is open, or was opened in this commit."""
     row = _open_row(draft, address, bundle_id)
     now = core.clock()
     cabinet = Cabinet(row.recipient, row.origin, row.kind)
     record = ChangeRecord(
-        ChangeKind.COLLECTED, now, *cabinet, row.count, (Range(row.first, row.last),), row.left_out, bundle_id
+        ChangeKind.COLLECTED, now, *cabinet, row.count, (NumberRange(row.first, row.last),), row.left_out, bundle_id
     )
     number = draft.record(address.partition, address.hash, record)
     closed = msgspec.structs.replace(row, closed_at=now, change=number)
@@ -45,7 +45,7 @@ def plan(core: Core, draft: Draft, address: Address, bundle_id: bytes) -> Dequeu
     return Dequeued(bundle_id=uuid_text(bundle_id), messages=row.count)
 
 
-def _open_row(draft: Draft, address: Address, bundle_id: bytes) -> BundleRow:
+def _open_row(draft: RequestDraft, address: MailboxAddress, bundle_id: bytes) -> BundleRow:
     value = draft.get(address.partition, Space.BUNDLE, bundle_key(address.hash, address.recipient, bundle_id))
     row = None if value is None else decode_bundle(value)
     text = uuid_text(bundle_id)

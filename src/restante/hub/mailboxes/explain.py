@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from restante.hub.engine.core import Address, Core, uuid_text
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look, requested
 from restante.hub.mailboxes.peek import free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
@@ -35,7 +35,9 @@ class Backlog:
     first: int
 
 
-def explain(core: Core, address: Address, origins: Collection[str], origin_groups: Collection[str]) -> Explanation:
+def explain(
+    core: Core, address: MailboxAddress, origins: Collection[str], origin_groups: Collection[str]
+) -> Explanation:
     with core.pins.reading():
         opened = look(core, address)
         cabinets = requested(core, opened, origins, origin_groups)

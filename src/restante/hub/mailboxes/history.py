@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import InvalidRequest, MessageErased, MessageUnknown
-from restante.hub.engine.core import Address, Core, is_text
+from restante.hub.engine.core import Core, MailboxAddress, is_text
 from restante.hub.engine.row_places import Lost, Questions, locate
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.message_columns import STATES, WAITING, Fates, chunk_table
@@ -45,7 +45,7 @@ _EXPIRED = STATES.index(State.EXPIRED)
 _COLLECTED = STATES.index(State.COLLECTED)
 
 
-def records_of(core: Core, address: Address, cabinet: Cabinet) -> list[tuple[int, ChangeRecord]]:
+def records_of(core: Core, address: MailboxAddress, cabinet: Cabinet) -> list[tuple[int, ChangeRecord]]:
     """The change records of a cabinet, in order, with their numbers."""
     prefix = cabinet_key(address.hash, cabinet)
     keys = core.store.scan(address.partition, Space.SETTLEMENT, start=prefix, end=after_prefix(prefix))
@@ -81,7 +81,7 @@ def fates_of(
     return fates, shown
 
 
-def history_table(core: Core, address: Address, call: ReadHistory) -> tuple[pa.Table, int | None]:
+def history_table(core: Core, address: MailboxAddress, call: ReadHistory) -> tuple[pa.Table, int | None]:
     """A page of messages as columns in ascending order: beyond `after`, below `before`; and where the next begins."""
     size = page_size(call.limit)
     backwards = call.before is not None and call.after is None
@@ -206,18 +206,18 @@ class Located:
         return STATES[int(self.fates.state[0])]
 
 
-def find(core: Core, address: Address, message_id: str) -> Message:
+def find(core: Core, address: MailboxAddress, message_id: str) -> Message:
     return to_messages(find_table(core, address, message_id))[0]
 
 
-def find_table(core: Core, address: Address, message_id: str) -> pa.Table:
+def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table:
     """One message as columns of one row."""
     with core.pins.reading():
         found = find_row(core, address, message_id)
         return chunk_table(core, found.cabinet, found.chunk, found.fates)
 
 
-def find_row(core: Core, address: Address, message_id: str) -> Located:
+def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
     """The stored message with this id, in whatever state; inside `core.pins.reading()`."""
     words = np.frombuffer(_id_bytes(message_id), np.uint64).reshape(1, 2)
     hashes = np.array([address.hash], np.uint64)
@@ -253,12 +253,14 @@ def _id_bytes(message_id: str) -> bytes:
     return id_bytes(message_id)
 
 
-def _digest(core: Core, address: Address, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _digest(core: Core, address: MailboxAddress, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     second = second_hashes([address.recipient], core.deed.key)
     return digests(np.array([address.hash], np.uint64), second, words)
 
 
-def _located(core: Core, address: Address, cabinet: Cabinet, chunk: Chunk, head: Head, erasures: int) -> Located | None:
+def _located(
+    core: Core, address: MailboxAddress, cabinet: Cabinet, chunk: Chunk, head: Head, erasures: int
+) -> Located | None:
     records = records_of(core, address, cabinet)
     fates, shown = fates_of(head, records, chunk.numbers, chunk.records["expires_at"], core.clock())
     return Located(cabinet, chunk, int(chunk.numbers[0]), fates, head, erasures) if shown[0] else None

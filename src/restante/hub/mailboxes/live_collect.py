@@ -10,16 +10,16 @@ from collections.abc import Collection
 from functools import partial
 
 from restante.errors import BundleOpen, InvalidRequest
-from restante.hub.engine.core import Address, Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes import dequeue
 from restante.hub.mailboxes.mailbox import Opened, look
-from restante.hub.mailboxes.peek import Wish, choose, fill, open_planned
+from restante.hub.mailboxes.peek import PeekWish, choose, fill, open_planned
 from restante.model.mailboxes.bundle import Bounds, Filling
 from restante.model.storage.keys import Cabinet
 
 
-def collect(core: Core, address: Address, number: int) -> int:
+def collect(core: Core, address: MailboxAddress, number: int) -> int:
     """Dequeue all up to this number; gives how many messages that were."""
     if not 0 <= number < 2**63:
         raise InvalidRequest(f"sequence_number must be a whole number, 0 or more, not {number}.")
@@ -29,7 +29,7 @@ def collect(core: Core, address: Address, number: int) -> int:
     return total
 
 
-def _collect_some(core: Core, address: Address, number: int) -> int:
+def _collect_some(core: Core, address: MailboxAddress, number: int) -> int:
     """One bundle of what waits up to the number; 0 if nothing does."""
     now, opened = core.clock(), look(core, address)
     cabinets = _collected_so(core, opened)
@@ -42,8 +42,8 @@ def _collect_some(core: Core, address: Address, number: int) -> int:
     fill(core, opened.places[cabinet], filling)
     bundle_id = core.new_uuid()
 
-    def plan(draft: Draft) -> int:
-        open_planned(core, draft, opened, cabinet, filling, bundle_id, Wish())
+    def plan(draft: RequestDraft) -> int:
+        open_planned(core, draft, opened, cabinet, filling, bundle_id, PeekWish())
         return dequeue.plan(core, draft, address, bundle_id).messages
 
     return core.commit(plan)

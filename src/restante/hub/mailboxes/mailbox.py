@@ -10,14 +10,14 @@ import numpy as np
 
 from restante import limits
 from restante.errors import InvalidRequest
-from restante.hub.engine.core import Address, Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.row_reads import read_records
 from restante.model.mailboxes.bundle import first_waiting
-from restante.model.storage.catalog import Mailbox, Place, mailbox
+from restante.model.storage.catalog import DrawerPlace, Mailbox, mailbox
 from restante.model.storage.head import EMPTY_HEAD, Head, Numbers
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.rows import RecordArray
-from restante.model.storage.run import Run, Stored
+from restante.model.storage.run import Run, StoredSegment
 
 _ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX
 
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = limits.CHANGE_MESSAGES_MAX
 class Opened:
     """A mailbox, looked into."""
 
-    address: Address
+    address: MailboxAddress
     places: Mailbox
     heads: dict[Cabinet, Head]
     erasures: int
@@ -44,13 +44,13 @@ class Opened:
 class Chunk:
     """Neighbouring rows of one cabinet."""
 
-    stored: Stored
+    stored: StoredSegment
     row: int
     records: RecordArray
     numbers: Numbers
 
     @staticmethod
-    def of(stored: Stored, row: int, records: RecordArray) -> Chunk:
+    def of(stored: StoredSegment, row: int, records: RecordArray) -> Chunk:
         return Chunk(stored, row, records, records["place"].astype(np.int64) + stored.base)
 
     def part(self, first: int, last: int) -> Chunk:
@@ -58,7 +58,7 @@ class Chunk:
         return Chunk(self.stored, self.row + first, self.records[first:last], self.numbers[first:last])
 
 
-def look(core: Core, address: Address) -> Opened:
+def look(core: Core, address: MailboxAddress) -> Opened:
     """Look into a mailbox; inside `core.pins.reading()`.
 
     Heads first, then runs: an older head shows a message too many, which the commit of a bundle notices; an older run
@@ -105,7 +105,7 @@ def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int, *, afte
     return None
 
 
-def chunks(core: Core, places: Sequence[Place], *, after: int = 0, last: int = 2**63 - 1) -> Iterator[Chunk]:
+def chunks(core: Core, places: Sequence[DrawerPlace], *, after: int = 0, last: int = 2**63 - 1) -> Iterator[Chunk]:
     """The rows of a cabinet, drawer after drawer, from the first drawer that reaches beyond `after` to `last`.
 
     Drawers that lie side by side are read as one.
@@ -122,5 +122,5 @@ def chunks(core: Core, places: Sequence[Place], *, after: int = 0, last: int = 2
         yield Chunk.of(begin.stored, begin.row, read_records(core.store, begin.stored, begin.row, end))
 
 
-def _continues(begin: Place, end: int, place: Place) -> bool:
+def _continues(begin: DrawerPlace, end: int, place: DrawerPlace) -> bool:
     return place.stored is begin.stored and place.row == end and end + place.count - begin.row <= _ROWS_AT_ONCE

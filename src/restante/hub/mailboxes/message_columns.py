@@ -20,7 +20,7 @@ from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import united
-from restante.model.storage.piece import Piece
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
 
 STATES = tuple(State)
@@ -60,7 +60,7 @@ def chunk_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates) -> pa.
     return _table(cabinet, [with_data(core.store, chunk.stored, chunk.row, chunk.records)], fates)
 
 
-def _table(cabinet: Cabinet, pieces: Sequence[Piece], fates: Fates) -> pa.Table:
+def _table(cabinet: Cabinet, pieces: Sequence[SegmentPiece], fates: Fates) -> pa.Table:
     return to_table(
         message_columns(pieces, cabinet),
         sequence_number=_joined([piece.numbers for piece in pieces]),
@@ -74,7 +74,7 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def message_columns(pieces: Sequence[Piece], cabinet: Cabinet) -> MessageColumns:
+def message_columns(pieces: Sequence[SegmentPiece], cabinet: Cabinet) -> MessageColumns:
     """Stored rows of one cabinet as message columns."""
     records = _joined([piece.records for piece in pieces])
     names, count = [piece.stored.segment.names for piece in pieces], len(records)
@@ -99,13 +99,13 @@ def message_columns(pieces: Sequence[Piece], cabinet: Cabinet) -> MessageColumns
     )
 
 
-def _properties(pieces: Sequence[Piece]) -> pa.BinaryArray:
+def _properties(pieces: Sequence[SegmentPiece]) -> pa.BinaryArray:
     column: Column = pa.concat_arrays([piece.properties_column() for piece in pieces])
     narrow: pa.BinaryArray = column.cast(pa.binary())
     return narrow
 
 
-def _codes(pieces: Sequence[Piece], field: str) -> list[NDArray[np.uint32]]:
+def _codes(pieces: Sequence[SegmentPiece], field: str) -> list[NDArray[np.uint32]]:
     return [piece.records[field] for piece in pieces]
 
 

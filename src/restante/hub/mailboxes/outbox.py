@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import RestanteError
-from restante.hub.engine.core import Address, Core, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_properties
 from restante.hub.engine.tasks import Task, guarded
 from restante.hub.mailboxes.mailbox import Chunk, chunks, look
@@ -43,7 +43,7 @@ class NoticeRow(msgspec.Struct, frozen=True, array_like=True):
     bundle: BundleRow
 
 
-def put_notice(core: Core, draft: Draft, address: Address, bundle_id: bytes, row: BundleRow) -> None:
+def put_notice(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes, row: BundleRow) -> None:
     """Remember, in the commit of the dequeue itself, that the origin is to be told, if it wants to know."""
     port = core.memory(Origins).ports.get(row.origin)
     if port is None or port.dequeued is None:
@@ -124,7 +124,7 @@ def _tell(core: Core, partition: int, notice: NoticeRow) -> bool:
     return True
 
 
-def message_ids(core: Core, address: Address, row: BundleRow) -> tuple[str, ...]:
+def message_ids(core: Core, address: MailboxAddress, row: BundleRow) -> tuple[str, ...]:
     """The ids of a bundle's messages."""
     cabinet = Cabinet(row.recipient, row.origin, row.kind)
     ids: list[str] = []

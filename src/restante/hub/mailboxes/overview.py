@@ -19,16 +19,16 @@ from restante.model.publishing.message import NEVER
 from restante.model.storage.changes import Space
 from restante.model.storage.head import Head, decode_head
 from restante.model.storage.keys import key_cabinet, key_number
-from restante.model.storage.merge import Stretch, cabinets_of
+from restante.model.storage.merge import DrawerStretch, cabinets_of
 from restante.model.storage.rows import Cabinets, cabinet_hashes, cabinet_ranks
-from restante.model.storage.run import Stored, drawer_numbers
+from restante.model.storage.run import StoredSegment, drawer_numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """Drawer i belongs to cabinet `rank[i]`; head j to cabinet `head_rank[j]`. Ranks are dense."""
 
-    segments: list[Stored]
+    segments: list[StoredSegment]
     segment: NDArray[np.int64]
     """Of each drawer, in `segments`."""
     drawer: NDArray[np.int64]
@@ -57,7 +57,7 @@ def overview(core: Core, partition: Partition) -> Overview:
     heads = core.store.scan(partition.number, Space.HEAD)
     segments = [stored for run in partition.runs for stored in run.segments]
     counts = [len(stored.segment.drawers) for stored in segments]
-    stretches = [Stretch(stored, 0, count) for stored, count in zip(segments, counts, strict=True)]
+    stretches = [DrawerStretch(stored, 0, count) for stored, count in zip(segments, counts, strict=True)]
     listed = _joined(stretches, [key for key, _ in heads], core.deed.key)
     rank = cabinet_ranks(listed) if len(listed) else np.zeros(0, np.int64)
     drawers = sum(counts)
@@ -82,7 +82,7 @@ def overview(core: Core, partition: Partition) -> Overview:
     )
 
 
-def _sound(segments: list[Stored]) -> slice | NDArray[np.bool_]:
+def _sound(segments: list[StoredSegment]) -> slice | NDArray[np.bool_]:
     """The drawers whose lines are not damaged: nearly always all."""
     if all(stored.segment.damaged is None for stored in segments):
         return slice(None)
@@ -97,7 +97,7 @@ def _flat(parts: list[NDArray[np.generic]]) -> NDArray[np.int64]:
     return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
 
 
-def _joined(stretches: list[Stretch], keys: list[bytes], hash_key: int) -> Cabinets:
+def _joined(stretches: list[DrawerStretch], keys: list[bytes], hash_key: int) -> Cabinets:
     """The cabinets of drawers and heads as one table."""
     cabinets = [key_cabinet(key) for key in keys]
     hashes = np.array([key_number(key) for key in keys], np.uint64)
@@ -146,7 +146,7 @@ def beyond_heads(core: Core, partition: Partition, seen: Overview) -> Beyond:
 
 
 def _divide(
-    core: Core, stored: Stored, drawer: NDArray[np.int64], head: NDArray[np.int64]
+    core: Core, stored: StoredSegment, drawer: NDArray[np.int64], head: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lines = stored.segment.drawers
     if stored.segment.damaged is not None:
@@ -163,7 +163,7 @@ def _divide(
 
 
 def _divide_each(
-    core: Core, stored: Stored, drawer: NDArray[np.int64], head: NDArray[np.int64]
+    core: Core, stored: StoredSegment, drawer: NDArray[np.int64], head: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The same, drawer by drawer, where a segment cannot be read whole."""
     count, published = np.zeros(len(drawer), np.int64), np.full(len(drawer), NEVER, np.int64)

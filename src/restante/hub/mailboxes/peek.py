@@ -21,24 +21,24 @@ from restante import limits
 from restante.calls.mailboxes import Peek
 from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
 from restante.hub.batches.binding import shares_of
-from restante.hub.engine.core import Address, Core, Stale, parse_uuid, uuid_text
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, look, requested
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
 from restante.model.mailboxes.filters import check_filters
-from restante.model.storage.catalog import Place
+from restante.model.storage.catalog import DrawerPlace
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
-from restante.model.storage.head import OpenMark, Range, decode_head, in_ranges
+from restante.model.storage.head import NumberRange, OpenMark, decode_head, in_ranges
 from restante.model.storage.keys import Cabinet, bundle_key, key_cabinet, number_key
 
 DEFAULT_FORMAT = "json"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PeekWish:
     """What a peek asks for."""
 
     origins: Collection[str] = ()
@@ -49,7 +49,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class OpenedBundle:
     """A bundle and its messages."""
 
     bundle_id: bytes
@@ -58,12 +58,12 @@ class Bundle:
     table: pa.Table
 
     @staticmethod
-    def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> Bundle:
+    def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> OpenedBundle:
         table = bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), chunks)
-        return Bundle(bundle_id, row, document_types(chunks), table)
+        return OpenedBundle(bundle_id, row, document_types(chunks), table)
 
 
-def wish(call: Peek) -> Wish:
+def wish(call: Peek) -> PeekWish:
     """What a call asks for, checked."""
     check_filters("origin", call.origins)
     check_filters("format", () if call.format is None else (call.format,))
@@ -73,10 +73,10 @@ def wish(call: Peek) -> Wish:
     most = limits.BUNDLE_WEIGHT_KIB_MAX
     bounds = Bounds(messages=min(call.max_messages or most, most), weight=min(call.max_weight or most, most))
     proposed = None if call.bundle_id is None else parse_uuid(call.bundle_id, "bundle_id")
-    return Wish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds)
+    return PeekWish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds)
 
 
-def peek(core: Core, address: Address, asked: Wish, *, wait: float = 0) -> Bundle | None:
+def peek(core: Core, address: MailboxAddress, asked: PeekWish, *, wait: float = 0) -> OpenedBundle | None:
     """The bundle, or None when there is nothing; with `wait`, as soon as there is something."""
     found = peek_now(core, address, asked)
     if found is not None or wait <= 0:
@@ -92,11 +92,11 @@ def peek(core: Core, address: Address, asked: Wish, *, wait: float = 0) -> Bundl
     return found
 
 
-def peek_now(core: Core, address: Address, asked: Wish) -> Bundle | None:
+def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | None:
     return core.look_and_commit(lambda: _peek_once(core, address, asked))
 
 
-def _peek_once(core: Core, address: Address, asked: Wish) -> Bundle | None:
+def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | None:
     now = core.clock()
     opened = look(core, address)
     cabinets = requested(core, opened, asked.origins, asked.origin_groups)
@@ -113,10 +113,10 @@ def _peek_once(core: Core, address: Address, asked: Wish) -> Bundle | None:
     read = fill(core, opened.places[cabinet], filling)
     bundle_id = asked.bundle_id or core.new_uuid()
     row = core.commit(lambda draft: open_planned(core, draft, opened, cabinet, filling, bundle_id, asked))
-    return Bundle.of(core, bundle_id, row, _trimmed(read, row))
+    return OpenedBundle.of(core, bundle_id, row, _trimmed(read, row))
 
 
-def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: Wish) -> Bundle | None:
+def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: PeekWish) -> OpenedBundle | None:
     """The open bundle of these cabinets with the smallest number, if there is one."""
     marks = {cabinet: mark for cabinet in cabinets if (mark := opened.head(cabinet).open) is not None}
     if not marks:
@@ -133,7 +133,7 @@ def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked
     if not row.inline and asked.format is not None and asked.format != row.format:
         raise _other_open(mark.bundle_id, f"It was opened with format {row.format!r}.")
     places = opened.places.get(cabinet, [])
-    return Bundle.of(
+    return OpenedBundle.of(
         core, mark.bundle_id, row, _trimmed(list(chunks(core, places, after=row.first - 1, last=row.last)), row)
     )
 
@@ -143,7 +143,7 @@ def _other_open(bundle_id: bytes, advice: str) -> BundleOpen:
     return BundleOpen(f"Bundle {text} is open. {advice}", bundle_id=text)
 
 
-def _check_unused(core: Core, address: Address, asked: Wish) -> None:
+def _check_unused(core: Core, address: MailboxAddress, asked: PeekWish) -> None:
     if asked.bundle_id is None:
         return
     value = core.store.get(
@@ -180,7 +180,7 @@ def strict_end(core: Core, opened: Opened, cabinet: Cabinet, first: int, now: in
     return min((number for number in firsts if number is not None), default=2**63 - 1)
 
 
-def fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
+def fill(core: Core, places: Sequence[DrawerPlace], filling: Filling) -> list[Chunk]:
     """Fill the bundle; gives what was read on the way."""
     read = []
     for chunk in chunks(core, places, after=filling.head.head):
@@ -192,7 +192,13 @@ def fill(core: Core, places: Sequence[Place], filling: Filling) -> list[Chunk]:
 
 
 def open_planned(
-    core: Core, draft: Draft, opened: Opened, cabinet: Cabinet, filling: Filling, bundle_id: bytes, asked: Wish
+    core: Core,
+    draft: RequestDraft,
+    opened: Opened,
+    cabinet: Cabinet,
+    filling: Filling,
+    bundle_id: bytes,
+    asked: PeekWish,
 ) -> BundleRow:
     """Commit the bundle, if the mailbox is as it was looked into."""
     address = opened.address
@@ -203,7 +209,7 @@ def open_planned(
             head = settle(core, draft, address, cabinet, head, kind=ChangeKind.EXPIRED, at=filling.now, part=part)
     first, last = filling.first_taken, filling.last_taken
     left_out = [
-        Range(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first
+        NumberRange(max(e.first, first), min(e.last, last)) for e in head.apart if e.first <= last and e.last >= first
     ]
     row = BundleRow(
         *cabinet,
@@ -226,7 +232,7 @@ def open_planned(
     return row
 
 
-def _check_fresh(draft: Draft, opened: Opened) -> None:
+def _check_fresh(draft: RequestDraft, opened: Opened) -> None:
     address = opened.address
     entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
     heads = {key_cabinet(key): decode_head(value) for key, value in entries}

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.hub.batches.binding import count_settled
-from restante.hub.engine.core import Address, Core
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.core import Core, MailboxAddress
+from restante.hub.engine.plan import RequestDraft
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.head import Apart, Head, Numbers, Range, apart_of, ranges_of, with_apart
+from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, ranges_of, with_apart
 from restante.model.storage.keys import Cabinet
 
 Part = tuple[Numbers, NDArray[np.bool_]]
@@ -25,8 +25,8 @@ _APART = {
 
 def settle(
     core: Core,
-    draft: Draft,
-    address: Address,
+    draft: RequestDraft,
+    address: MailboxAddress,
     cabinet: Cabinet,
     head: Head,
     *,
@@ -47,5 +47,5 @@ def settle(
     return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))
 
 
-def change(cabinet: Cabinet, kind: ChangeKind, at: int, count: int, ranges: tuple[Range, ...]) -> ChangeRecord:
+def change(cabinet: Cabinet, kind: ChangeKind, at: int, count: int, ranges: tuple[NumberRange, ...]) -> ChangeRecord:
     return ChangeRecord(kind, at, cabinet.recipient, cabinet.origin, cabinet.kind, count, ranges)

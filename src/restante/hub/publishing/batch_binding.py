@@ -14,11 +14,11 @@ from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import count, row_of
 from restante.hub.batches.binding import BoundSoFar, binding, put_stretch
 from restante.hub.engine.core import Core
-from restante.hub.engine.plan import Draft
-from restante.hub.publishing.publish_request import Publish
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.access.access import Grant
 from restante.model.batches.batch import BatchRow, Counts, check_open
-from restante.model.batches.binding import Bindings, Role, Stretch
+from restante.model.batches.binding import BindingRole, Bindings, BoundStretch
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.arrival import Arrivals
 from restante.model.storage.changes import Space
@@ -32,7 +32,7 @@ _HEADS_ONE_BY_ONE_MAX = 4_096
 class OpenBatches:
     """The batches that the publishes of a commit name, each looked up once."""
 
-    def __init__(self, core: Core, draft: Draft) -> None:
+    def __init__(self, core: Core, draft: RequestDraft) -> None:
         self._core = core
         self._draft = draft
         self._rows: dict[bytes, BatchRow | None] = {}
@@ -43,7 +43,7 @@ class OpenBatches:
             self._rows[batch] = row_of(self._core, self._draft, batch)
         check_open(self._rows[batch], batch, caller)
 
-    def refuse(self, request: Publish) -> bool:
+    def refuse(self, request: PublishRequest) -> bool:
         """Whether a publish is refused because of its batch; then it has its error."""
         if request.batch is None:
             return False
@@ -55,10 +55,10 @@ class OpenBatches:
         return False
 
 
-def bind_items(core: Core, draft: Draft, publishes: Iterable[Publish]) -> None:
+def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishRequest]) -> None:
     """What these publishes of a commit have newly stored is bound to their batches, and counted."""
     found = [
-        (receipt.partition, Stretch(receipt.first_sequence_number, receipt.last_sequence_number, request.batch))
+        (receipt.partition, BoundStretch(receipt.first_sequence_number, receipt.last_sequence_number, request.batch))
         for request in publishes
         if request.batch is not None and request.error is None and request.result is not None
         for receipt in request.result.partitions
@@ -68,7 +68,7 @@ def bind_items(core: Core, draft: Draft, publishes: Iterable[Publish]) -> None:
         bind_stretches(core, draft, partition, [stretch for _, stretch in entries])
 
 
-def bind_stretches(core: Core, draft: Draft, partition: int, stretches: Sequence[Stretch]) -> None:
+def bind_stretches(core: Core, draft: RequestDraft, partition: int, stretches: Sequence[BoundStretch]) -> None:
     """Newly stored messages are items of batches, and counted."""
     known = binding(draft, partition)
     items, added = known.items, dict[bytes, int]()
@@ -77,16 +77,16 @@ def bind_stretches(core: Core, draft: Draft, partition: int, stretches: Sequence
         latest = items.latest
         if latest is not None and _extends(core, partition, latest, stretch):
             items = items.extended(stretch.last)
-            put_stretch(draft, partition, Role.ITEM, latest._replace(last=stretch.last))
+            put_stretch(draft, partition, BindingRole.ITEM, latest._replace(last=stretch.last))
         else:
             items = items.with_next(stretch)
-            put_stretch(draft, partition, Role.ITEM, stretch)
+            put_stretch(draft, partition, BindingRole.ITEM, stretch)
     draft.note(BoundSoFar).bindings[partition] = Bindings(items, known.duplicates)
     for batch, messages in added.items():
         count(core, draft, partition, batch, Counts(added=messages))
 
 
-def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
+def _joined(stretches: Sequence[BoundStretch]) -> list[BoundStretch]:
     """Neighbours of one batch as one."""
     joined = list(stretches[:1])
     for stretch in stretches[1:]:
@@ -98,7 +98,7 @@ def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
     return joined
 
 
-def _extends(core: Core, partition: int, latest: Stretch, stretch: Stretch) -> bool:
+def _extends(core: Core, partition: int, latest: BoundStretch, stretch: BoundStretch) -> bool:
     """Whether it goes on where the latest one ends: no message that is still stored lies between them.
 
     All messages stored before this commit are in runs; and this one has numbered none before its first.
@@ -118,7 +118,7 @@ class Duplicates:
     numbers: Numbers
 
 
-def bind_duplicates(core: Core, draft: Draft, batch: bytes, duplicates: Duplicates) -> None:
+def bind_duplicates(core: Core, draft: RequestDraft, batch: bytes, duplicates: Duplicates) -> None:
     """Count the duplicates of a publish, and remember which of the messages that they repeat still wait."""
     partition = duplicates.arrivals.partition[duplicates.rows]
     order = np.argsort(partition, kind="stable")
@@ -128,7 +128,7 @@ def bind_duplicates(core: Core, draft: Draft, batch: bytes, duplicates: Duplicat
         _bind_duplicates(core, draft, int(partition[own[0]]), batch, part)
 
 
-def _bind_duplicates(core: Core, draft: Draft, partition: int, batch: bytes, duplicates: Duplicates) -> None:
+def _bind_duplicates(core: Core, draft: RequestDraft, partition: int, batch: bytes, duplicates: Duplicates) -> None:
     numbers, index = np.unique(duplicates.numbers, return_index=True)
     known = binding(draft, partition)
     fresh = ~known.duplicates.inside(numbers, batch)
@@ -145,7 +145,7 @@ def _bind_duplicates(core: Core, draft: Draft, partition: int, batch: bytes, dup
     waiting = numbers[pending]
     stretches = _stretches(waiting, batch)
     for stretch in stretches:
-        put_stretch(draft, partition, Role.DUPLICATE, stretch)
+        put_stretch(draft, partition, BindingRole.DUPLICATE, stretch)
     draft.note(BoundSoFar).bindings[partition] = Bindings(known.items, known.duplicates.with_more(stretches))
     for drawn, messages in held:
         if messages:
@@ -154,12 +154,12 @@ def _bind_duplicates(core: Core, draft: Draft, partition: int, batch: bytes, dup
     count(core, draft, partition, batch, more)
 
 
-def _stretches(numbers: Numbers, batch: bytes) -> list[Stretch]:
+def _stretches(numbers: Numbers, batch: bytes) -> list[BoundStretch]:
     """Ascending numbers as stretches."""
     if not len(numbers):
         return []
     span = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
-    return [Stretch(int(part[0]), int(part[-1]), batch) for part in span]
+    return [BoundStretch(int(part[0]), int(part[-1]), batch) for part in span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Drawn:
     place: NDArray[np.int64]
 
 
-def _drawn(draft: Draft, partition: int, arrivals: Arrivals, rows: NDArray[np.int64]) -> list[_Drawn]:
+def _drawn(draft: RequestDraft, partition: int, arrivals: Arrivals, rows: NDArray[np.int64]) -> list[_Drawn]:
     """The cabinets of these rows that have a head: of the others everything waits."""
     columns = arrivals.columns
     recipient, origin, kind = columns.recipient, columns.origin, columns.kind
@@ -196,7 +196,7 @@ def _drawn(draft: Draft, partition: int, arrivals: Arrivals, rows: NDArray[np.in
     return found
 
 
-def _heads(draft: Draft, partition: int, messages: int) -> dict[bytes, bytes] | None:
+def _heads(draft: RequestDraft, partition: int, messages: int) -> dict[bytes, bytes] | None:
     """All heads of a partition, if that is less work than to ask for each."""
     if messages <= _HEADS_ONE_BY_ONE_MAX:
         return None
@@ -209,7 +209,7 @@ def _with_heads(arrivals: Arrivals, rows: NDArray[np.int64], heads: Iterable[byt
     return np.flatnonzero(np.isin(arrivals.recipient_hash[arrivals.columns.recipient.codes[rows]], known))
 
 
-def _add_to_bundle(draft: Draft, partition: int, drawn: _Drawn, batch: bytes, messages: int) -> None:
+def _add_to_bundle(draft: RequestDraft, partition: int, drawn: _Drawn, batch: bytes, messages: int) -> None:
     """An open bundle has so many messages more that the batch has duplicates of: its dequeue has to tell it."""
     mark = drawn.head.open
     assert mark is not None

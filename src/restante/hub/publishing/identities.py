@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import sound_data
 from restante.hub.engine.partitions import Partition, PartitionRow
-from restante.hub.engine.row_places import Found, Lost, Questions, locate
+from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.arrival import Arrivals, Grouped, group
@@ -24,7 +24,7 @@ from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, decode_head, stored_mask
 from restante.model.storage.identity import Fingerprints, Known
 from restante.model.storage.keys import Cabinet, cabinet_key
-from restante.model.storage.piece import Piece
+from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE
 
 Mask = NDArray[np.bool_]
@@ -145,7 +145,7 @@ def _compare(
     columns: MessageColumns,
     partition: int,
     asked: RowNumbers,
-    found: Found,
+    found: FoundRows,
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> None:
@@ -172,7 +172,7 @@ def _equal(one: Column, other: Column) -> Mask:
     return numbers_of(pc.equal(one, other))
 
 
-def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
+def _kept(core: Core, partition: int, found: FoundRows, candidates: Mask) -> Mask:
     """Which stored rows are within their retention: an identity lives exactly as long as its message."""
     kept = np.ones(len(found.numbers), np.bool_)
     segment = found.stored.segment
@@ -185,7 +185,7 @@ def _kept(core: Core, partition: int, found: Found, candidates: Mask) -> Mask:
     return kept
 
 
-def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: Found) -> NDArray[np.int64]:
+def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> NDArray[np.int64]:
     """Origin, kind, bundleable, weight and data decide."""
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
@@ -206,14 +206,14 @@ def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, fo
     return verdicts
 
 
-def _data_of(core: Core, found: Found) -> Iterable[Piece]:
+def _data_of(core: Core, found: FoundRows) -> Iterable[SegmentPiece]:
     """The data of the rows found, and of what lies between them; of a damaged segment, what can be read."""
     first, last = int(found.row[0]), int(found.row[-1]) + 1
     records = found.span[first - found.span_row : last - found.span_row]
     return sound_data(core.store, found.stored, first, records)
 
 
-def _same_data(columns: MessageColumns, asked: RowNumbers, piece: Piece, row: RowNumbers) -> Mask:
+def _same_data(columns: MessageColumns, asked: RowNumbers, piece: SegmentPiece, row: RowNumbers) -> Mask:
     """Whether arrivals have the same data as rows of a piece."""
     stored = piece.data_column()
     if not np.array_equal(row, np.arange(len(stored))):

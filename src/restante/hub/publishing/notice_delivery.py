@@ -11,18 +11,18 @@ import msgspec
 from restante import limits
 from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.batches.notice_schedule import Place
+from restante.hub.batches.notice_schedule import NoticePlace
 from restante.hub.batches.notices import batch_and_way
 from restante.hub.engine.core import Core
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, Tasks, guarded
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
 from restante.model.batches.notice import (
     NOT_REACHED,
     WEBHOOK,
+    NoticeOutcome,
     NoticeState,
-    Outcome,
     after_attempt,
     decode_notice,
     encode_notice,
@@ -102,12 +102,12 @@ def _load_partition(core: Core, partition: int) -> int:
         entries := core.store.scan(partition, Space.BATCH_NOTICE, start=after, limit=_PAGE)
     ):
         for key, value in entries:
-            count += _line_up(core, Place(partition, key), value)
+            count += _line_up(core, NoticePlace(partition, key), value)
         after = entries[-1][0] + b"\0"
     return count
 
 
-def _line_up(core: Core, place: Place, value: bytes) -> bool:
+def _line_up(core: Core, place: NoticePlace, value: bytes) -> bool:
     try:
         state = _decoded(place.partition, value)
     except DataDamaged as error:
@@ -118,7 +118,7 @@ def _line_up(core: Core, place: Place, value: bytes) -> bool:
     return state.waits
 
 
-def _attempt(core: Core, place: Place) -> tuple[int | None, bool]:
+def _attempt(core: Core, place: NoticePlace) -> tuple[int | None, bool]:
     """Try once, and record it; gives when to try again, and whether the receiver was reached."""
     value = core.store.get(place.partition, Space.BATCH_NOTICE, place.key)
     if value is None:
@@ -140,7 +140,7 @@ def _attempt(core: Core, place: Place) -> tuple[int | None, bool]:
     return (after.next_at if after.waits and kept else None), outcome.reached
 
 
-def _record(core: Core, draft: Draft, place: Place, way: str, after: NoticeState) -> bool:
+def _record(core: Core, draft: RequestDraft, place: NoticePlace, way: str, after: NoticeState) -> bool:
     """Store what became of an attempt, unless the batch was deleted meanwhile."""
     counted = core.memory(BatchMemory).notices_failed if after.problem else core.memory(BatchMemory).notices_delivered
     draft.applies.append(lambda: counted.update({way: counted.get(way, 0) + 1}))
@@ -150,7 +150,7 @@ def _record(core: Core, draft: Draft, place: Place, way: str, after: NoticeState
     return True
 
 
-def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
+def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
     signed = signed_headers(
         secret=state.secret, webhook_id=str(batch), at_seconds=core.clock() // _SECOND, body=state.payload
     )
@@ -162,19 +162,19 @@ def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
         return _outcome(post(call))
     except Exception as error:  # noqa: BLE001  # whatever the port raises: it is tried again later
         detail = error.message if isinstance(error, RestanteError) else repr(error)
-        return Outcome(problem=NOT_REACHED, reached=False, detail=detail)
+        return NoticeOutcome(problem=NOT_REACHED, reached=False, detail=detail)
 
 
-def _outcome(status: int) -> Outcome:
+def _outcome(status: int) -> NoticeOutcome:
     if 200 <= status < 300:
-        return Outcome()
+        return NoticeOutcome()
     if 300 <= status < 400:
-        return Outcome(problem=f"answered {status}, and redirects are not followed: give the final address")
+        return NoticeOutcome(problem=f"answered {status}, and redirects are not followed: give the final address")
     # 410 is how a receiver says that it wants no more.
-    return Outcome(problem=f"answered {status}", final=status == 410)
+    return NoticeOutcome(problem=f"answered {status}", final=status == 410)
 
 
-def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
+def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
     """The message has always the same id, so that it is there once however often it is published."""
     message = Message(
         recipient=state.target,
@@ -186,8 +186,8 @@ def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> Outcome:
     try:
         core.submit(large_publish(core, own_columns(message), None))
     except RestanteError as error:
-        return Outcome(problem=error.message, final=not error.retriable)
-    return Outcome()
+        return NoticeOutcome(problem=error.message, final=not error.retriable)
+    return NoticeOutcome()
 
 
 def _decoded(partition: int, value: bytes) -> NoticeState:

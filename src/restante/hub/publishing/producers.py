@@ -27,10 +27,10 @@ from restante.errors import (
 from restante.hub.engine.committer import Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import OpenBatches
-from restante.hub.publishing.publish_request import Publish
+from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import Grant
 from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
@@ -65,24 +65,24 @@ class ProducerMemory:
 
 
 @dataclass(slots=True)
-class Admission:
+class NumberedAdmission:
     """What is to be stored, as far as numbers say."""
 
-    publishes: list[Publish] = field(default_factory=list)
-    followers: set[Publish] = field(default_factory=set)
+    publishes: list[PublishRequest] = field(default_factory=list)
+    followers: set[PublishRequest] = field(default_factory=set)
     """Those whose number is the next only if the one before them in their line is stored."""
-    ahead: dict[Line, Publish | None] = field(default_factory=dict)
+    ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
     """By line, what its next one has to follow; None if nothing more of it can be judged in this commit."""
 
-    def put_off(self, request: Publish) -> bool:
+    def put_off(self, request: PublishRequest) -> bool:
         """Whether the next commit takes it."""
         request.put_off = request in self.followers
         return request.put_off
 
 
-def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admission:
+def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> NumberedAdmission:
     """Those that are to be stored; the others are answered, or put off."""
-    found, batches = Admission(), OpenBatches(core, draft)
+    found, batches = NumberedAdmission(), OpenBatches(core, draft)
     for request in publishes:
         if request.numbers is None:
             if not batches.refuse(request):
@@ -97,7 +97,7 @@ def admitted(core: Core, draft: Draft, publishes: Sequence[Publish]) -> Admissio
     return found
 
 
-def _admit_follower(found: Admission, request: Publish, batches: OpenBatches) -> None:
+def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: OpenBatches) -> None:
     """A later one of a line: it is stored with the one before, or judged when that is known."""
     before = found.ahead[_line(request)]
     if before is not None and _follows(request, before):
@@ -112,7 +112,7 @@ def _admit_follower(found: Admission, request: Publish, batches: OpenBatches) ->
         found.ahead[_line(request)] = None
 
 
-def _follows(request: Publish, before: Publish) -> bool:
+def _follows(request: PublishRequest, before: PublishRequest) -> bool:
     """Small ones alone: a large one is stored behind the small ones of its commit, so nothing may follow it there."""
     small = before.unit is None and request.unit is None and bool(request.messages)
     assert request.numbers is not None
@@ -134,13 +134,13 @@ def _is_stored(core: Core, line: Line) -> bool:
     return core.store.get(line[0], Space.PRODUCER, line[1]) is not None
 
 
-def _line(request: Publish) -> Line:
+def _line(request: PublishRequest) -> Line:
     line = request.line
     assert line is not None, "who numbers is in a line"
     return line
 
 
-def _admit(core: Core, draft: Draft, request: Publish, batches: OpenBatches) -> bool:
+def _admit(core: Core, draft: RequestDraft, request: PublishRequest, batches: OpenBatches) -> bool:
     numbers, count = request.numbers, request.count()
     assert numbers is not None, "only numbered ones are judged here"
     row: ProducerRow | None = None
@@ -159,7 +159,7 @@ def _admit(core: Core, draft: Draft, request: Publish, batches: OpenBatches) -> 
     return False
 
 
-def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> Receipt:
+def _repeated(core: Core, draft: RequestDraft, request: PublishRequest, row: ProducerRow) -> Receipt:
     """The answer to the last range once more."""
     numbers, partition = request.numbers, request.partition
     assert numbers is not None
@@ -171,14 +171,16 @@ def _repeated(core: Core, draft: Draft, request: Publish, row: ProducerRow) -> R
     return receipt
 
 
-def _digests(core: Core, request: Publish) -> Digests:
+def _digests(core: Core, request: PublishRequest) -> Digests:
     columns, faults = intake.from_messages(request.messages, claim_check_origins=claim_check_origins(core))
     if faults:
         raise whole_refusal(core, columns, faults, request.partition)
     return of_batch(digests_of_columns(columns, core.deed.key), request.batch)
 
 
-def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow | None, error: RestanteError) -> None:
+def _count_refusal(
+    core: Core, draft: RequestDraft, request: PublishRequest, row: ProducerRow | None, error: RestanteError
+) -> None:
     """Attempts of those who were fenced off are remembered with the group."""
     if isinstance(error, ProducerDisconnected) and row is not None:
         core.memory(ProducerMemory).fenced += 1
@@ -187,7 +189,7 @@ def _count_refusal(core: Core, draft: Draft, request: Publish, row: ProducerRow 
         core.memory(ProducerMemory).refused_numbers += 1
 
 
-def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
+def conclude(core: Core, draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
     """The new states of the groups whose parcels are stored."""
     numbered = [request for request in stored if request.numbers is not None and request.error is None]
     if not numbered:
@@ -205,7 +207,7 @@ def conclude(core: Core, draft: Draft, stored: Sequence[Publish]) -> None:
     draft.applies.append(partial(_remember_all, core, rows))
 
 
-def _known(core: Core, request: Publish) -> ProducerRow | None:
+def _known(core: Core, request: PublishRequest) -> ProducerRow | None:
     """What is committed; those asked for last are remembered."""
     key = _line(request)
     row = core.memory(ProducerMemory).rows.get(key)
@@ -224,7 +226,7 @@ def _decoded(value: bytes) -> ProducerRow:
         raise DataDamaged(f"The state of a producer cannot be read: {error}. Run `restante doctor`.") from error
 
 
-def _put(core: Core, draft: Draft, line: Line, row: ProducerRow) -> None:
+def _put(core: Core, draft: RequestDraft, line: Line, row: ProducerRow) -> None:
     draft.put(line[0], Space.PRODUCER, line[1], _encoder.encode(row))
     draft.applies.append(partial(_remember, core, line, row))
 
@@ -261,7 +263,7 @@ def link(
         producer.check_sequence("last_published_sequence_number", last_published_sequence_number)
     taken = None if producer_group is None else line_of(core, caller, partition, producer_group)
 
-    def plan(draft: Draft) -> ProducerState | RestanteError:
+    def plan(draft: RequestDraft) -> ProducerState | RestanteError:
         line = _new_line(core, draft, partition, caller) if taken is None else taken
         row, group = _planned(draft, line), key_number(line[1])
         try:
@@ -280,14 +282,14 @@ def link(
     return answer
 
 
-def _new_line(core: Core, draft: Draft, partition: int, caller: Grant) -> Line:
+def _new_line(core: Core, draft: RequestDraft, partition: int, caller: Grant) -> Line:
     while True:
         line = partition, producer_key(int.from_bytes(core.random(8), "big") >> 1, owner_of(caller))
         if _planned(draft, line) is None:
             return line
 
 
-def _planned(draft: Draft, line: Line) -> ProducerRow | None:
+def _planned(draft: RequestDraft, line: Line) -> ProducerRow | None:
     value = draft.get(line[0], Space.PRODUCER, line[1])
     return None if value is None else _decoded(value)
 
@@ -358,7 +360,7 @@ def forget(core: Core, partition: Partition) -> None:
     core.memory(ProducerMemory).due[partition.number] = max(oldest + kept, core.clock() + _LOOK_EVERY)
 
 
-def _delete_unchanged(core: Core, draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
+def _delete_unchanged(core: Core, draft: RequestDraft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
     for key, value in entries:
         if draft.get(partition, Space.PRODUCER, key) == value:
             draft.delete(partition, Space.PRODUCER, key)

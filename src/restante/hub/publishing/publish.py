@@ -22,17 +22,17 @@ from restante.errors import (
     InvalidRequest,
     PartitionUnknown,
 )
-from restante.hub.engine.committer import Line, Request
+from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Shipped
 from restante.hub.engine.mailbags import put_mailbag
-from restante.hub.engine.plan import Draft, Plan
+from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
-from restante.hub.publishing.producers import Admission, admitted, conclude
+from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
-from restante.hub.publishing.publish_request import ROW_BYTES, Parcel, Publish, Unit
+from restante.hub.publishing.publish_request import ROW_BYTES, LaidOut, PublishRequest, Unit
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.origin_access import check_origins
@@ -44,7 +44,7 @@ from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 
 
 def large_publish(
@@ -55,10 +55,10 @@ def large_publish(
     batch: bytes | None = None,
     caller: Grant = EVERYTHING,
     line: Line | None = None,
-) -> Publish:
+) -> PublishRequest:
     """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out."""
     size = len(columns) * ROW_BYTES + columns.data.nbytes
-    request = Publish((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
+    request = PublishRequest((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
     if numbers is not None:
         request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
     arrivals = arrived(core, columns)
@@ -78,9 +78,11 @@ def check_partition(core: Core, partition: int | None) -> None:
         raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
 
 
-def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) -> list[Request[object]]:
+def plan_publishes(
+    core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[object]]
+) -> list[CommitRequest[object]]:
     """Plan the publishes among these requests; the others are given back."""
-    publishes = [request for request in requests if isinstance(request, Publish)]
+    publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
@@ -89,10 +91,10 @@ def plan_publishes(core: Core, plan: Plan, requests: Sequence[Request[object]]) 
         plan.accept(draft)
     if len(publishes) == len(requests):
         return []
-    return [request for request in requests if not isinstance(request, Publish)]
+    return [request for request in requests if not isinstance(request, PublishRequest)]
 
 
-def _plan_all(core: Core, draft: Draft, admission: Admission) -> Sequence[Publish]:
+def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> Sequence[PublishRequest]:
     """Plan what was admitted; gives what was not put off.
 
     On the short way nothing is refused, so who follows another in its line is stored behind it. On the long way the one
@@ -110,7 +112,7 @@ def _plan_all(core: Core, draft: Draft, admission: Admission) -> Sequence[Publis
     return publishes
 
 
-def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
+def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
     """What is judged together. They wait side by side, so any order is theirs: the small ones first."""
     small = [request for request in publishes if request.unit is None]
     units = _small_units(core, small)
@@ -121,7 +123,7 @@ def _units(core: Core, publishes: Sequence[Publish]) -> list[Unit]:
     return units
 
 
-def _small_units(core: Core, small: list[Publish]) -> list[Unit]:
+def _small_units(core: Core, small: list[PublishRequest]) -> list[Unit]:
     """One unit, or as many as the bounds of a send ask for; whoever is beyond them alone is refused."""
     if not small:
         return []
@@ -135,7 +137,7 @@ def _small_units(core: Core, small: list[Publish]) -> list[Unit]:
     return [*_small_units(core, small[:half]), *_small_units(core, small[half:])]
 
 
-def _small_unit(core: Core, small: list[Publish]) -> Unit:
+def _small_unit(core: Core, small: list[PublishRequest]) -> Unit:
     messages = [message for request in small for message in request.messages]
     columns, faults = intake.from_messages(messages, claim_check_origins=claim_check_origins(core))
     start = np.cumsum([0, *(len(request.messages) for request in small)])
@@ -173,11 +175,11 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
     return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
 
 
-def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> Parcel:
+def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> LaidOut:
     place, counts = places(arrivals.partition, core.deed.partition_count)
     now = core.clock()
     segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
-    return Parcel(arrivals, grouped, place, counts, segments, now)
+    return LaidOut(arrivals, grouped, place, counts, segments, now)
 
 
 def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, list[Fault]]:
@@ -190,19 +192,19 @@ def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, 
     return found
 
 
-def _misplaced(request: Publish, partition: NDArray[np.int64]) -> bool:
+def _misplaced(request: PublishRequest, partition: NDArray[np.int64]) -> bool:
     """Whether a parcel to one partition holds something for another."""
     return request.partition is not None and bool((partition != request.partition).any())
 
 
-def _check_origins(request: Publish, origins: Texts) -> None:
+def _check_origins(request: PublishRequest, origins: Texts) -> None:
     try:
         check_origins(request.caller, origins)
     except Forbidden as error:
         request.error = error
 
 
-def _plan(core: Core, draft: Draft, unit: Unit) -> None:
+def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
     verdict = unit.judged.verdict
     if verdict.any():
         _refuse_verdicts(unit)
@@ -226,7 +228,7 @@ def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArr
     return Duplicates(unit.arrivals, rows, original)
 
 
-def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> Parcel:
+def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> LaidOut:
     """The rows that are to be stored."""
     if len(stored) == len(unit.arrivals):
         return laid_out(core, unit.arrivals, unit.judged.grouped)
@@ -268,12 +270,12 @@ def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
     return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])
 
 
-def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
+def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64]:
     """Number the messages and put their mailbags into the draft; gives the number of each."""
     first = np.zeros(core.deed.partition_count, np.int64)
     for partition in np.flatnonzero(parcel.counts).tolist():
         first[partition] = draft.add_messages(partition, int(parcel.counts[partition]))
-    by_partition: dict[int, list[Encoded]] = {}
+    by_partition: dict[int, list[EncodedSegment]] = {}
     for encoded in parcel.segments:
         by_partition.setdefault(encoded.group, []).append(encoded)
     for partition, segments in by_partition.items():
@@ -286,7 +288,7 @@ def _store(core: Core, draft: Draft, parcel: Parcel) -> NDArray[np.int64]:
     return number
 
 
-def _remember(core: Core, parcel: Parcel, number: NDArray[np.int64]) -> None:
+def _remember(core: Core, parcel: LaidOut, number: NDArray[np.int64]) -> None:
     """Add the fingerprints of what was stored, partition by partition."""
     for partition, rows in parcel.grouped.parts():
         core.partitions[partition].remember(parcel.arrivals.fingerprint[rows], number[rows])

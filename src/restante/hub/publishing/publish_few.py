@@ -13,19 +13,19 @@ from functools import partial
 import numpy as np
 
 from restante import limits
-from restante.hub.engine.core import Address, Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Handed
 from restante.hub.engine.mailbags import put_mailbag
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
-from restante.hub.publishing.publish_request import Publish
+from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_letters, of_batch
 from restante.model.publishing.letter import Letter, letter_of
 from restante.model.storage.handful import Handful, NameTable
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 
 _WORDS = struct.Struct("<2Q")
 
@@ -42,7 +42,7 @@ class _Bag:
         """The number of the next message that is answered."""
 
 
-def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequence[Hashes]) -> bool:
+def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest], beside: Sequence[Hashes]) -> bool:
     """Plan these publishes, if they are few and nothing is special about any of them; else nothing is done.
 
     `beside` are the fingerprints of the large publishes of the same commit.
@@ -69,7 +69,7 @@ def plan_few(core: Core, draft: Draft, requests: Sequence[Publish], beside: Sequ
     return True
 
 
-def _letters(core: Core, requests: Sequence[Publish]) -> list[Letter] | None:
+def _letters(core: Core, requests: Sequence[PublishRequest]) -> list[Letter] | None:
     allowed = claim_check_origins(core)
     letters, size = [], 0
     for request in requests:
@@ -83,7 +83,7 @@ def _letters(core: Core, requests: Sequence[Publish]) -> list[Letter] | None:
     return letters if size <= limits.COMMIT_FEW_BYTES_MAX else None
 
 
-def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Letter]) -> None:
+def _take_digests(core: Core, requests: Sequence[PublishRequest], letters: Sequence[Letter]) -> None:
     at = 0
     for request in requests:
         end = at + len(request.messages)
@@ -93,7 +93,7 @@ def _take_digests(core: Core, requests: Sequence[Publish], letters: Sequence[Let
 
 
 def _bags(
-    names: NameTable, letters: Sequence[Letter], addresses: Sequence[Address], ids: Sequence[bytes], now: int
+    names: NameTable, letters: Sequence[Letter], addresses: Sequence[MailboxAddress], ids: Sequence[bytes], now: int
 ) -> dict[int, _Bag]:
     """The letters by partition, with the names of them all, as on the long way."""
     bags: dict[int, _Bag] = {}
@@ -116,7 +116,7 @@ def _ids(core: Core, letters: Sequence[Letter]) -> list[bytes]:
     return [letter.id or next(made) for letter in letters]
 
 
-def _as_asked(requests: Sequence[Publish], addresses: Sequence[Address]) -> bool:
+def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress]) -> bool:
     """Whether everything is for the partition that its sender named, if any."""
     at = 0
     for request in requests:
@@ -142,7 +142,7 @@ def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> boo
     return True
 
 
-def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[Encoded] | None:
+def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[EncodedSegment] | None:
     mailbags = []
     for partition, bag in bags.items():
         encoded = bag.handful.encoded(partition, names)
@@ -152,7 +152,7 @@ def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[Encoded] | None:
     return mailbags
 
 
-def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
+def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag) -> None:
     """Number a partition's letters and put their mailbag into the draft."""
     partition, count = encoded.group, encoded.rows
     first = bag.following = draft.add_messages(partition, count)
@@ -161,7 +161,9 @@ def _store(core: Core, draft: Draft, encoded: Encoded, bag: _Bag) -> None:
     draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
 
 
-def _give_receipts(requests: Sequence[Publish], addresses: Sequence[Address], bags: dict[int, _Bag]) -> list[int]:
+def _give_receipts(
+    requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress], bags: dict[int, _Bag]
+) -> list[int]:
     """Answer each request; gives the number of each letter."""
     at, given = 0, []
     for request in requests:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from restante.hub.engine.committer import Line, Request
+from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.publishing.identities import Judged
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Receipt
@@ -16,21 +16,21 @@ from restante.model.producers.parcel_digest import Digests
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
 from restante.model.publishing.message import Message
-from restante.model.storage.segment import Encoded
+from restante.model.storage.segment import EncodedSegment
 
 ROW_BYTES = 512
 """About what a message takes beside its data."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class LaidOut:
     """Messages laid out as mailbags, before they have numbers."""
 
     arrivals: Arrivals
     grouped: Grouped
     place: NDArray[np.int64]
     counts: NDArray[np.int64]
-    segments: list[Encoded]
+    segments: list[EncodedSegment]
     published_at: int
 
 
@@ -41,10 +41,10 @@ class Unit:
     Request i has rows start[i] to start[i + 1]. The parcel is there if everything is new.
     """
 
-    requests: list[Publish]
+    requests: list[PublishRequest]
     start: NDArray[np.int64]
     judged: Judged
-    parcel: Parcel | None = None
+    parcel: LaidOut | None = None
 
     @property
     def arrivals(self) -> Arrivals:
@@ -56,7 +56,7 @@ class Unit:
         return np.repeat(fine, np.diff(self.start))
 
 
-class Publish(Request[Receipt]):
+class PublishRequest(CommitRequest[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
     __slots__ = ("batch", "caller", "digests", "messages", "numbers", "partition", "unit")

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.hub.batches.binding import count_settled
-from restante.hub.engine.core import Address, Core, Stale
+from restante.hub.engine.core import Core, MailboxAddress, Stale
 from restante.hub.engine.filing import drop_unreachable
 from restante.hub.engine.partitions import Partition, load_run, run_key
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.mailboxes.history import fates_of, records_of
 from restante.hub.mailboxes.mailbox import Opened, chunks, look
@@ -30,12 +30,12 @@ from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.removal.erasure import ErasedRow, digests, encode_erased, second_hash
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import BlobKey, Space
-from restante.model.storage.head import Apart, Numbers, Range, apart_of, waiting_mask
+from restante.model.storage.head import Apart, NumberRange, Numbers, apart_of, waiting_mask
 from restante.model.storage.keys import Cabinet, cabinet_key, number_key, settlement_key
-from restante.model.storage.merge import Stretch, merged
-from restante.model.storage.piece import Piece
-from restante.model.storage.run import Run, RunRow, SegmentRow, Stored
-from restante.model.storage.segment import Encoded, Segment, decode
+from restante.model.storage.merge import DrawerStretch, merged
+from restante.model.storage.piece import SegmentPiece
+from restante.model.storage.run import Run, RunRow, SegmentRow, StoredSegment
+from restante.model.storage.segment import EncodedSegment, Segment, decode
 
 _DIGESTS_A_ROW = 1_000
 Words = NDArray[np.uint64]
@@ -50,12 +50,12 @@ class _Found:
     ids: list[Words] = field(default_factory=list)
     changes: dict[Cabinet, list[int]] = field(default_factory=dict)
     """Numbers of the change records."""
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[NumberRange] = field(default_factory=list)
     pending: list[Numbers] = field(default_factory=list)
     """Of each stretch of rows those that wait, or are set aside: batches count them as withdrawn."""
 
 
-def erase(core: Core, address: Address, *, dry_run: bool) -> int:
+def erase(core: Core, address: MailboxAddress, *, dry_run: bool) -> int:
     """Erase a recipient; gives the number of messages that history showed."""
     if dry_run:
         with core.pins.reading():
@@ -79,11 +79,11 @@ def _find(core: Core, opened: Opened) -> _Found:
             found.waiting += int(waits.sum())
             found.pending.append(numbers[waits | (apart_of(head, numbers) == Apart.SET_ASIDE)])
             found.ids.append(chunk.records["id"][shown])
-            found.ranges.append(Range(int(numbers[0]), int(numbers[-1])))
+            found.ranges.append(NumberRange(int(numbers[0]), int(numbers[-1])))
     return found
 
 
-def _erase(core: Core, address: Address) -> int:
+def _erase(core: Core, address: MailboxAddress) -> int:
     """Messages that arrive meanwhile lie in runs of their own and stay: they came after."""
     partition = core.partitions[address.partition]
     opened = look(core, address)
@@ -92,7 +92,7 @@ def _erase(core: Core, address: Address) -> int:
     feed_runs = [load_run(core.store, partition.number, row) for row in partition.feed_runs]
     feed = [new for run in feed_runs if (new := _without(core, run, address)) is not None]
 
-    def plan(draft: Draft) -> int:
+    def plan(draft: RequestDraft) -> int:
         _remove_rows(core, draft, opened, found)
         for rewritten in (*visible, *feed):
             rewritten.put(draft, partition.number)
@@ -114,7 +114,7 @@ def _erase(core: Core, address: Address) -> int:
         raise
 
 
-def _remove_rows(core: Core, draft: Draft, opened: Opened, found: _Found) -> None:
+def _remove_rows(core: Core, draft: RequestDraft, opened: Opened, found: _Found) -> None:
     """Heads, bundles, contents and change records, if the heads are as they were looked at."""
     address = opened.address
     partition, prefix = address.partition, number_key(address.hash)
@@ -133,7 +133,7 @@ def _remove_rows(core: Core, draft: Draft, opened: Opened, found: _Found) -> Non
             drop_bundle(core, draft, partition, key)
 
 
-def _leave_traces(core: Core, draft: Draft, address: Address, found: _Found) -> None:
+def _leave_traces(core: Core, draft: RequestDraft, address: MailboxAddress, found: _Found) -> None:
     """Digests of the identities, and a record that the feed will tell."""
     now = core.clock()
     until = now + int(core.settings.collected_retention_seconds * 1_000_000)
@@ -161,7 +161,7 @@ class _Rewritten:
     row: RunRow
     segments: list[Segment]
 
-    def put(self, draft: Draft, partition: int) -> None:
+    def put(self, draft: RequestDraft, partition: int) -> None:
         if self.segments:
             draft.put_run(partition, self.row)
         else:
@@ -177,7 +177,7 @@ class _Rewritten:
         return [stored.blob for stored in self.old.segments if stored.blob.number not in left]
 
 
-def _without(core: Core, run: Run, address: Address) -> _Rewritten | None:
+def _without(core: Core, run: Run, address: MailboxAddress) -> _Rewritten | None:
     """The run with the segments of a recipient written again without it; None if it has nothing of it."""
     places: list[SegmentRow] = []
     segments: list[Segment] = []
@@ -197,7 +197,7 @@ def _without(core: Core, run: Run, address: Address) -> _Rewritten | None:
     return _Rewritten(run, msgspec.structs.replace(run.row, segments=tuple(places)), segments)
 
 
-def _drawers(stored: Stored, address: Address) -> NDArray[np.bool_]:
+def _drawers(stored: StoredSegment, address: MailboxAddress) -> NDArray[np.bool_]:
     """Which drawers of a segment are the recipient's."""
     own: NDArray[np.bool_] = stored.segment.recipient_hash == np.uint64(address.hash)
     for drawer in np.flatnonzero(own).tolist():
@@ -205,13 +205,13 @@ def _drawers(stored: Stored, address: Address) -> NDArray[np.bool_]:
     return own
 
 
-def _encode_without(core: Core, run: Run, stored: Stored, own: NDArray[np.bool_]) -> list[Encoded]:
+def _encode_without(core: Core, run: Run, stored: StoredSegment, own: NDArray[np.bool_]) -> list[EncodedSegment]:
     piece = read_piece(core.store, stored, 0, stored.segment.rows)
 
-    def keep(_: Piece, drawer: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def keep(_: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_]:
         return ~own[drawer]
 
-    return merged([Stretch(stored, 0, len(own))], [piece], run.row.first, keep)
+    return merged([DrawerStretch(stored, 0, len(own))], [piece], run.row.first, keep)
 
 
 def _apply(core: Core, partition: Partition, visible: Sequence[_Rewritten], feed: Sequence[_Rewritten]) -> None:

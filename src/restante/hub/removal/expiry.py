@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from restante.errors import DataDamaged
-from restante.hub.engine.core import Address, Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import read_records
 from restante.hub.removal.removal import expire_cabinets
 from restante.model.publishing.message import NEVER
 from restante.model.storage.keys import Cabinet
-from restante.model.storage.run import Stored
+from restante.model.storage.run import StoredSegment
 
 _CABINETS_AT_ONCE = 200
 
@@ -40,7 +40,7 @@ def _expire_partition(core: Core, partition: Partition) -> int:
     return settled
 
 
-def _due(partition: Partition, stored: Stored, now: int) -> list[int]:
+def _due(partition: Partition, stored: StoredSegment, now: int) -> list[int]:
     """The drawers of a segment in which something has expired since they were last looked at."""
     expiries = partition.expiries.get(stored.blob.number)
     if expiries is None:
@@ -48,15 +48,15 @@ def _due(partition: Partition, stored: Stored, now: int) -> list[int]:
     return list(np.flatnonzero((expiries <= now) & (stored.segment.drawers["count"] > 0)).tolist())
 
 
-def _cabinets(stored: Stored, drawers: list[int]) -> Iterator[Cabinet]:
+def _cabinets(stored: StoredSegment, drawers: list[int]) -> Iterator[Cabinet]:
     return (Cabinet(*stored.segment.cabinet(drawer)) for drawer in drawers)
 
 
-def _address(core: Core, cabinet: Cabinet) -> Address:
+def _address(core: Core, cabinet: Cabinet) -> MailboxAddress:
     return core.locate(cabinet.recipient)
 
 
-def _note_next(core: Core, partition: Partition, stored: Stored, drawers: list[int], now: int) -> None:
+def _note_next(core: Core, partition: Partition, stored: StoredSegment, drawers: list[int], now: int) -> None:
     """Remember when the next message of these drawers expires, so that they are left in peace until then."""
     if not drawers:
         return

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from restante.hub.batches.binding import bind_moved
-from restante.hub.engine.core import Address, Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import put_mailbag
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.history import Located
 from restante.hub.mailboxes.message_columns import message_columns
 from restante.model.publishing.arrival import arrive, mailbags
 
 
-def move_to_end(core: Core, draft: Draft, address: Address, found: Located) -> int:
+def move_to_end(core: Core, draft: RequestDraft, address: MailboxAddress, found: Located) -> int:
     """Store the message again under the next sequence number, which is given."""
     piece = with_data(core.store, found.chunk.stored, found.chunk.row, found.chunk.records)
     columns = message_columns([piece], found.cabinet)

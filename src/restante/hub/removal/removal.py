@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import BundleOpen, DataDamaged, MessageCollected, MessageSettled
-from restante.hub.engine.core import Address, Core, Stale, uuid_text
+from restante.hub.engine.core import Core, MailboxAddress, Stale, uuid_text
 from restante.hub.engine.damage import tell_once
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.history import Located, find_row
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.settle import Part, change, settle
 from restante.hub.removal.move_to_end import move_to_end
 from restante.model.publishing.message import State
 from restante.model.storage.change import ChangeKind
-from restante.model.storage.head import Apart, Head, Numbers, Range, apart_of, waiting_mask, with_apart
+from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, waiting_mask, with_apart
 from restante.model.storage.keys import Cabinet
 
 Parts = list[Part]
@@ -33,7 +33,7 @@ Parts = list[Part]
 class Settlement:
     """Messages of one cabinet to be settled, if the mailbox is still as it was looked into."""
 
-    address: Address
+    address: MailboxAddress
     cabinet: Cabinet
     head: Head
     erasures: int
@@ -42,10 +42,10 @@ class Settlement:
     waited: int
     """How many of them wait."""
 
-    def fresh(self, draft: Draft) -> bool:
+    def fresh(self, draft: RequestDraft) -> bool:
         return _fresh(draft, self.address, self.cabinet, self.head, self.erasures)
 
-    def plan(self, core: Core, draft: Draft) -> int:
+    def plan(self, core: Core, draft: RequestDraft) -> int:
         if not self.fresh(draft):
             raise Stale
         head, now = self.head, core.clock()
@@ -56,24 +56,24 @@ class Settlement:
         return sum(int(chosen.sum()) for _, chosen in self.parts)
 
 
-def _fresh(draft: Draft, address: Address, cabinet: Cabinet, head: Head, erasures: int) -> bool:
+def _fresh(draft: RequestDraft, address: MailboxAddress, cabinet: Cabinet, head: Head, erasures: int) -> bool:
     unchanged = draft.head(address.partition, address.hash, cabinet) == head
     return unchanged and draft.count(address.partition).erasures == erasures
 
 
-def withdraw(core: Core, address: Address, message_id: str) -> None:
+def withdraw(core: Core, address: MailboxAddress, message_id: str) -> None:
     core.look_and_commit(lambda: _withdraw(core, address, message_id))
 
 
-def set_aside(core: Core, address: Address, message_id: str) -> None:
+def set_aside(core: Core, address: MailboxAddress, message_id: str) -> None:
     core.look_and_commit(lambda: _set_aside(core, address, message_id))
 
 
-def release(core: Core, address: Address, message_id: str) -> None:
+def release(core: Core, address: MailboxAddress, message_id: str) -> None:
     core.look_and_commit(lambda: _release(core, address, message_id))
 
 
-def _withdraw(core: Core, address: Address, message_id: str) -> None:
+def _withdraw(core: Core, address: MailboxAddress, message_id: str) -> None:
     found = find_row(core, address, message_id)
     if found.state in (State.WITHDRAWN, State.EXPIRED):
         _settle_expired(core, address, found)
@@ -83,7 +83,7 @@ def _withdraw(core: Core, address: Address, message_id: str) -> None:
     _settle_one(core, address, found, ChangeKind.WITHDRAWN)
 
 
-def _set_aside(core: Core, address: Address, message_id: str) -> None:
+def _set_aside(core: Core, address: MailboxAddress, message_id: str) -> None:
     found = find_row(core, address, message_id)
     _check_not_collected(found, message_id)
     if found.state is State.SET_ASIDE:
@@ -95,7 +95,7 @@ def _set_aside(core: Core, address: Address, message_id: str) -> None:
     _settle_one(core, address, found, ChangeKind.SET_ASIDE)
 
 
-def _release(core: Core, address: Address, message_id: str) -> None:
+def _release(core: Core, address: MailboxAddress, message_id: str) -> None:
     found = find_row(core, address, message_id)
     _check_not_collected(found, message_id)
     _check_not_held(found)
@@ -106,7 +106,7 @@ def _release(core: Core, address: Address, message_id: str) -> None:
     core.commit(lambda draft: _plan_release(core, draft, address, found))
 
 
-def _plan_release(core: Core, draft: Draft, address: Address, found: Located) -> None:
+def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, found: Located) -> None:
     """Back into its place, or at the end if the head or an open bundle reaches past it.
 
     At the end, too, where mail is collected by number: who is connected has got past its place, and would collect it
@@ -117,7 +117,7 @@ def _plan_release(core: Core, draft: Draft, address: Address, found: Located) ->
         raise Stale
     in_place = found.number > max(head.head, head.open.last if head.open is not None else 0)
     in_place = in_place and not core.settings.live_collect(core.settings.group_of(found.cabinet.origin))
-    own = (Range(found.number, found.number),)
+    own = (NumberRange(found.number, found.number),)
     record = change(found.cabinet, ChangeKind.RELEASED, core.clock(), 1, own)
     if in_place:
         draft.record(address.partition, address.hash, record)
@@ -149,13 +149,13 @@ def _check_not_held(found: Located) -> None:
         raise BundleOpen(f"The message is in the open bundle {text}. Have it dequeued first.", bundle_id=text)
 
 
-def _settle_expired(core: Core, address: Address, found: Located) -> None:
+def _settle_expired(core: Core, address: MailboxAddress, found: Located) -> None:
     """A message past its time that nobody has settled yet is settled now."""
     if found.state is State.EXPIRED and bool(waiting_mask(found.head, found.chunk.numbers)[0]):
         _settle_one(core, address, found, ChangeKind.EXPIRED)
 
 
-def _settle_one(core: Core, address: Address, found: Located, kind: ChangeKind) -> None:
+def _settle_one(core: Core, address: MailboxAddress, found: Located, kind: ChangeKind) -> None:
     parts = [(found.chunk.numbers, np.ones(1, np.bool_))]
     waited = 0 if found.state is State.SET_ASIDE else 1
     settlement = Settlement(address, found.cabinet, found.head, found.erasures, kind, parts, waited)
@@ -167,7 +167,7 @@ Chooser = Callable[[Chunk, Head], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 
 
 def purge(
-    core: Core, address: Address, *, origin: str | None, kind: str | None, before: int | None, dry_run: bool
+    core: Core, address: MailboxAddress, *, origin: str | None, kind: str | None, before: int | None, dry_run: bool
 ) -> int:
     """Withdraw what waits or is set aside; what is in an open bundle stays."""
 
@@ -195,7 +195,9 @@ def _held(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     return np.zeros(len(numbers), np.bool_) if mark is None else (numbers >= mark.first) & (numbers <= mark.last)
 
 
-def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now: int) -> tuple[int, set[Cabinet]]:
+def expire_cabinets(
+    core: Core, cabinets: Sequence[tuple[MailboxAddress, Cabinet]], now: int
+) -> tuple[int, set[Cabinet]]:
     """Settle what has expired in some cabinets, in one commit, but for what open bundles keep.
 
     A cabinet whose head changes meanwhile, or that is damaged, is passed over, and named: the next round has to find
@@ -220,7 +222,7 @@ def expire_cabinets(core: Core, cabinets: Sequence[tuple[Address, Cabinet]], now
     if not settlements:
         return 0, unread
 
-    def plan(draft: Draft) -> tuple[int, set[Cabinet]]:
+    def plan(draft: RequestDraft) -> tuple[int, set[Cabinet]]:
         fresh = [settlement.fresh(draft) for settlement in settlements]
         settled = sum(s.plan(core, draft) for s, unchanged in zip(settlements, fresh, strict=True) if unchanged)
         return settled, unread | {s.cabinet for s, unchanged in zip(settlements, fresh, strict=True) if not unchanged}
@@ -244,7 +246,7 @@ def _settlement(
 
 
 def _settle_cabinet(
-    core: Core, address: Address, cabinet: Cabinet, kind: ChangeKind, choose: Chooser, *, dry_run: bool
+    core: Core, address: MailboxAddress, cabinet: Cabinet, kind: ChangeKind, choose: Chooser, *, dry_run: bool
 ) -> int:
     settlement = _settlement(core, look(core, address), cabinet, kind, choose)
     if settlement.parts and not dry_run:

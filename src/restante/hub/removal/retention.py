@@ -17,7 +17,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.damage import is_damaged
 from restante.hub.engine.filing import drop_unreachable, rewrite
 from restante.hub.engine.partitions import Partition, run_key
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.mailboxes.overview import Overview, overview
 from restante.hub.publishing import producers
@@ -59,7 +59,7 @@ def forget(core: Core, partition: Partition) -> int:
             return forgotten
 
 
-def _forget_page(core: Core, draft: Draft, partition: Partition, due: Sequence[tuple[int, ChangeRecord]]) -> int:
+def _forget_page(core: Core, draft: RequestDraft, partition: Partition, due: Sequence[tuple[int, ChangeRecord]]) -> int:
     forgotten = 0
     for number, record in due:
         cabinet = Cabinet(record.recipient, record.origin, record.message_kind)
@@ -98,7 +98,7 @@ def forgotten_head(head: Head, record: ChangeRecord) -> Head:
     return msgspec.structs.replace(head, forgotten=forgotten, apart=kept)
 
 
-def drop_bundle(core: Core, draft: Draft, partition: int, key: bytes) -> None:
+def drop_bundle(core: Core, draft: RequestDraft, partition: int, key: bytes) -> None:
     """A bundle and its content go."""
     draft.delete(partition, Space.BUNDLE, key)
     content = draft.get(partition, Space.CONTENT, key)
@@ -120,7 +120,7 @@ def _drop_old_erasures(core: Core, partition: Partition) -> None:
         return
     left = Erased.of([row for key, row in rows if key not in set(old)])
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: RequestDraft) -> None:
         for key in old:
             draft.delete(partition.number, Space.ERASED, key)
         draft.applies.append(lambda: setattr(partition, "erased", left))
@@ -173,7 +173,7 @@ def _drop_idle_heads(core: Core, partition: Partition) -> None:
         core.commit(lambda draft, page=page: _delete_unchanged(draft, partition.number, page))  # type: ignore[misc]
 
 
-def _delete_unchanged(draft: Draft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
+def _delete_unchanged(draft: RequestDraft, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> None:
     for key, value in entries:
         if draft.get(partition, Space.HEAD, key) == value:
             draft.delete(partition, Space.HEAD, key)
@@ -189,7 +189,7 @@ def _drop_feed_runs(core: Core, partition: Partition) -> None:
     if not old:
         return
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: RequestDraft) -> None:
         for row in old:
             draft.delete(partition.number, Space.RUN, run_key(row))
             if not _still_in_order(partition, row):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from restante.hub.engine.core import Core
 from restante.hub.engine.filing import drop_unreachable
-from restante.hub.engine.plan import Draft
+from restante.hub.engine.plan import RequestDraft
 from restante.model.storage.changes import Space
 
 _KEY = b"scrub"
@@ -29,7 +29,7 @@ class Erasures:
     """Functions of other subjects that forget rows which they hold in memory."""
 
 
-def note(core: Core, draft: Draft) -> None:
+def note(core: Core, draft: RequestDraft) -> None:
     """To be scrubbed. Each note differs from those before it; it comes after all that the draft buries."""
     draft.put(0, Space.META, _KEY, core.random(_NOTE_BYTES))
     draft.applies.append(lambda: setattr(core.memory(Erasures), "epoch", core.pins.epoch()))
@@ -44,7 +44,7 @@ def scrub(core: Core) -> int:
     if core.pins.any_before(core.memory(Erasures).epoch) or not core.store.scrub():
         return 0
 
-    def plan(draft: Draft) -> int:
+    def plan(draft: RequestDraft) -> int:
         # Another erasure may have come meanwhile, and noted itself.
         if draft.get(0, Space.META, _KEY) == noted:
             draft.delete(0, Space.META, _KEY)

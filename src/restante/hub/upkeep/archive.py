@@ -48,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return sum(file.bytes for file in self.files)
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     name: str
     size: int
 
@@ -64,14 +64,14 @@ def header(name: str, size: int, *, seconds: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
-def read_header(block: bytes) -> Entry | None:
+def read_header(block: bytes) -> ArchiveEntry | None:
     """The name and size that a header tells; None if it is not one that `header` makes."""
     try:
         info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         made = header(info.name, info.size, seconds=int(info.mtime))
     except (tarfile.HeaderError, ValueError):
         return None
-    return Entry(info.name, info.size) if made == block and info.size >= 0 else None
+    return ArchiveEntry(info.name, info.size) if made == block and info.size >= 0 else None
 
 
 def padding(size: int) -> bytes:

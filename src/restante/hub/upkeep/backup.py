@@ -26,13 +26,13 @@ from restante.hub.upkeep.archive import (
     seal,
 )
 from restante.model.mailboxes.answers import moment
-from restante.ports.backup import Snapshot, SnapshotPart, SnapshotStore
+from restante.ports.backup import SnapshotPart, SnapshotStore, StoreSnapshot
 
 
 class BackupStream:
     """The bytes of a backup, in chunks of bounded size, once. Close it in any case: it keeps what it has not read."""
 
-    def __init__(self, core: Core, snapshot: Snapshot) -> None:
+    def __init__(self, core: Core, snapshot: StoreSnapshot) -> None:
         self._core = core
         self._snapshot = snapshot
         self._made_at = core.clock()

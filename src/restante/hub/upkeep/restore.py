@@ -21,7 +21,7 @@ from restante.hub.upkeep.archive import (
     END,
     MANIFEST_NAME,
     SEAL_NAME,
-    Entry,
+    ArchiveEntry,
     Manifest,
     ManifestFile,
     decode_manifest,
@@ -106,7 +106,7 @@ class _Reading:
             if found != named:
                 raise DataDamaged(f"{found.name} in the backup fails its checksum.", file=found.name)
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> ArchiveEntry:
         block = self._up_to(BLOCK)
         if not self._found and not _begins_like_a_backup(block):
             raise _no_backup()
@@ -117,7 +117,7 @@ class _Reading:
             raise DataDamaged(f"The backup is damaged behind {self._found[-1].name}.")
         return entry
 
-    def _part(self, entry: Entry) -> ManifestFile:
+    def _part(self, entry: ArchiveEntry) -> ManifestFile:
         checksum, left = hashlib.sha256(), entry.size
         with self._open_part(entry.name) as write:
             while left:
@@ -128,14 +128,14 @@ class _Reading:
         self._padding(entry)
         return ManifestFile(name=entry.name, bytes=entry.size, sha256=checksum.hexdigest())
 
-    def _small(self, entry: Entry, size_max: int) -> bytes:
+    def _small(self, entry: ArchiveEntry, size_max: int) -> bytes:
         if entry.size > size_max:
             raise DataDamaged(f"{entry.name} in the backup has {entry.size} bytes, too many.")
         content = self._exactly(entry.size)
         self._padding(entry)
         return content
 
-    def _padding(self, entry: Entry) -> None:
+    def _padding(self, entry: ArchiveEntry) -> None:
         expected = padding(entry.size)
         if self._exactly(len(expected)) != expected:
             raise DataDamaged(f"The backup is damaged behind {entry.name}.")

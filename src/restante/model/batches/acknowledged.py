@@ -22,7 +22,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     ranges: tuple[tuple[int, int], ...] = ()
 
 
-class Entry(NamedTuple):
+class AcknowledgedEntry(NamedTuple):
     """What one commit acknowledged of a batch."""
 
     positions: Positions
@@ -54,12 +54,12 @@ def encode_entry(positions: Positions, ranges: Sequence[tuple[int, int]]) -> byt
     return _encoder.encode(_Entry(int(positions[0]), width, distances.astype(_WIDTHS[width]).tobytes(), tuple(ranges)))
 
 
-def decode_entry(value: bytes) -> Entry:
+def decode_entry(value: bytes) -> AcknowledgedEntry:
     try:
         entry = _decoder.decode(value)
     except msgspec.MsgspecError as error:
         raise DataDamaged(f"An acknowledgement cannot be read: {error}. Run `restante doctor`.") from error
     if entry.first < 0:
-        return Entry(np.zeros(0, np.int64), entry.ranges)
+        return AcknowledgedEntry(np.zeros(0, np.int64), entry.ranges)
     distances = np.frombuffer(entry.distances, _WIDTHS[entry.width]).astype(np.int64)
-    return Entry(np.cumsum(np.concatenate([[entry.first], distances])), entry.ranges)
+    return AcknowledgedEntry(np.cumsum(np.concatenate([[entry.first], distances])), entry.ranges)

@@ -31,14 +31,14 @@ _KEY = np.dtype([("first", ">u8"), ("role", "u1"), ("batch", "V16")])
 _BATCH = np.dtype("V16")
 
 
-class Role(IntEnum):
+class BindingRole(IntEnum):
     """Numbers are part of the stored format."""
 
     ITEM = 0
     DUPLICATE = 1
 
 
-class Stretch(NamedTuple):
+class BoundStretch(NamedTuple):
     """The messages with numbers first to last, inclusive."""
 
     first: int
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     batch: bytes
 
 
-def binding_key(first: int, role: Role, batch: bytes) -> bytes:
+def binding_key(first: int, role: BindingRole, batch: bytes) -> bytes:
     return number_key(first) + bytes([role]) + batch
 
 
@@ -72,7 +72,7 @@ class Level:
         return Level(first, last, reach, batch, int(first[0]), int(reach[-1]))
 
     @staticmethod
-    def listing(stretches: Sequence[Stretch]) -> Level:
+    def listing(stretches: Sequence[BoundStretch]) -> Level:
         first = np.array([stretch.first for stretch in stretches], np.int64)
         last = np.array([stretch.last for stretch in stretches], np.int64)
         return Level.of(first, last, np.frombuffer(b"".join([stretch.batch for stretch in stretches]), _BATCH))
@@ -119,20 +119,20 @@ class Stretches:
 
     levels: tuple[Level, ...] = ()
 
-    def with_more(self, more: Sequence[Stretch]) -> Stretches:
+    def with_more(self, more: Sequence[BoundStretch]) -> Stretches:
         return Stretches(_joined((*self.levels, Level.listing(more)))) if more else self
 
-    def with_next(self, stretch: Stretch) -> Stretches:
+    def with_next(self, stretch: BoundStretch) -> Stretches:
         """With one that lies beyond all others. It stays by itself for now, as it may still be extended."""
         return Stretches((*_joined(self.levels), Level.listing([stretch])))
 
     @property
-    def latest(self) -> Stretch | None:
+    def latest(self) -> BoundStretch | None:
         """The one that came last, if it can still be extended."""
         if not self.levels or len(self.levels[-1]) > 1:
             return None
         level = self.levels[-1]
-        return Stretch(level.low, level.high, level.batch[0].tobytes())
+        return BoundStretch(level.low, level.high, level.batch[0].tobytes())
 
     def extended(self, last: int) -> Stretches:
         """With the latest one reaching further."""
@@ -219,7 +219,7 @@ class Bindings:
 
     def keys(self, batch: bytes) -> list[bytes]:
         """The keys of all stored rows of a batch."""
-        own = ((Role.ITEM, self.items.of(batch)), (Role.DUPLICATE, self.duplicates.of(batch)))
+        own = ((BindingRole.ITEM, self.items.of(batch)), (BindingRole.DUPLICATE, self.duplicates.of(batch)))
         return [binding_key(first, role, batch) for role, spans in own for first in spans.first.tolist()]
 
     def without(self, batch: bytes) -> Bindings:
@@ -238,7 +238,7 @@ def load_bindings(entries: Sequence[tuple[bytes, bytes]]) -> Bindings:
     keys = np.frombuffer(b"".join([key for key, _ in entries]), _KEY)
     first = keys["first"].astype(np.int64)
     last = np.frombuffer(b"".join([value for _, value in entries]), ">u8").astype(np.int64)
-    items, duplicates = (_loaded(first, last, keys["batch"], keys["role"] == role) for role in Role)
+    items, duplicates = (_loaded(first, last, keys["batch"], keys["role"] == role) for role in BindingRole)
     if items and len(items[0]) > 1:
         # The last one is kept by itself, for it may still be extended.
         items = tuple(_part(items[0], part) for part in (slice(None, -1), slice(-1, None)))

@@ -16,7 +16,7 @@ _EXPANDED_MAX = 65_536
 
 
 @dataclass(slots=True)
-class Wanted:
+class AskedItems:
     """What one call names of a batch: positions, and ranges too long to be taken one by one."""
 
     positions: list[Positions] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Newly(NamedTuple):
     trial: Bits | None
 
 
-def newly(bits: Bits, calls: Sequence[Wanted]) -> Newly:
+def newly(bits: Bits, calls: Sequence[AskedItems]) -> Newly:
     """What is new of these calls; the bits are left as they are."""
     ranges = united([one for call in calls for one in call.ranges])
     if not ranges:
@@ -51,7 +51,7 @@ def newly(bits: Bits, calls: Sequence[Wanted]) -> Newly:
     return Newly(*_one_by_one(trial, calls), ranges, trial)
 
 
-def _together(bits: Bits, known: Sequence[Wanted]) -> tuple[list[int], Positions]:
+def _together(bits: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Positions]:
     """Single positions: how many are new of each share, and all that are new, ascending."""
     parts = [part for own in known for part in own.positions]
     if not any(map(len, parts)):
@@ -80,7 +80,7 @@ def _fresh(bits: Bits, positions: Positions) -> Positions:
     return ascending[~bits.test(ascending)]
 
 
-def _one_by_one(trial: Bits, known: Sequence[Wanted]) -> tuple[list[int], Positions]:
+def _one_by_one(trial: Bits, known: Sequence[AskedItems]) -> tuple[list[int], Positions]:
     """With long ranges among them: each share on what those before it have set."""
     new: list[int] = []
     fresh: list[Positions] = []

@@ -41,7 +41,7 @@ class NoticeState(msgspec.Struct, frozen=True, array_like=True):
         return not self.delivered_at and not self.given_up_at
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class NoticeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Of one attempt. Without a problem it was delivered."""
 
     problem: str = ""
@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the hub's log says beside the problem, which everybody sees who may see the batch."""
 
 
-def after_attempt(state: NoticeState, outcome: Outcome, *, now: int, fraction: float) -> NoticeState:
+def after_attempt(state: NoticeState, outcome: NoticeOutcome, *, now: int, fraction: float) -> NoticeState:
     """What is stored after an attempt. It is given up when that would not help, or has not for long."""
     attempts, first_at = state.attempts + 1, state.first_at or now
     tried = msgspec.structs.replace(state, attempts=attempts, first_at=first_at, last_at=now, next_at=0)

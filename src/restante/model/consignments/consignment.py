@@ -67,7 +67,7 @@ class Attempt(NamedTuple):
     number: int
 
 
-class Parcel(NamedTuple):
+class StagedParcel(NamedTuple):
     """The name of a parcel in its consignment."""
 
     attempt: Attempt
@@ -106,15 +106,15 @@ def attempt_prefix(consignment_id: bytes, attempt: Attempt) -> bytes:
     return consignment_id + len(writer).to_bytes(2, "big") + writer + number_key(attempt.number)
 
 
-def parcel_key(consignment_id: bytes, parcel: Parcel) -> bytes:
+def parcel_key(consignment_id: bytes, parcel: StagedParcel) -> bytes:
     """The parcels of an attempt lie together, in the order of their numbers."""
     return attempt_prefix(consignment_id, parcel.attempt) + number_key(parcel.number)
 
 
-def key_parcel(key: bytes) -> Parcel:
+def key_parcel(key: bytes) -> StagedParcel:
     at = _ID_BYTES + 2 + int.from_bytes(key[_ID_BYTES : _ID_BYTES + 2], "big")
     attempt = Attempt(key[_ID_BYTES + 2 : at].decode(), int.from_bytes(key[at : at + 8], "big"))
-    return Parcel(attempt, int.from_bytes(key[at + 8 : at + 16], "big"))
+    return StagedParcel(attempt, int.from_bytes(key[at + 8 : at + 16], "big"))
 
 
 def receipt_of(row: ConsignmentRow) -> Receipt | None:
@@ -132,9 +132,9 @@ def check_key(key: str) -> None:
     _check_text(key, "A consignment's key", limits.CONSIGNMENT_KEY_CHARACTERS_MAX, "key")
 
 
-def check_parcel(writer: str, attempt: int, parcel: int) -> Parcel:
+def check_parcel(writer: str, attempt: int, parcel: int) -> StagedParcel:
     """The name of a parcel, if it is one."""
-    return Parcel(check_attempt(writer, attempt), _check_number(parcel, "parcel"))
+    return StagedParcel(check_attempt(writer, attempt), _check_number(parcel, "parcel"))
 
 
 def check_attempt(writer: str, attempt: int) -> Attempt:

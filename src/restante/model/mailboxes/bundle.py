@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.model.batches.binding import Share
-from restante.model.storage.head import Head, Numbers, Range, waiting_mask
+from restante.model.storage.head import Head, NumberRange, Numbers, waiting_mask
 from restante.model.storage.rows import BUNDLEABLE, INLINE, RecordArray
 
 
@@ -29,7 +29,7 @@ class BundleRow(msgspec.Struct, frozen=True, array_like=True):
     first: int
     last: int
     count: int
-    left_out: tuple[Range, ...]
+    left_out: tuple[NumberRange, ...]
     opened_at: int
     inline: bool
     format: str = ""
@@ -63,7 +63,7 @@ class Bounds:
     before: int = 2**63 - 1
 
 
-class Columns(NamedTuple):
+class FitColumns(NamedTuple):
     """What decides whether a message fits."""
 
     numbers: Numbers
@@ -91,9 +91,9 @@ class Filling:
         waits = waiting_mask(self.head, numbers)
         fresh = records["expires_at"] > self.now
         candidates = waits & fresh
-        own = Columns(numbers, records["weight"], records["flags"])
+        own = FitColumns(numbers, records["weight"], records["flags"])
         if not candidates.all():
-            own = Columns(numbers[candidates], own.weight[candidates], own.flags[candidates])
+            own = FitColumns(numbers[candidates], own.weight[candidates], own.flags[candidates])
         fitting = self._fitting(own) if len(own.numbers) else 0
         passed = 2**63 - 1
         if fitting < len(own.numbers):
@@ -101,7 +101,7 @@ class Filling:
         self.taken.append(own.numbers[:fitting])
         self.expired.append((numbers, waits & ~fresh & (numbers < passed)))
 
-    def _fitting(self, own: Columns) -> int:
+    def _fitting(self, own: FitColumns) -> int:
         """How many of these, one after another, still fit."""
         begins = self.count == 0
         if begins:

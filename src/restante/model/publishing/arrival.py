@@ -24,12 +24,12 @@ from restante.model.storage.rows import (
     TEXT_ID,
     Cabinets,
     RecordArray,
-    Rows,
+    StoredRows,
     cabinet_hashes,
     lay_out,
     sort_rows,
 )
-from restante.model.storage.segment import Encoded, binary_offsets, encode
+from restante.model.storage.segment import EncodedSegment, binary_offsets, encode
 
 _DENSE_MAX = 4_000_000
 
@@ -102,11 +102,11 @@ def places(partition: NDArray[np.int64], partition_count: int) -> tuple[NDArray[
     return place, counts
 
 
-def mailbags(arrivals: Arrivals, place: NDArray[np.int64], *, published_at: int, key: int) -> list[Encoded]:
+def mailbags(arrivals: Arrivals, place: NDArray[np.int64], *, published_at: int, key: int) -> list[EncodedSegment]:
     """The segments of one commit; the group of each is its partition."""
     columns = arrivals.columns
     cabinets, cabinet = _cabinets(arrivals, key)
-    rows = Rows(
+    rows = StoredRows(
         cabinets,
         cabinet,
         _records(columns, place, published_at),

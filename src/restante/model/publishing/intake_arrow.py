@@ -22,7 +22,7 @@ from restante.model.columns.arrow import Column, map_array, nulls_of, numbers_of
 from restante.model.columns.arrow_checks import as_binary, check_sound, is_text, place_of
 from restante.model.columns.json_documents import is_utf8
 from restante.model.columns.texts import Texts
-from restante.model.publishing.draft import NOT_GIVEN, Draft
+from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_rules import check_bytes, check_count
 from restante.model.publishing.intake_values import is_value_type, json_documents
 from restante.model.publishing.message import NEVER
@@ -36,13 +36,13 @@ _VIEW_BYTES = 17
 """What a row of a binary column takes beside its bytes, at most."""
 
 
-def draft_of_arrow(source: object, faults: Faults) -> Draft:
+def draft_of_arrow(source: object, faults: Faults) -> DraftColumns:
     table = as_table(source)
     require_known(table.schema)
     check_count(table.num_rows)
     check_sound(table)
     data, media_default = contents_of(table, faults)
-    return Draft(
+    return DraftColumns(
         n=table.num_rows,
         id=_ids(table),
         text_id=_spelt_out_texts(table, "text_id"),

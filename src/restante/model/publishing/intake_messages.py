@@ -18,7 +18,7 @@ from restante.errors import InvalidRequest
 from restante.model.columns import media_types
 from restante.model.columns.arrow import Column, map_array, string_array
 from restante.model.columns.texts import Texts
-from restante.model.publishing.draft import NOT_GIVEN, Draft
+from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.message import NEVER, Message, text_of
 from restante.model.publishing.validation import Faults
 
@@ -35,11 +35,11 @@ _FAR = 2**62
 _encoder = msgspec.json.Encoder()
 
 
-def draft_of_messages(messages: Sequence[Message], faults: Faults) -> Draft:
+def draft_of_messages(messages: Sequence[Message], faults: Faults) -> DraftColumns:
     _require_messages(messages)
     _refuse_read_only(messages, faults)
     data, media_default = _data(messages, faults)
-    return Draft(
+    return DraftColumns(
         n=len(messages),
         id=_optional_texts([message.id for message in messages], "id", faults),
         text_id=None,

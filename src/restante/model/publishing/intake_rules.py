@@ -18,7 +18,7 @@ from restante.model.columns.properties import encode_properties
 from restante.model.columns.text_ids import pack, shown_ids
 from restante.model.columns.text_rules import Problems, TextRule, name_problems, required_texts, texts_or_default
 from restante.model.columns.texts import Texts
-from restante.model.publishing.draft import NOT_GIVEN, Draft
+from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_ids import checked_ids
 from restante.model.publishing.message import HUB_ORIGIN, NEVER, MessageColumns
 from restante.model.publishing.validation import Faults
@@ -32,7 +32,7 @@ EXPIRY_MAX = 253_402_300_800 * _SECOND - 1
 
 
 def checked(
-    draft: Draft, faults: Faults, *, claim_check_origins: Collection[str] | None, own: bool = False
+    draft: DraftColumns, faults: Faults, *, claim_check_origins: Collection[str] | None, own: bool = False
 ) -> tuple[MessageColumns, list[Fault]]:
     """Columns in which every message obeys the rules or is named by a fault. `own`: they are the hub's own."""
     check_count(draft.n)
@@ -91,7 +91,7 @@ _DOCUMENT_TYPE = TextRule("document_type", limits.DOCUMENT_TYPE_CHARACTERS_MAX)
 _MEDIA_TYPE = TextRule("media_type", limits.MEDIA_TYPE_CHARACTERS_MAX, _media_type_problems)
 
 
-def _data(draft: Draft, faults: Faults) -> tuple[pa.LargeBinaryArray, NDArray[np.bool_], NDArray[np.int64]]:
+def _data(draft: DraftColumns, faults: Faults) -> tuple[pa.LargeBinaryArray, NDArray[np.bool_], NDArray[np.int64]]:
     """The data without nulls, which rows are inline, and the length of each."""
     empty = pa.scalar(b"", pa.large_binary())
     column: Column = draft.data
@@ -113,7 +113,9 @@ def _data(draft: Draft, faults: Faults) -> tuple[pa.LargeBinaryArray, NDArray[np
     return column, inline, lengths
 
 
-def _weights(draft: Draft, inline: NDArray[np.bool_], lengths: NDArray[np.int64], faults: Faults) -> NDArray[np.int32]:
+def _weights(
+    draft: DraftColumns, inline: NDArray[np.bool_], lengths: NDArray[np.int64], faults: Faults
+) -> NDArray[np.int32]:
     least = (lengths + (limits.KIB - 1)) // limits.KIB
     np.maximum(least, 1, out=least)
     if draft.weight is None:
@@ -130,7 +132,7 @@ def _weights(draft: Draft, inline: NDArray[np.bool_], lengths: NDArray[np.int64]
     return np.where(outside | below, least, weight).astype(np.int32)
 
 
-def _expiries(draft: Draft, faults: Faults) -> NDArray[np.int64]:
+def _expiries(draft: DraftColumns, faults: Faults) -> NDArray[np.int64]:
     if draft.expires_at is None:
         return np.full(draft.n, NEVER, np.int64)
     times = draft.expires_at

@@ -11,15 +11,15 @@ from restante.errors import DataDamaged
 from restante.limits import BLOCK_BYTES
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.rows import DRAWER
-from restante.model.storage.run import Run, Stored
+from restante.model.storage.run import Run, StoredSegment
 from restante.model.storage.segment import Segment, block_checks
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DrawerPlace:
     """One drawer of a cabinet: where its rows lie and which sequence numbers they have."""
 
-    stored: Stored
+    stored: StoredSegment
     drawer: int
     row: int
     count: int
@@ -28,7 +28,7 @@ class Place:
     earliest_expiry: int
 
 
-Mailbox = dict[Cabinet, list[Place]]
+Mailbox = dict[Cabinet, list[DrawerPlace]]
 """The drawers of one recipient by cabinet, in number order."""
 
 
@@ -44,7 +44,7 @@ def mailbox(runs: Sequence[Run], recipient: str, recipient_hash: int) -> Mailbox
     return found
 
 
-def _candidates(run: Run, key: np.uint64) -> Sequence[Stored]:
+def _candidates(run: Run, key: np.uint64) -> Sequence[StoredSegment]:
     """The segments of a run that may hold a recipient."""
     if len(run.segments) == 1:
         return run.segments
@@ -53,7 +53,7 @@ def _candidates(run: Run, key: np.uint64) -> Sequence[Stored]:
     return run.segments[first:last]
 
 
-def damaged_directory(stored: Stored, first: int, last: int) -> DataDamaged:
+def damaged_directory(stored: StoredSegment, first: int, last: int) -> DataDamaged:
     """The error for whoever may lie in the lines first to last (exclusive) of a directory, some of them damaged."""
     block = _bad_block(stored.segment, first, last)
     what = "frame" if block is None else f"directory (block {block} of the ledger)"
@@ -81,7 +81,7 @@ def _bad_block(segment: Segment, first: int, last: int) -> int | None:
     return int(bad[min(after, len(bad) - 1)])
 
 
-def _collect(found: Mailbox, stored: Stored, recipient: str, key: np.uint64) -> None:
+def _collect(found: Mailbox, stored: StoredSegment, recipient: str, key: np.uint64) -> None:
     segment = stored.segment
     low = int(segment.recipient_hash.searchsorted(key, side="left"))
     high = int(segment.recipient_hash.searchsorted(key, side="right"))
@@ -95,5 +95,5 @@ def _collect(found: Mailbox, stored: Stored, recipient: str, key: np.uint64) -> 
         if segment.recipients[drawer].as_py() != recipient:
             continue
         cabinet = Cabinet(recipient, segment.names.origins[origin], segment.names.kinds[kind])
-        place = Place(stored, drawer, row, count, stored.base + first, stored.base + last, expiry)
+        place = DrawerPlace(stored, drawer, row, count, stored.base + first, stored.base + last, expiry)
         found.setdefault(cabinet, []).append(place)

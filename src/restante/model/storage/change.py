@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from restante.model.storage.head import Range
+from restante.model.storage.head import NumberRange
 
 
 class ChangeKind(Enum):
@@ -34,8 +34,8 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
     origin: str
     message_kind: str
     count: int
-    ranges: tuple[Range, ...]
-    left_out: tuple[Range, ...] = ()
+    ranges: tuple[NumberRange, ...]
+    left_out: tuple[NumberRange, ...] = ()
     bundle_id: bytes = b""
     moved: bool = False
     """Released to the end: the message in `ranges` lives on under the number of this change."""

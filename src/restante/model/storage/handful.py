@@ -16,7 +16,7 @@ from restante.model.publishing.letter import Letter
 from restante.model.storage.rows import DRAWER, RECORD
 from restante.model.storage.segment import (
     HEADER_BYTES,
-    Encoded,
+    EncodedSegment,
     Names,
     check_bytes,
     decode_header,
@@ -160,7 +160,7 @@ class Handful:
             )
         return codes
 
-    def encoded(self, group: int, names: bytes) -> Encoded | None:
+    def encoded(self, group: int, names: bytes) -> EncodedSegment | None:
         """The segment, once all names are known.
 
         None if the hashes of two cabinets collide: then the texts decide their order, which is not done here.
@@ -183,7 +183,7 @@ class Handful:
         front = front_length(len(lines) * _DRAWER.size + len(texts), len(ledger))
         rest = (data,) if front == len(ledger) else (ledger[front:], data)
         recipients = frozenset([drawer[0] for drawer in drawers])
-        return Encoded(group, len(rows), frame + ledger[:front], rest, length, recipients)
+        return EncodedSegment(group, len(rows), frame + ledger[:front], rest, length, recipients)
 
 
 def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:

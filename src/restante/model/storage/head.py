@@ -30,7 +30,7 @@ class Apart(IntEnum):
     """Released to the end: lives on under a new number."""
 
 
-class Range(msgspec.Struct, frozen=True, array_like=True):
+class NumberRange(msgspec.Struct, frozen=True, array_like=True):
     """Sequence numbers first to last, inclusive."""
 
     first: int
@@ -99,14 +99,14 @@ def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     return shown
 
 
-def ranges_of(chosen: NDArray[np.bool_], numbers: Numbers) -> tuple[Range, ...]:
+def ranges_of(chosen: NDArray[np.bool_], numbers: Numbers) -> tuple[NumberRange, ...]:
     """The chosen numbers as ranges; neighbours among the cabinet's own ascending numbers share one."""
     edges = np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8))
     firsts, lasts = numbers[np.flatnonzero(edges == 1)], numbers[np.flatnonzero(edges == -1) - 1]
-    return tuple(Range(first, last) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True))
+    return tuple(NumberRange(first, last) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
-def in_ranges(ranges: Iterable[Range], numbers: Numbers) -> NDArray[np.bool_]:
+def in_ranges(ranges: Iterable[NumberRange], numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the ascending numbers lie in these ranges."""
     inside = np.zeros(len(numbers), np.bool_)
     for entry in ranges:
@@ -115,7 +115,7 @@ def in_ranges(ranges: Iterable[Range], numbers: Numbers) -> NDArray[np.bool_]:
     return inside
 
 
-def with_apart(apart: Iterable[ApartRange], ranges: Iterable[Range], why: Apart | None) -> tuple[ApartRange, ...]:
+def with_apart(apart: Iterable[ApartRange], ranges: Iterable[NumberRange], why: Apart | None) -> tuple[ApartRange, ...]:
     """The list with these ranges settled for this reason, replacing what it said of them; None: not settled."""
     added = list(ranges)
     kept = [piece for entry in apart for piece in _without(entry, added)]
@@ -124,7 +124,7 @@ def with_apart(apart: Iterable[ApartRange], ranges: Iterable[Range], why: Apart 
     return tuple(sorted(kept, key=lambda entry: entry.first))
 
 
-def _without(entry: ApartRange, ranges: list[Range]) -> list[ApartRange]:
+def _without(entry: ApartRange, ranges: list[NumberRange]) -> list[ApartRange]:
     pieces = [entry]
     for cut in ranges:
         pieces = [
@@ -147,7 +147,7 @@ def advanced(head: Head, number: int) -> Head:
     """
     if number <= head.head:
         return head
-    passed = [Range(head.head + 1, number)]
+    passed = [NumberRange(head.head + 1, number)]
     folded = (Apart.EXPIRED, Apart.WITHDRAWN)
     apart = [p for entry in head.apart for p in (_without(entry, passed) if entry.why in folded else [entry])]
     return msgspec.structs.replace(head, head=number, apart=tuple(apart))

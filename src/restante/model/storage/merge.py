@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.model.columns.texts import Texts
-from restante.model.storage.piece import Piece
-from restante.model.storage.rows import Cabinets, Rows, cabinet_ranks, lay_out, sort_rows, take_rows
-from restante.model.storage.run import Run, Stored
-from restante.model.storage.segment import Encoded, encode
+from restante.model.storage.piece import SegmentPiece
+from restante.model.storage.rows import Cabinets, StoredRows, cabinet_ranks, lay_out, sort_rows, take_rows
+from restante.model.storage.run import Run, StoredSegment
+from restante.model.storage.segment import EncodedSegment, encode
 
 
-class Stretch(NamedTuple):
+class DrawerStretch(NamedTuple):
     """Neighbouring drawers of one segment: first, and one beyond the last."""
 
-    stored: Stored
+    stored: StoredSegment
     first: int
     last: int
 
 
-Keep = Callable[[Piece, NDArray[np.int64]], NDArray[np.bool_] | None]
+Keep = Callable[[SegmentPiece, NDArray[np.int64]], NDArray[np.bool_] | None]
 """Says which rows of a piece (drawer of each row given) are to be kept; None: all."""
 
 
@@ -39,14 +39,14 @@ Keep = Callable[[Piece, NDArray[np.int64]], NDArray[np.bool_] | None]
 class _Directory:
     """The directories of all inputs as one table; `order` is the merged order of its lines."""
 
-    segments: list[Stored]
+    segments: list[StoredSegment]
     segment: NDArray[np.int64]
     drawer: NDArray[np.int64]
     size: NDArray[np.int64]
     order: NDArray[np.int64]
 
 
-def slices(runs: Sequence[Run]) -> list[list[Stretch]]:
+def slices(runs: Sequence[Run]) -> list[list[DrawerStretch]]:
     """How to merge these runs: for each slice, the stretches to be read, in number order of their runs."""
     directory = _directory(runs)
     size = directory.size[directory.order]
@@ -60,29 +60,29 @@ def _directory(runs: Sequence[Run]) -> _Directory:
     counts = [len(stored.segment.drawers) for stored in segments]
     segment = np.repeat(np.arange(len(segments)), counts)
     drawer = np.concatenate([np.arange(count) for count in counts])
-    cabinets = cabinets_of([Stretch(stored, 0, count) for stored, count in zip(segments, counts, strict=True)])
+    cabinets = cabinets_of([DrawerStretch(stored, 0, count) for stored, count in zip(segments, counts, strict=True)])
     rank = cabinet_ranks(cabinets)
     order = np.argsort(rank, kind="stable")
     size = np.concatenate([_drawer_sizes(stored) for stored in segments])
     return _Directory(segments, segment, drawer, size, order)
 
 
-def _drawer_sizes(stored: Stored) -> NDArray[np.int64]:
+def _drawer_sizes(stored: StoredSegment) -> NDArray[np.int64]:
     """About how many bytes each drawer takes."""
     segment = stored.segment
     a_row = (segment.ledger_length + segment.data_length) / max(1, segment.rows)
     return (segment.drawers["count"] * a_row).astype(np.int64) + 1
 
 
-def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[Stretch]:
+def _stretches(directory: _Directory, lines: NDArray[np.int64]) -> list[DrawerStretch]:
     segment, drawer = directory.segment[lines], directory.drawer[lines]
     return [
-        Stretch(directory.segments[s], int(drawer[segment == s].min()), int(drawer[segment == s].max()) + 1)
+        DrawerStretch(directory.segments[s], int(drawer[segment == s].min()), int(drawer[segment == s].max()) + 1)
         for s in np.unique(segment).tolist()
     ]
 
 
-def cabinets_of(stretches: Sequence[Stretch]) -> Cabinets:
+def cabinets_of(stretches: Sequence[DrawerStretch]) -> Cabinets:
     """The cabinets of these drawers, one line a drawer."""
     lines = [stretch.stored.segment.drawers[stretch.first : stretch.last] for stretch in stretches]
     recipients = [
@@ -112,7 +112,9 @@ def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> T
     return Texts(np.concatenate(parts), pa.array(list(place), pa.string()))
 
 
-def merged(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int, keep: Keep) -> list[Encoded]:
+def merged(
+    stretches: Sequence[DrawerStretch], pieces: Sequence[SegmentPiece], first: int, keep: Keep
+) -> list[EncodedSegment]:
     """The segments of one slice, from the pieces read for its stretches; places count from `first`."""
     rows = _rows(stretches, pieces, first)
     mask = _kept(stretches, pieces, keep)
@@ -123,7 +125,7 @@ def merged(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int, ke
     return encode(lay_out(sort_rows(rows)[0]))
 
 
-def _kept(stretches: Sequence[Stretch], pieces: Sequence[Piece], keep: Keep) -> NDArray[np.bool_] | None:
+def _kept(stretches: Sequence[DrawerStretch], pieces: Sequence[SegmentPiece], keep: Keep) -> NDArray[np.bool_] | None:
     masks = [keep(piece, _drawer_of_rows(stretch)) for stretch, piece in zip(stretches, pieces, strict=True)]
     if all(mask is None for mask in masks):
         return None
@@ -134,12 +136,12 @@ def _kept(stretches: Sequence[Stretch], pieces: Sequence[Piece], keep: Keep) -> 
     return np.concatenate(filled)
 
 
-def _drawer_of_rows(stretch: Stretch) -> NDArray[np.int64]:
+def _drawer_of_rows(stretch: DrawerStretch) -> NDArray[np.int64]:
     counts = stretch.stored.segment.drawers["count"][stretch.first : stretch.last]
     return np.repeat(np.arange(stretch.first, stretch.last), counts)
 
 
-def _rows(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int) -> Rows:
+def _rows(stretches: Sequence[DrawerStretch], pieces: Sequence[SegmentPiece], first: int) -> StoredRows:
     cabinets = cabinets_of(stretches)
     rank = cabinet_ranks(cabinets)
     representative = np.empty(int(rank.max()) + 1, np.int64)
@@ -154,7 +156,7 @@ def _rows(stretches: Sequence[Stretch], pieces: Sequence[Piece], first: int) -> 
     medias = united([piece.records["media_type"] for piece in pieces], [own.media_types for own in names])
     records["document_type"], records["media_type"] = documents.codes, medias.codes
     has_properties = bool(records["properties_length"].any())
-    return Rows(
+    return StoredRows(
         cabinets,
         np.repeat(representative[rank], counts),
         records,

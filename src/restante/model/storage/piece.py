@@ -12,14 +12,14 @@ from restante.model.columns.arrow import large_binaries
 from restante.model.storage.changes import Buffer
 from restante.model.storage.head import Numbers
 from restante.model.storage.rows import RecordArray
-from restante.model.storage.run import Stored
+from restante.model.storage.run import StoredSegment
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SegmentPiece:
     """Rows `row` to `row + len(records)` of a segment. Data and properties are those of exactly these rows, if read."""
 
-    stored: Stored
+    stored: StoredSegment
     row: int
     records: RecordArray
     data: Buffer = b""
@@ -44,7 +44,7 @@ def _binary_column(records: RecordArray, field: str, content: Buffer) -> pa.Larg
     return large_binaries(offsets, content)
 
 
-def check_records(stored: Stored, records: RecordArray) -> None:
+def check_records(stored: StoredSegment, records: RecordArray) -> None:
     """Refuse records that no encoder wrote, so that nothing behind here can be led astray by them."""
     segment = stored.segment
     sound = (

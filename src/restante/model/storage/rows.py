@@ -97,7 +97,7 @@ def cabinet_hashes(recipient_hash: Hashes, origin: Texts, kind: Texts, key: int)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StoredRows:
     """Messages in stored form. Row i belongs to cabinet `cabinet[i]`; of one cabinet, an earlier row came earlier."""
 
     cabinets: Cabinets
@@ -117,7 +117,7 @@ class Rows:
 class Drawers:
     """Sorted rows and the drawers they fall into. `group` is the partition (or 0) of each drawer."""
 
-    rows: Rows
+    rows: StoredRows
     start: NDArray[np.int64]
     """The first row of each drawer, and at the end the number of rows."""
     cabinet: NDArray[np.int64]
@@ -126,7 +126,7 @@ class Drawers:
     """Which segment each drawer goes to: ascending from 0."""
 
 
-def sort_rows(rows: Rows, group: NDArray[np.int64] | None = None) -> tuple[Rows, NDArray[np.int64]]:
+def sort_rows(rows: StoredRows, group: NDArray[np.int64] | None = None) -> tuple[StoredRows, NDArray[np.int64]]:
     """The rows sorted by group (the partition) of their cabinet and by cabinet; and the order taken."""
     rank = cabinet_ranks(rows.cabinets, group)
     packed = (rank[rows.cabinet].astype(np.uint64) << np.uint64(32)) | np.arange(len(rows), dtype=np.uint64)
@@ -137,7 +137,7 @@ def sort_rows(rows: Rows, group: NDArray[np.int64] | None = None) -> tuple[Rows,
     return take_rows(rows, order), order
 
 
-def take_rows(rows: Rows, order: NDArray[np.int64]) -> Rows:
+def take_rows(rows: StoredRows, order: NDArray[np.int64]) -> StoredRows:
     """These rows, in this order. Fixed columns move as one opaque value each: five times faster than field by field."""
     index = column_of(order)
     return replace(
@@ -202,7 +202,7 @@ def _differs_from_previous(
     return ~same
 
 
-def lay_out(rows: Rows, group: NDArray[np.int64] | None = None) -> Drawers:
+def lay_out(rows: StoredRows, group: NDArray[np.int64] | None = None) -> Drawers:
     """Cut sorted rows into drawers and segments: a new group, and about 7 MiB, begin a new segment."""
     groups = np.zeros(len(rows), np.int64) if group is None else group[rows.cabinet]
     cuts = _segment_cuts(row_bytes(rows), groups)
@@ -219,7 +219,7 @@ FEW_NAMES = 64
 """So few names are kept whole in every segment: they fit into the room that a segment leaves below a blob's bound."""
 
 
-def row_bytes(rows: Rows) -> NDArray[np.int64]:
+def row_bytes(rows: StoredRows) -> NDArray[np.int64]:
     """What each row takes in a segment at most: as if it had a drawer of its own, and its own names where they are many."""
     records, cabinets = rows.records, rows.cabinets
     recipients = text_lengths(cabinets.recipient)[rows.cabinet]

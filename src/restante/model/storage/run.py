@@ -75,7 +75,7 @@ def decode_run(value: bytes) -> RunRow:
     return _decoder.decode(value)
 
 
-class Stored:
+class StoredSegment:
     """A segment and where it lies."""
 
     __slots__ = ("_dated", "_known", "base", "blob", "published_at")
@@ -89,9 +89,9 @@ class Stored:
         self._known = known
         self._dated = not published_at
 
-    def numbered(self, row: RunRow) -> Stored:
+    def numbered(self, row: RunRow) -> StoredSegment:
         """The same segment in a run with this row."""
-        return Stored(self.blob, row.first, self._known, row.published_at)
+        return StoredSegment(self.blob, row.first, self._known, row.published_at)
 
     @property
     def damaged(self) -> bool:
@@ -118,7 +118,7 @@ class Run:
 
     __slots__ = ("_first_hash", "recipients", "row", "segments")
 
-    def __init__(self, row: RunRow, segments: tuple[Stored, ...], recipients: frozenset[int] | None) -> None:
+    def __init__(self, row: RunRow, segments: tuple[StoredSegment, ...], recipients: frozenset[int] | None) -> None:
         self.row = row
         self.segments = segments
         self.recipients = recipients
@@ -131,7 +131,7 @@ class Run:
     ) -> Run:
         """Of each segment what is known of it, or the front that this process has just encoded."""
         stored = [
-            Stored(BlobKey(partition, place.blob), row.first, segment, row.published_at)
+            StoredSegment(BlobKey(partition, place.blob), row.first, segment, row.published_at)
             for place, segment in zip(row.segments, segments, strict=True)
         ]
         return Run(row, tuple(stored), recipients)
@@ -158,13 +158,13 @@ def _first_hashes(segments: Sequence[Segment]) -> Hashes:
     return np.maximum.accumulate(np.array(first, np.uint64))
 
 
-def drawer_numbers(stored: Stored) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def drawer_numbers(stored: StoredSegment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First and last sequence number of each drawer."""
     drawers = stored.segment.drawers
     return drawers["first_place"].astype(np.int64) + stored.base, drawers["last_place"].astype(np.int64) + stored.base
 
 
-def drawer_of_rows(stored: Stored) -> NDArray[np.int64]:
+def drawer_of_rows(stored: StoredSegment) -> NDArray[np.int64]:
     """The drawer of each row; -1 where the line of the directory that would tell is damaged."""
     segment = stored.segment
     counts = segment.drawers["count"].astype(np.int64)

@@ -56,7 +56,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True):
     media_types: list[str]
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class EncodedSegment(msgspec.Struct, frozen=True):
     """A segment ready to be written: its parts in order, of which the first are the front."""
 
     group: int
@@ -147,7 +147,7 @@ def _block_sums(content: Buffer) -> list[int]:
     return [digest(view[at : at + BLOCK_BYTES]) for at in range(0, len(view), BLOCK_BYTES)]
 
 
-def encode(laid: Drawers) -> list[Encoded]:
+def encode(laid: Drawers) -> list[EncodedSegment]:
     """The segments of laid-out rows."""
     lines = _drawer_lines(laid)
     recipients = laid.rows.cabinets.recipient.take(column_of(laid.cabinet))
@@ -185,7 +185,7 @@ def _encode_one(
     recipients: pa.StringArray,
     offsets: tuple[NDArray[np.int64], NDArray[np.int64]],
     shared: Names | None,
-) -> Encoded:
+) -> EncodedSegment:
     start = int(lines["row"][0])
     rows = slice(start, int(lines["row"][-1]) + int(lines["count"][-1]))
     group = int(lines["reserved"][0])
@@ -207,7 +207,7 @@ def _encode_one(
     checks = check_bytes(ledger) + check_bytes(data)
     frame = encode_frame(len(records), lengths, msgspec.msgpack.encode(names), checks)
     rest = (memoryview(ledger)[front:], data)
-    return Encoded(group, len(records), frame + ledger[:front], rest, len(frame) + len(ledger) + len(data))
+    return EncodedSegment(group, len(records), frame + ledger[:front], rest, len(frame) + len(ledger) + len(data))
 
 
 def check_bytes(content: Buffer) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 
 from restante.model.access.access import Role
 from restante.server.asyncapi import live, publish
-from restante.server.asyncapi.parts import Channel, Frame, Saying
+from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.openapi import problems, schemas
 from restante.server.openapi.parts import Parameter
 from restante.server.route_table import Route
@@ -64,7 +64,7 @@ _SERVER: Described = {
 }
 
 
-def _channel(channel: Channel, route: Route) -> Described:
+def _channel(channel: SocketChannel, route: Route) -> Described:
     found: Described = {
         "address": channel.path,
         "title": channel.title,
@@ -81,7 +81,7 @@ def _channel(channel: Channel, route: Route) -> Described:
     return found
 
 
-def _binding(channel: Channel) -> Described:
+def _binding(channel: SocketChannel) -> Described:
     """How the socket is opened."""
     found: Described = {"method": "GET", "bindingVersion": "0.1.0"}
     query = [one for one in channel.parameters if one.where == "query"]
@@ -95,12 +95,12 @@ def _described(parameter: Parameter) -> Described:
     return {**parameter.schema, "description": parameter.text, "examples": [parameter.example]}
 
 
-def _operations(channel: Channel, route: Route) -> Described:
+def _operations(channel: SocketChannel, route: Route) -> Described:
     sides = [("send", saying) for saying in channel.said] + [("receive", saying) for saying in channel.heard]
     return {saying.name: _operation(channel, saying, action, route) for action, saying in sides}
 
 
-def _operation(channel: Channel, saying: Saying, action: str, route: Route) -> Described:
+def _operation(channel: SocketChannel, saying: Saying, action: str, route: Route) -> Described:
     where = {"$ref": f"#/channels/{channel.name}"}
     found: Described = {
         "action": action,
@@ -115,17 +115,17 @@ def _operation(channel: Channel, saying: Saying, action: str, route: Route) -> D
     return found
 
 
-def _named(channel: Channel, names: Iterable[str]) -> list[Described]:
+def _named(channel: SocketChannel, names: Iterable[str]) -> list[Described]:
     return [{"$ref": f"#/channels/{channel.name}/messages/{name}"} for name in names]
 
 
-def _components(channels: Iterable[Channel]) -> Described:
+def _components(channels: Iterable[SocketChannel]) -> Described:
     messages = {frame.name: _message(frame) for channel in channels for frame in channel.frames}
     bearer = {"type": "http", "scheme": "bearer", "description": "A token made with `restante tokens create`."}
     return {"messages": messages, "schemas": _needed(messages), "securitySchemes": {"bearer": bearer}}
 
 
-def _message(frame: Frame) -> Described:
+def _message(frame: FrameShape) -> Described:
     found: Described = {
         "name": frame.name,
         "title": frame.name,

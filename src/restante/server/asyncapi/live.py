@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from restante import limits
-from restante.server.asyncapi.parts import Channel, Frame, Saying
+from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.live.socket_line import CLOSE_CODES
 from restante.server.openapi import live as events
 from restante.server.openapi import problems
@@ -22,7 +22,7 @@ _STRUCTS = (
     live.Connected,
     live.Pushed,
     live.Echo,
-    live.Sent,
+    live.SendAccepted,
     live.Fate,
     live.Collected,
     live.Disconnect,
@@ -35,7 +35,7 @@ _BETTER: dict[type[msgspec.Struct], dict[str, Schema]] = {
     live.Connected: {"sequence_number": _NUMBER},
     live.Pushed: {"counter": {"type": "integer", "minimum": 1}, "message": _SHOWN},
     live.Echo: {"message": _SHOWN},
-    live.Sent: {"id": ID},
+    live.SendAccepted: {"id": ID},
     live.Fate: {"id": ID},
     live.Collected: {"sequence_number": _NUMBER, "messages": {"type": "integer", "minimum": 0}},
     live.Disconnect: {"reason": {"enum": list(get_args(live.Disconnected))}},
@@ -73,9 +73,9 @@ _PROBLEM: Schema = {
 }
 
 
-def _frame(struct: type[msgspec.Struct], name: str, text: str, *examples: dict[str, object]) -> Frame:
+def _frame(struct: type[msgspec.Struct], name: str, text: str, *examples: dict[str, object]) -> FrameShape:
     shown = tuple({"type": struct.__struct_config__.tag, **example} for example in examples)
-    return Frame(name=name, text=text, schema=_MADE[struct], examples=shown)
+    return FrameShape(name=name, text=text, schema=_MADE[struct], examples=shown)
 
 
 FRAMES = (
@@ -96,7 +96,9 @@ FRAMES = (
     _frame(
         live.Echo, "echo", "What this recipient sent from another client. It has no counter.", {"message": FIRST_SHOWN}
     ),
-    _frame(live.Sent, "sent", "What was sent has this id. It is not stored yet.", {"request": 1, "id": MESSAGE_ID}),
+    _frame(
+        live.SendAccepted, "sent", "What was sent has this id. It is not stored yet.", {"request": 1, "id": MESSAGE_ID}
+    ),
     _frame(
         live.Fate,
         "status",
@@ -111,7 +113,7 @@ FRAMES = (
         "So many messages up to this number were collected, by this or another client of the recipient.",
         {"sequence_number": 2, "messages": 2},
     ),
-    Frame(
+    FrameShape(
         name="problem",
         text="What a client said is refused; the connection stays. The fields are those of every problem, less its type.",
         schema=_PROBLEM,
@@ -138,7 +140,7 @@ FRAMES = (
         {"sequence_number": 2},
     ),
 )
-CHANNEL = Channel(
+CHANNEL = SocketChannel(
     name="live",
     path="/v1/recipients/{recipient}/live",
     title="Live delivery",

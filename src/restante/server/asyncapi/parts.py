@@ -10,7 +10,7 @@ from restante.wire.live import Disconnected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class FrameShape:
     """What one side may say: its name here, what it means, its shape, and how it looks."""
 
     name: str
@@ -31,14 +31,14 @@ class Saying:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class SocketChannel:
     """One web socket. Who may open it is not said here, but taken from the table of sockets."""
 
     name: str
     path: str
     title: str
     text: str
-    frames: tuple[Frame, ...]
+    frames: tuple[FrameShape, ...]
     said: tuple[Saying, ...]
     """What the hub says without being asked."""
     heard: tuple[Saying, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import SEND_MESSAGES_MAX
-from restante.server.asyncapi.parts import Channel, Frame, Saying
+from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.openapi import problems
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.openapi.publishing import LINK
@@ -29,13 +29,13 @@ _FIELDS: dict[str, Schema] = {
 _MESSAGES: Schema = {"type": "array", "items": of_schema("Message"), "maxItems": SEND_MESSAGES_MAX}
 
 FRAMES = (
-    Frame(
+    FrameShape(
         name="parcel",
         text="Messages as JSON, in a text frame.",
         schema=record({**_FIELDS, "messages": _MESSAGES}, optional=("partition", "producer", "batch")),
         examples=({"number": 1, "messages": [{"recipient": "alice", "data": {"text": "hello"}}]},),
     ),
-    Frame(
+    FrameShape(
         name="arrowParcel",
         text=(
             "Messages as Arrow, in a binary frame: 4 bytes with a length (big-endian), that many bytes of the JSON of a "
@@ -45,7 +45,7 @@ FRAMES = (
         examples=(),
         content_type="application/octet-stream",
     ),
-    Frame(
+    FrameShape(
         name="receipt",
         text="The messages of the frame with this number are stored and safe on disk.",
         schema={"allOf": [of_schema("Receipt"), {"properties": {"number": _NUMBER}, "required": ["number"]}]},
@@ -58,14 +58,14 @@ FRAMES = (
             },
         ),
     ),
-    Frame(
+    FrameShape(
         name="refusal",
         text="The frame with this number is refused, and nothing of it is stored. A frame that cannot be read has none.",
         schema=record({"number": _NUMBER, "problem": of_schema("Problem")}, optional=("number",)),
         examples=({"number": 1, "problem": problems.example("invalid_message")},),
     ),
 )
-CHANNEL = Channel(
+CHANNEL = SocketChannel(
     name="publish",
     path="/v1/publish",
     title="The pipelined link",

@@ -14,7 +14,7 @@ from restante.errors import BodyTooLarge, InvalidRequest
 from restante.limits import PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.storage.changes import Buffer
 from restante.server.connections.exchange import PIECE_BYTES, Exchange, Headers
-from restante.server.connections.room import Parcel
+from restante.server.connections.room import PublishRoom
 from restante.server.desk import Desk
 from restante.wire import media
 from restante.wire.compression import accepted_encoding, compress, decompress
@@ -54,7 +54,7 @@ def length_of(exchange: Exchange, *, limit: int) -> int | None:
 
 
 async def read_body(
-    desk: Desk, exchange: Exchange, parcel: Parcel | None = None, *, limit: int = SEND_BYTES_MAX
+    desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
     """The whole body, unpacked. With a parcel, its bytes take room."""
     declared = length_of(exchange, limit=limit)
@@ -85,7 +85,7 @@ def _admit_again(desk: Desk, exchange: Exchange) -> None:
 
 
 async def read_json(
-    desk: Desk, exchange: Exchange, parcel: Parcel | None = None, *, limit: int = SEND_BYTES_MAX
+    desk: Desk, exchange: Exchange, parcel: PublishRoom | None = None, *, limit: int = SEND_BYTES_MAX
 ) -> Buffer:
     """As `read_body`, of a route that takes JSON alone: a body that is said to be anything else is refused unread.
 
@@ -122,7 +122,7 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
         raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
 
-async def _received(exchange: Exchange, declared: int | None, parcel: Parcel | None, limit: int) -> Buffer:
+async def _received(exchange: Exchange, declared: int | None, parcel: PublishRoom | None, limit: int) -> Buffer:
     if declared is not None and declared > WHOLE_BYTES_MIN:
         whole = await exchange.whole_body(declared)
         if whole is not None:
@@ -134,7 +134,7 @@ async def _received(exchange: Exchange, declared: int | None, parcel: Parcel | N
 
 
 async def _collected(
-    exchange: Exchange, piece: bytes, declared: int | None, parcel: Parcel | None, limit: int, *, more: bool
+    exchange: Exchange, piece: bytes, declared: int | None, parcel: PublishRoom | None, limit: int, *, more: bool
 ) -> bytearray:
     body = bytearray(declared or 0)
     size = 0

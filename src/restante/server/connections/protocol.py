@@ -41,7 +41,7 @@ _TRY_AGAIN_LATER = 1013
 _LOOSE_PARTS_MAX = 1_024
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection. `settings` and `metrics` are set on a subclass, for uvicorn makes the instances."""
 
     settings: ServerSettings

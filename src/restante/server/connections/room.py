@@ -34,11 +34,11 @@ class Room:
         """Those who wait for something; they hold nothing but their connection."""
         self.refused = 0
 
-    def publish(self) -> Parcel:
+    def publish(self) -> PublishRoom:
         """Room for one publish, while inside; its bytes are taken as they come."""
         if self.publishes >= self._settings.publishes_waiting_max:
             raise self._overloaded(f"{self.publishes} publishes are waiting already")
-        return Parcel(self)
+        return PublishRoom(self)
 
     @contextmanager
     def read(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Room:
         )
 
 
-class Parcel:
+class PublishRoom:
     """What one publish takes of the room."""
 
     __slots__ = ("_room", "bytes")

@@ -16,7 +16,7 @@ from restante.limits import LIVE_SENDS_MAX, LIVE_WRITE_BYTES
 from restante.model.live.live_queue import Counted, LiveQueue
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.wire.live import Disconnect, Disconnected, encode_hub_frame
 
 
@@ -32,7 +32,7 @@ class Line(Protocol):
         """Put frames onto the line, and messages behind them."""
         ...
 
-    def push(self, counter: int, rows: Rows) -> None:
+    def push(self, counter: int, rows: LiveRows) -> None:
         """Put messages onto the line, counted after a number."""
         ...
 
@@ -45,7 +45,7 @@ class Line(Protocol):
         ...
 
 
-class Connection:
+class LiveConnection:
     """One client of one recipient, while it is connected. Used from the event loop only."""
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Connection:
         """Reads from history what is to come before everything else."""
         self.again = False
         """Something new has come during the replay: history has to be read once more."""
-        self.start_replay: Callable[[Connection], None] = lambda _: None
+        self.start_replay: Callable[[LiveConnection], None] = lambda _: None
         self.ending = False
         """It is told to go: it gets what waits, and nothing else."""
         self.closed = False
@@ -90,7 +90,7 @@ class Connection:
         waiting = sum([len(own) for own in self._frames])
         return len(self._frames) < self.queue.messages_max and waiting + len(frame) <= self.queue.bytes_max
 
-    def deliver(self, rows: Rows) -> None:
+    def deliver(self, rows: LiveRows) -> None:
         """Messages that have just been committed, in order."""
         if self.ending:
             return  # It comes back, and finds this in history.
@@ -111,7 +111,7 @@ class Connection:
             queue.push(number, message)
         self.flush()
 
-    def _takes_at_once(self, rows: Rows) -> bool:
+    def _takes_at_once(self, rows: LiveRows) -> bool:
         """The usual way: nothing waits, and all of it fits into one write."""
         return (
             not self.queue

@@ -19,7 +19,7 @@ from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.desk import Desk
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.server.live.socket_frames import event_bytes, event_frames
 from restante.server.live.socket_line import bound_buffer
 from restante.server.live.web_socket import QUERY, RECIPIENT, check_client, connect
@@ -51,7 +51,7 @@ class EventLine:
     def write(self, frames: Sequence[bytes], messages: Sequence[Counted]) -> None:
         self._put(event_bytes(frames, messages))
 
-    def push(self, counter: int, rows: Rows) -> None:
+    def push(self, counter: int, rows: LiveRows) -> None:
         self._put(rows.in_frames(event_frames, counter))
 
     def _put(self, piece: bytes) -> None:

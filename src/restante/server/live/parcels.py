@@ -21,7 +21,7 @@ from restante.model.columns.properties import joined
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import to_table
 from restante.model.publishing.message import NEVER, MessageColumns, State
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.server.live.socket_frames import socket_frames
 from restante.wire.live import MESSAGE_HEAD
 from restante.wire.outgoing.outgoing import message_lines
@@ -30,7 +30,7 @@ _HEAD, _MIDDLE = MESSAGE_HEAD.split(b"%d")
 _END = b"}"
 _LENGTH_MIN, _LENGTH_MAX = 126, 65_535
 
-Found = dict[str, Rows | None]
+Found = dict[str, LiveRows | None]
 """By recipient its messages; None if its connections have to read them from history."""
 
 
@@ -77,7 +77,7 @@ def _add(
     texts, frames = _Lines.of(lines), _frames(lines, counter)
     framed = None if frames is None else _Lines.of(frames)
     for index, (start, stop) in enumerate(pairwise(borders.tolist())):
-        own = Rows(numbers[start:stop].tolist(), texts.part(start, stop), texts.size(start, stop))
+        own = LiveRows(numbers[start:stop].tolist(), texts.part(start, stop), texts.size(start, stop))
         if framed is not None:
             own.framed[socket_frames, int(before[index])] = framed.whole(start, stop)
         found[names[index]] = own

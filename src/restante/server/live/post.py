@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import Overloaded, RestanteError, Unavailable
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.hub.engine.live_mail import Elsewhere, Handed, Mail, Shipped
-from restante.server.live.connection import Connection
+from restante.server.live.connection import LiveConnection
 from restante.server.live.parcels import Found, parcel_rows
 from restante.server.live.replay import Replays
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
 from restante.wire.live import Disconnected
@@ -43,15 +43,15 @@ Backlog = deque[tuple[Sequence[Mail], float]]
 """What commits brought, and when."""
 
 
-class Post:
+class ConnectedClients:
     """The connected clients of a hub."""
 
-    def __init__(self, hub: Hub, settings: LiveSettings, *, drain_seconds: float) -> None:
+    def __init__(self, hub: OpenHub, settings: LiveSettings, *, drain_seconds: float) -> None:
         self.settings = settings
         self.tally = LiveTally()
         self._hub = hub
         self._drain_seconds = drain_seconds
-        self._connections: dict[str, list[Connection]] = {}
+        self._connections: dict[str, list[LiveConnection]] = {}
         self._count = 0
         self._hashes: NDArray[np.uint64] | None = None
         """Sorted, of the recipients that are connected; made when it is needed."""
@@ -84,14 +84,14 @@ class Post:
                 retry_after=5,
             )
 
-    def join(self, connection: Connection) -> None:
+    def join(self, connection: LiveConnection) -> None:
         """From now on it gets what is committed."""
         connection.start_replay = self.replays.start
         self._connections.setdefault(connection.recipient, []).append(connection)
         self._count += 1
         self._hashes = None
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: LiveConnection) -> None:
         own = self._connections.get(connection.recipient, [])
         with suppress(ValueError):
             own.remove(connection)
@@ -104,11 +104,11 @@ class Post:
             connection.replay.cancel()
         self.tally.left(connection.queue)
 
-    def others(self, connection: Connection) -> list[Connection]:
+    def others(self, connection: LiveConnection) -> list[LiveConnection]:
         """The other clients of the same recipient."""
         return [other for other in self._connections.get(connection.recipient, ()) if other is not connection]
 
-    def tell_others(self, connection: Connection, frame: bytes) -> None:
+    def tell_others(self, connection: LiveConnection, frame: bytes) -> None:
         """The other clients of the same recipient, as far as they have room."""
         for other in self.others(connection):
             if other.has_room_for(frame):
@@ -116,7 +116,7 @@ class Post:
             else:
                 self.tally.echoes_dropped += 1
 
-    def connections(self) -> Iterator[Connection]:
+    def connections(self) -> Iterator[LiveConnection]:
         for own in self._connections.values():
             yield from own
 
@@ -199,7 +199,7 @@ class Post:
                 numbers, texts = found.setdefault(letter.recipient, ([], []))
                 numbers.append(number)
                 texts.append(letter_json(letter, own_id, number, published_at))
-        return {recipient: Rows.of(numbers, texts) for recipient, (numbers, texts) in found.items()}
+        return {recipient: LiveRows.of(numbers, texts) for recipient, (numbers, texts) in found.items()}
 
     def _hand_out(self, delivery: Found, committed_at: float) -> None:
         if not delivery:
@@ -221,7 +221,7 @@ class Post:
 
     # Who has to go
 
-    def dismiss_unless_valid(self, connection: Connection) -> None:
+    def dismiss_unless_valid(self, connection: LiveConnection) -> None:
         """A client that is let in no more is told so: its token expired or was revoked, or can no longer be looked up."""
         try:
             connection.held.check()
@@ -231,7 +231,7 @@ class Post:
             self.dismiss(connection, "token_expired", detail="The token has expired, or was revoked.")
 
     def dismiss(
-        self, connection: Connection, reason: Disconnected, *, detail: str | None = None, owner: str | None = None
+        self, connection: LiveConnection, reason: Disconnected, *, detail: str | None = None, owner: str | None = None
     ) -> None:
         self._start(connection.end(reason, detail=detail, owner=owner, seconds=self._drain_seconds / 4))
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import RestanteError
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
 from restante.model.columns.arrow import numbers_of
 from restante.model.publishing.message import SHOWN_STATES
 from restante.server.connections.exchange import ClientGone
-from restante.server.live.connection import Connection
+from restante.server.live.connection import LiveConnection
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
 from restante.wire.outgoing.outgoing import message_texts
@@ -40,17 +40,17 @@ class Page(NamedTuple):
 class Replays:
     """Reads history for connections, only for a few of them at once."""
 
-    def __init__(self, hub: Hub, settings: LiveSettings, tally: LiveTally) -> None:
+    def __init__(self, hub: OpenHub, settings: LiveSettings, tally: LiveTally) -> None:
         self._hub = hub
         self._settings = settings
         self._tally = tally
         self._room = asyncio.Semaphore(LIVE_REPLAYS_MAX)
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: LiveConnection) -> None:
         connection.again = False
         connection.replay = asyncio.ensure_future(self._run(connection))
 
-    async def _run(self, connection: Connection) -> None:
+    async def _run(self, connection: LiveConnection) -> None:
         self._tally.replays += 1
         try:
             await self._catch_up(connection)
@@ -64,7 +64,7 @@ class Replays:
             return
         connection.flush()
 
-    async def _catch_up(self, connection: Connection) -> None:
+    async def _catch_up(self, connection: LiveConnection) -> None:
         limit = LIVE_REPLAY_FIRST_MESSAGES
         while True:
             await connection.emptied()
@@ -79,7 +79,7 @@ class Replays:
                 connection.replay = None
                 return
 
-    async def _page(self, connection: Connection, limit: int) -> Page:
+    async def _page(self, connection: LiveConnection, limit: int) -> Page:
         bytes_max = self._settings.queue_bytes
         async with self._room:
             return await asyncio.get_running_loop().run_in_executor(
@@ -87,7 +87,7 @@ class Replays:
             )
 
 
-def read_page(hub: Hub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
+def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
     """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside.
 
     Only so many bytes are kept. That not much more is read for it, the next page has as many messages as fitted here.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-Framing = Callable[[int, "Rows"], bytes]
+Framing = Callable[[int, "LiveRows"], bytes]
 """Puts messages into the frames of a line; the first is counted after a number."""
 
 
 @dataclass(slots=True)
-class Rows:
+class LiveRows:
     """Sequence numbers in ascending order, and the JSON of each message."""
 
     numbers: Sequence[int]
@@ -21,7 +21,7 @@ class Rows:
     """What was made of them for connections that count alike."""
 
     @classmethod
-    def of(cls, numbers: Sequence[int], texts: Sequence[bytes]) -> Rows:
+    def of(cls, numbers: Sequence[int], texts: Sequence[bytes]) -> LiveRows:
         return cls(numbers, texts, sum([len(text) for text in texts]))
 
     def __len__(self) -> int:

@@ -21,9 +21,9 @@ from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal
 from restante.server.access.gate import check_role
 from restante.server.desk import Desk
-from restante.server.live.connection import Connection
+from restante.server.live.connection import LiveConnection
 from restante.server.routes.publishing import count
-from restante.wire.live import Fate, Send, Sent, echo_frame, encode_hub_frame, problem_frame
+from restante.wire.live import Fate, Send, SendAccepted, echo_frame, encode_hub_frame, problem_frame
 from restante.wire.outgoing.outgoing import message_json
 from restante.wire.problems import problem_of
 
@@ -31,10 +31,10 @@ _log = logging.getLogger("restante.server")
 _PUBLISHER = frozenset({Role.PUBLISHER})
 
 
-class Sending:
+class LiveSends:
     """What one client sends. It is stored in the order sent."""
 
-    def __init__(self, desk: Desk, connection: Connection, correlation_id: str) -> None:
+    def __init__(self, desk: Desk, connection: LiveConnection, correlation_id: str) -> None:
         self._desk = desk
         self._connection = connection
         self._correlation_id = correlation_id
@@ -51,7 +51,7 @@ class Sending:
             problem = problem_of(error, correlation_id=self._correlation_id)
             self._connection.tell(problem_frame(frame.request, problem))
             return
-        self._connection.tell(encode_hub_frame(Sent(frame.request, message.id or "")))
+        self._connection.tell(encode_hub_frame(SendAccepted(frame.request, message.id or "")))
         task = asyncio.ensure_future(self._store(message))
         self._under_way.add(task)
         task.add_done_callback(self._done)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from restante.model.live.live_queue import Counted
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.wire.live import MESSAGE_HEAD, message_frame
 
 _TEXT = 0x81
@@ -36,13 +36,13 @@ def socket_bytes(frames: Sequence[bytes], messages: Sequence[Counted]) -> bytes:
     return b"".join(parts)
 
 
-def socket_frames(counter: int, rows: Rows) -> bytes:
+def socket_frames(counter: int, rows: LiveRows) -> bytes:
     """Messages that are counted after a number, as frames of a web socket."""
     counters = range(counter + 1, counter + 1 + len(rows))
     return socket_bytes((), tuple(zip(counters, rows.numbers, rows.texts, strict=True)))
 
 
-def event_frames(counter: int, rows: Rows) -> bytes:
+def event_frames(counter: int, rows: LiveRows) -> bytes:
     """The same as server-sent events."""
     counters = range(counter + 1, counter + 1 + len(rows))
     return event_bytes((), tuple(zip(counters, rows.numbers, rows.texts, strict=True)))

@@ -13,7 +13,7 @@ from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.protocol import Socket
-from restante.server.live.rows import Rows
+from restante.server.live.rows import LiveRows
 from restante.server.live.socket_frames import socket_bytes, socket_frames
 from restante.wire.live import Disconnected
 
@@ -35,7 +35,7 @@ def bound_buffer(transport: asyncio.BaseTransport) -> None:
             system.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIVE_SOCKET_BYTES)
 
 
-class SocketLine:
+class ServerLine:
     """One web socket, once it was accepted."""
 
     def __init__(self, own: Socket, exchange: Exchange) -> None:
@@ -55,7 +55,7 @@ class SocketLine:
         if not own.close_sent and not self._transport.is_closing():
             self._transport.write(socket_bytes(frames, messages))
 
-    def push(self, counter: int, rows: Rows) -> None:
+    def push(self, counter: int, rows: LiveRows) -> None:
         self._transport.write(rows.in_frames(socket_frames, counter))
 
     async def ready(self) -> None:

@@ -16,9 +16,9 @@ from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.protocol import Socket
 from restante.server.desk import Desk
-from restante.server.live.connection import Connection, Line
-from restante.server.live.sends import Sending
-from restante.server.live.socket_line import SocketLine
+from restante.server.live.connection import Line, LiveConnection
+from restante.server.live.sends import LiveSends
+from restante.server.live.socket_line import ServerLine
 from restante.server.route_table import Route
 from restante.wire.live import Collect, Collected, Connected, Send, decode_client_frame, encode_hub_frame, problem_frame
 from restante.wire.problems import problem_of
@@ -35,7 +35,7 @@ async def serve_live(desk: Desk, exchange: Exchange) -> None:
     await exchange.accept_socket()
     own: Socket = exchange.scope["restante.socket"]
     with desk.passes.held(exchange) as held:
-        connection = connect(desk, exchange, SocketLine(own, exchange), held)
+        connection = connect(desk, exchange, ServerLine(own, exchange), held)
         own.live = connection
         try:
             await _Talk(desk, exchange, connection).run()
@@ -61,12 +61,12 @@ def check_client(desk: Desk, exchange: Exchange) -> None:
 
 def connect(
     desk: Desk, exchange: Exchange, line: Line, held: Pass, *, after: int | None = None, keeps_up: bool = False
-) -> Connection:
+) -> LiveConnection:
     """Listen first; then look where that is, and replay what came before, if it is asked for."""
     recipient, settings = exchange.place["recipient"], desk.post.settings
     queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
     client = exchange.text("client") or ""
-    connection = Connection(recipient, line, queue, held, keeps_up=keeps_up)
+    connection = LiveConnection(recipient, line, queue, held, keeps_up=keeps_up)
     desk.post.join(connection)
     held.lost.add_done_callback(lambda _: desk.post.dismiss_unless_valid(connection))
     visible = desk.hub.visible_sequence(recipient)
@@ -81,11 +81,11 @@ def connect(
 class _Talk:
     """What a client says, one frame after the other."""
 
-    def __init__(self, desk: Desk, exchange: Exchange, connection: Connection) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange, connection: LiveConnection) -> None:
         self._desk = desk
         self._exchange = exchange
         self._connection = connection
-        self._sending = Sending(desk, connection, exchange.correlation_id)
+        self._sending = LiveSends(desk, connection, exchange.correlation_id)
 
     async def run(self) -> None:
         while True:

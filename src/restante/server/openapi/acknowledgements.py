@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import ACKNOWLEDGED_CALLS_MAX, ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, BATCHES_AT_ONCE_MAX
-from restante.server.openapi.parts import Answer, Content, Example, Operation, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, of_schema
 from restante.server.openapi.places import BATCH_ID, OTHER_ID, WRITING
 from restante.wire import media
 
@@ -33,13 +33,13 @@ before. So acknowledging twice is harmless, and the call may be repeated. What i
 batch, no such group, an index beyond it) comes back in `unknown` as it was sent, and the rest is acknowledged, also the
 part of a range that lies inside its group. A text that is no item id refuses the call, and nothing is acknowledged.
 """,
-    bodies=(Content(media_type=media.JSON, schema=of_schema("AcknowledgeBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("AcknowledgeBody")),),
     answers=(
         Answer(
             status=200,
             text="Acknowledged, and safe on disk.",
             contents=(
-                Content(media_type=media.JSON, schema={"anyOf": [of_schema("Acknowledged"), of_schema("Answers")]}),
+                BodyContent(media_type=media.JSON, schema={"anyOf": [of_schema("Acknowledged"), of_schema("Answers")]}),
             ),
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from restante.limits import WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import BatchState
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, of_schema
 from restante.server.openapi.places import BATCH, BATCH_ID, LIMIT, OTHER_ID, READING
 from restante.server.openapi.schemas import TEXT, UUID
 from restante.wire import media
@@ -48,7 +48,7 @@ _COMPLETE = _shown(state="complete", items=3, acknowledged=3, sealed_at=_TIME, c
 
 def _look(schema: str, text: str, *headers: str) -> Answer:
     return Answer(
-        status=200, text=text, contents=(Content(media_type=media.JSON, schema=of_schema(schema)),), headers=headers
+        status=200, text=text, contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),), headers=headers
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.limits import BATCH_ITEMS_MAX
 from restante.server.openapi.acknowledgements import ACKNOWLEDGE
 from restante.server.openapi.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
 from restante.server.openapi.places import BATCH, BATCH_ID, OTHER_ID, SECOND_BATCH_ID, WRITING
 from restante.wire import media
 
@@ -17,7 +17,7 @@ def _json(status: int, text: str, schema: str, *headers: str) -> Answer:
     return Answer(
         status=status,
         text=text,
-        contents=(Content(media_type=media.JSON, schema=of_schema(schema)),),
+        contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),),
         headers=headers,
     )
 
@@ -39,7 +39,7 @@ more: another IP address, or `localhost`, is refused here; a name that leads to 
 
 With an `id` of its own choice a caller may repeat the call: the same again gets the same answer.
 """,
-    bodies=(Content(media_type=media.JSON, schema=of_schema("OpenBatchBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("OpenBatchBody")),),
     body_required=False,
     answers=(_json(201, "Opened.", "BatchOpened", "Cache-Control"),),
     problems=("batch_key_used", *_BODY_PROBLEMS),
@@ -121,7 +121,7 @@ items are `<batch>:<group>:<index>`, with indices from 0 to `upto` - 1. There ma
 With a `request_id`, a UUID, the call may be repeated: the same again adds nothing, and answers the same groups.
 """,
     parameters=(BATCH,),
-    bodies=(Content(media_type=media.JSON, schema=of_schema("AddItemsBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("AddItemsBody")),),
     answers=(_json(201, "Added.", "ItemGroups"),),
     problems=("batch_unknown", "batch_sealed", *_BODY_PROBLEMS),
     examples=(
@@ -230,7 +230,7 @@ REAP = Operation(
         "after how long; adding and acknowledging are use. A batch bound to messages that still wait or are set aside "
         "stays. With `dry_run`, only says which would go."
     ),
-    bodies=(Content(media_type=media.JSON, schema=of_schema("ReapBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("ReapBody")),),
     body_required=False,
     answers=(_json(200, "Those that went.", "Reaped"),),
     problems=_BODY_PROBLEMS,

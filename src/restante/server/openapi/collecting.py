@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import (
     AFTER_TOKEN,
     BUNDLE,
@@ -119,10 +119,10 @@ origin does not deliver, the answer is `204` with that reason, and the next peek
             status=200,
             text="The bundle.",
             contents=(
-                Content(media_type=media.JSON, schema=of_schema("Bundle")),
-                Content(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
-                Content(media_type=media.ARROW, schema=ARROW),
-                Content(
+                BodyContent(media_type=media.JSON, schema=of_schema("Bundle")),
+                BodyContent(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
+                BodyContent(media_type=media.ARROW, schema=ARROW),
+                BodyContent(
                     media_type="*/*",
                     schema={
                         "description": "The content of a claim-check bundle, with `Restante-Content: claim-check`."
@@ -215,7 +215,7 @@ DEQUEUE = Operation(
         Answer(
             status=200,
             text="Collected.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("Dequeued")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("Dequeued")),),
         ),
     ),
     problems=("bundle_unknown", *WRITING),
@@ -256,7 +256,7 @@ EXPLAIN = Operation(
         Answer(
             status=200,
             text="The reason, in a word and in a sentence.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("Explanation")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("Explanation")),),
         ),
     ),
     problems=READING,
@@ -304,7 +304,7 @@ RECIPIENTS = Operation(
         Answer(
             status=200,
             text="A page.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("RecipientPage")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("RecipientPage")),),
             headers=("Restante-As-Of",),
         ),
     ),

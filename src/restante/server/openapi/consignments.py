@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from restante.limits import WRITER_CHARACTERS_MAX
 from restante.model.consignments.consignment_answers import ConsignmentState
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import CONSIGNMENT, CONSIGNMENT_ID, LIMIT, NUMBER_MAX, OTHER_ID, READING, WRITING
 from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT, INVOICE, SECOND
 from restante.server.openapi.schemas import TEXT, UUID, text
@@ -29,7 +29,7 @@ def _json(status: int, description: str, schema: str, *headers: str) -> Answer:
     return Answer(
         status=status,
         text=description,
-        contents=(Content(media_type=media.JSON, schema=of_schema(schema)),),
+        contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),),
         headers=headers,
     )
 
@@ -77,7 +77,7 @@ With `batch` its messages become the items of a batch of the same key, which the
 `{"webhook"?: {"url", "secret"?}, "notify"?: recipient}` as when a batch is opened. It counts only when the consignment
 is new: whoever opens it first decides. If the answer has no `batch`, there is none.
 """,
-    bodies=(Content(media_type=media.JSON, schema=of_schema("OpenConsignmentBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("OpenConsignmentBody")),),
     answers=(
         _json(201, "Opened.", "ConsignmentOpened", "Cache-Control"),
         _json(200, "The one that has this key.", "ConsignmentOpened", "Cache-Control"),
@@ -247,7 +247,7 @@ as duplicates. Committing again, for 30 days, gives the same answer and changes 
 attempts or counts, it is `consignment_closed`, and `recorded` is what the commit answered.
 """,
     parameters=(CONSIGNMENT,),
-    bodies=(Content(media_type=media.JSON, schema=of_schema("CommitBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("CommitBody")),),
     answers=(_json(200, "Delivered.", "Receipt"),),
     problems=(
         "consignment_unknown",

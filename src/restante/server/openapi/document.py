@@ -28,7 +28,7 @@ from restante.server.openapi import (
     publishing,
     schemas,
 )
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject
 from restante.server.route_table import Route
 from restante.wire import media
 
@@ -164,7 +164,7 @@ def _body(operation: Operation) -> dict[str, object]:
     return {"required": operation.body_required, "content": content}
 
 
-def _body_content(operation: Operation, body: Content) -> dict[str, object]:
+def _body_content(operation: Operation, body: BodyContent) -> dict[str, object]:
     shown = {
         example.name: {"summary": example.text, "value": example.body}
         for example in operation.examples
@@ -194,7 +194,7 @@ def _answer(operation: Operation, answer: Answer) -> dict[str, object]:
     return found
 
 
-def _answer_content(operation: Operation, answer: Answer, content: Content) -> dict[str, object]:
+def _answer_content(operation: Operation, answer: Answer, content: BodyContent) -> dict[str, object]:
     shown = {
         example.name: {"summary": example.text, "value": example.answer}
         for example in operation.examples

@@ -7,7 +7,7 @@ from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.server.openapi.collecting import FIRST_SHOWN, PRECISE_TIME, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import (
     BUNDLE_ID,
     MESSAGE_ID,
@@ -76,8 +76,8 @@ def _answer(description: str, schema: str, *headers: str) -> Answer:
         status=200,
         text=description,
         contents=(
-            Content(media_type=media.JSON, schema=of_schema(schema)),
-            Content(media_type=media.ARROW, schema=ARROW),
+            BodyContent(media_type=media.JSON, schema=of_schema(schema)),
+            BodyContent(media_type=media.ARROW, schema=ARROW),
         ),
         headers=(*headers, "Cache-Control", *PACKED),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
-_HEALTH = (Content(media_type=media.JSON, schema=of_schema("Health")),)
+_HEALTH = (BodyContent(media_type=media.JSON, schema=of_schema("Health")),)
 
 
 def _probe(path: str, summary: str, text: str, checks: tuple[str, ...]) -> Operation:
@@ -45,7 +45,7 @@ METRICS = Operation(
     name="metrics",
     summary="Metrics for Prometheus",
     text="In the text format. Base units, and nothing that grows with recipients or messages.",
-    answers=(Answer(status=200, text="The metrics.", contents=(Content(media_type="text/plain", schema=TEXT),)),),
+    answers=(Answer(status=200, text="The metrics.", contents=(BodyContent(media_type="text/plain", schema=TEXT),)),),
     problems=("unavailable",),
     examples=(Example(name="metrics", text="All of them.", target="/metrics", status=200),),
 )

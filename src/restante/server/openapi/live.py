@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_PING_SECONDS
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject
 from restante.server.openapi.places import READING, RECIPIENT, number
 from restante.server.openapi.schemas import TEXT
 
@@ -59,7 +59,7 @@ every {LIVE_PING_SECONDS:g} seconds.
         Answer(
             status=200,
             text="Events, until one side has enough.",
-            contents=(Content(media_type=_EVENTS, schema=TEXT),),
+            contents=(BodyContent(media_type=_EVENTS, schema=TEXT),),
             headers=("Cache-Control", "X-Accel-Buffering"),
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.model.publishing.message import State
 from restante.server.openapi.collecting import FIRST_SHOWN, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import (
     DRY_RUN,
     LIMIT,
@@ -29,7 +29,7 @@ _REMOVED = (
     Answer(
         status=200,
         text="How many messages.",
-        contents=(Content(media_type=media.JSON, schema=of_schema("Removed")),),
+        contents=(BodyContent(media_type=media.JSON, schema=of_schema("Removed")),),
     ),
 )
 
@@ -78,8 +78,8 @@ Looking has no effect.
             status=200,
             text="A page.",
             contents=(
-                Content(media_type=media.JSON, schema=of_schema("HistoryPage")),
-                Content(media_type=media.ARROW, schema=ARROW),
+                BodyContent(media_type=media.JSON, schema=of_schema("HistoryPage")),
+                BodyContent(media_type=media.ARROW, schema=ARROW),
             ),
             headers=("Restante-Next?", *PACKED),
         ),
@@ -149,8 +149,8 @@ FIND = Operation(
             status=200,
             text="The message.",
             contents=(
-                Content(media_type=media.JSON, schema=of_schema("ShownMessage")),
-                Content(media_type=media.ARROW, schema=ARROW),
+                BodyContent(media_type=media.JSON, schema=of_schema("ShownMessage")),
+                BodyContent(media_type=media.ARROW, schema=ARROW),
             ),
             headers=PACKED,
         ),
@@ -279,7 +279,7 @@ without a filter is an error, and so is a filter that is null: a lost variable e
 counts, without filters too.
 """,
     parameters=(RECIPIENT,),
-    bodies=(Content(media_type=media.JSON, schema=of_schema("PurgeBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("PurgeBody")),),
     answers=_REMOVED,
     problems=("body_too_large", "unsupported_media_type", *WRITING),
     examples=(

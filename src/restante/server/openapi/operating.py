@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
 from restante.server.openapi.places import READING, WRITING
 from restante.server.openapi.schemas import BINARY
 from restante.wire import media
@@ -20,7 +20,7 @@ def _maintenance(name: str, summary: str, text: str, *, count: int, after: tuple
             Answer(
                 status=200,
                 text="Done.",
-                contents=(Content(media_type=media.JSON, schema=of_schema("Done")),),
+                contents=(BodyContent(media_type=media.JSON, schema=of_schema("Done")),),
             ),
         ),
         problems=WRITING,
@@ -41,7 +41,7 @@ BACKUP = Operation(
         Answer(
             status=200,
             text="The archive.",
-            contents=(Content(media_type="application/x-tar", schema=BINARY),),
+            contents=(BodyContent(media_type="application/x-tar", schema=BINARY),),
             headers=("Content-Disposition", "Cache-Control"),
         ),
     ),

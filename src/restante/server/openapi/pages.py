@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
@@ -18,7 +18,10 @@ def _page(path: str, name: str, summary: str, text: str) -> Operation:
         text=text,
         answers=(
             Answer(
-                status=200, text="The page.", contents=(Content(media_type="text/html", schema=TEXT),), headers=_SAFE
+                status=200,
+                text="The page.",
+                contents=(BodyContent(media_type="text/html", schema=TEXT),),
+                headers=_SAFE,
             ),
         ),
         problems=(),
@@ -37,7 +40,7 @@ def _document(name: str, summary: str, text: str) -> Operation:
             Answer(
                 status=200,
                 text="The document.",
-                contents=(Content(media_type=media.JSON, schema={"type": "object"}),),
+                contents=(BodyContent(media_type=media.JSON, schema={"type": "object"}),),
                 headers=_SAFE,
             ),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.server.openapi.html_pages.route_page import EXAMPLE_ADDRESS
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, RECIPIENT, number
 from restante.wire import media
 
@@ -24,7 +24,7 @@ PARTITIONS = Operation(
         Answer(
             status=200,
             text="A page.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("PartitionPage")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("PartitionPage")),),
         ),
     ),
     problems=("unavailable",),
@@ -49,7 +49,7 @@ PARTITION_STATUS = Operation(
         Answer(
             status=200,
             text="Its state.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("PartitionStatus")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("PartitionStatus")),),
         ),
     ),
     problems=("partition_unknown", "unavailable"),
@@ -82,7 +82,7 @@ PLACE = Operation(
         Answer(
             status=200,
             text="The place.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("Place")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("Place")),),
         ),
     ),
     problems=("unavailable",),

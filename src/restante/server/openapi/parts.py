@@ -22,7 +22,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class BodyContent:
     """A body of one media type, either way."""
 
     media_type: str
@@ -35,7 +35,7 @@ class Answer:
 
     status: int
     text: str
-    contents: tuple[Content, ...] = ()
+    contents: tuple[BodyContent, ...] = ()
     headers: tuple[str, ...] = ()
 
 
@@ -74,7 +74,7 @@ class Operation:
     problems: tuple[str, ...]
     """The codes that it may answer, besides those of every route."""
     parameters: tuple[Parameter, ...] = ()
-    bodies: tuple[Content, ...] = ()
+    bodies: tuple[BodyContent, ...] = ()
     body_required: bool = True
     examples: tuple[Example, ...] = ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
 from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
@@ -88,13 +88,13 @@ know has no last number to offer.
 A link is not needed: numbers may be sent without one, from 0 on.
 """,
     parameters=(PARTITION,),
-    bodies=(Content(media_type=media.JSON, schema=of_schema("LinkBody")),),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("LinkBody")),),
     body_required=False,
     answers=(
         Answer(
             status=201,
             text="Linked.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerState")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("ProducerState")),),
         ),
     ),
     problems=(
@@ -177,7 +177,7 @@ PRODUCER = Operation(
         Answer(
             status=200,
             text="Its state.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerState")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("ProducerState")),),
         ),
     ),
     problems=("partition_unknown", "producer_unknown", *READING),
@@ -217,7 +217,7 @@ PRODUCERS = Operation(
         Answer(
             status=200,
             text="A page.",
-            contents=(Content(media_type=media.JSON, schema=of_schema("ProducerPage")),),
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("ProducerPage")),),
         ),
     ),
     problems=("partition_unknown", *READING),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
-from restante.server.openapi.parts import Answer, Content, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import BATCH_ID, MESSAGE_ID, OTHER_ID, PARTITION, SECOND_ID, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING, numbered
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
@@ -91,18 +91,18 @@ BODY_HEADERS = (
     _binary_header("ce-recipient", "who gets it. Other attributes go as `ce-…` likewise, percent-encoded.", "alice"),
 )
 BODIES = (
-    Content(media_type=media.JSON, schema=of_schema("Messages")),
-    Content(media_type=media.CLOUDEVENT, schema=of_schema("CloudEvent")),
-    Content(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
-    Content(media_type=media.ARROW, schema=ARROW),
-    Content(
+    BodyContent(media_type=media.JSON, schema=of_schema("Messages")),
+    BodyContent(media_type=media.CLOUDEVENT, schema=of_schema("CloudEvent")),
+    BodyContent(media_type=media.CLOUDEVENTS_BATCH, schema=of_schema("CloudEvents")),
+    BodyContent(media_type=media.ARROW, schema=ARROW),
+    BodyContent(
         media_type="*/*", schema={"description": "The data of one CloudEvent whose attributes are `ce-…` headers."}
     ),
 )
 _STORED = Answer(
     status=201,
     text="Stored and safe on disk. Partitions without new messages are left out.",
-    contents=(Content(media_type=media.JSON, schema=of_schema("Receipt")),),
+    contents=(BodyContent(media_type=media.JSON, schema=of_schema("Receipt")),),
 )
 _PROBLEMS = (
     "invalid_message",

@@ -6,7 +6,7 @@ import msgspec
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
 from restante.errors import InvalidRequest
-from restante.hub.door.hub import Hub
+from restante.hub.door.hub import OpenHub
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access.access import Role
 from restante.model.batches.batch_answers import Acknowledged, ItemIndices, ItemRange
@@ -107,7 +107,7 @@ def _answer(asked: _Body, answers: tuple[Acknowledged, ...]) -> bytes:
     return _encode(Answers(answers=answers) if asked.calls else answers[0])
 
 
-def _acknowledge_large(hub: Hub, body: Buffer) -> bytes:
+def _acknowledge_large(hub: OpenHub, body: Buffer) -> bytes:
     """The answer may be as large: all of it may be unknown."""
     # An item id has no comma. What is made of nothing else would take many times its size in memory.
     commas = bytes(body).count(b",")

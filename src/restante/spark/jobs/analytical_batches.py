@@ -34,11 +34,11 @@ from restante.spark.documents import Fidelity
 from restante.spark.jobs import analytical_changes as rules
 from restante.spark.jobs.analytical_documents import append_messages
 from restante.spark.jobs.analytical_facts import Facts, counted_by_spark, earliest, last
-from restante.spark.jobs.analytical_filing import Filed, Numbers, TaskFolders, Wish, file_changes
+from restante.spark.jobs.analytical_filing import Filed, FilingWish, Numbers, TaskFolders, file_changes
 from restante.spark.jobs.analytical_tables import APPLICATION, Tables
 from restante.spark.source.narrowed_reads import Narrow, narrowed
 from restante.spark.tables.table_files import remove
-from restante.spark.tables.tables import WRITING, Table
+from restante.spark.tables.tables import WRITING, StoredTable
 
 _SAME = " AND ".join(["NOT t.settled", *(f"t.{name} = s.{name}" for name in rules.KEY)])
 _NEWER = "s.change_sequence_number > t.change_sequence_number"
@@ -80,7 +80,10 @@ class ByFiles:
     """
 
     def __init__(
-        self, tables: Tables, folders: TaskFolders, file: Callable[[DataFrame, int, Wish], Filed | None] = file_changes
+        self,
+        tables: Tables,
+        folders: TaskFolders,
+        file: Callable[[DataFrame, int, FilingWish], Filed | None] = file_changes,
     ) -> None:
         self._tables = tables
         self._folders = folders
@@ -131,8 +134,8 @@ class ByFiles:
         """Everything is compared: files of deliveries would be written in vain."""
         return self._open is not None and self._open.numbers is None
 
-    def _wish(self) -> Wish:
-        return Wish(
+    def _wish(self) -> FilingWish:
+        return FilingWish(
             messages=self._folders.messages,
             deliveries=None if self._is_many else self._folders.deliveries,
             open=(self._open and self._open.numbers) or {},
@@ -242,7 +245,7 @@ def _take_moved(tables: Tables, beside: DataFrame, number: int, facts: Facts, fi
     return msgspec.structs.replace(facts, mismatches=facts.mismatches + aside)
 
 
-def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
+def _change_deliveries(deliveries: StoredTable, changes: DataFrame, number: int, facts: Facts) -> Facts:
     """Also the facts, with what has happened counted."""
     open_before = _open_of(deliveries)
     if not facts.opened and open_before.isEmpty():
@@ -256,11 +259,11 @@ def _change_deliveries(deliveries: Table, changes: DataFrame, number: int, facts
         return _with_counted(facts, _facts(changes))
 
 
-def _open_of(deliveries: Table) -> DataFrame:
+def _open_of(deliveries: StoredTable) -> DataFrame:
     return deliveries.frame().where(~f.col("settled")).select(*rules.KEY)
 
 
-def _append_settled(deliveries: Table, changes: DataFrame, number: int, facts: Facts) -> Facts:
+def _append_settled(deliveries: StoredTable, changes: DataFrame, number: int, facts: Facts) -> Facts:
     if deliveries.has(APPLICATION, number):
         return _with_counted(facts, _facts(changes))
     seen = Observation()

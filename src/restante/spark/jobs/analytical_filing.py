@@ -44,7 +44,7 @@ class TaskFolders(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: str
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class FilingWish(msgspec.Struct, frozen=True, kw_only=True):
     """What the tasks are asked for."""
 
     messages: str
@@ -64,7 +64,7 @@ class Filed(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: list[NewFile]
 
 
-def file_changes(changes: DataFrame, number: int, wish: Wish) -> Filed | None:
+def file_changes(changes: DataFrame, number: int, wish: FilingWish) -> Filed | None:
     """Have the tasks write the files. None of them belongs to its table yet. None: the tasks did not hear of it."""
     narrow = Narrow(
         batch=number,
@@ -96,7 +96,7 @@ def whole_of(filed_parts: Iterable[Filed]) -> Filed:
 
 def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[pa.RecordBatch]:
     """In a task: write what comes to files, and give one row that tells of them."""
-    wish = msgspec.json.decode(told, type=Wish)
+    wish = msgspec.json.decode(told, type=FilingWish)
     writers = [_writer(wish.messages, MESSAGES_BY, MESSAGE_STATISTICS, name)]
     if wish.deliveries is not None:
         writers.append(_writer(wish.deliveries, DELIVERIES_BY, DELIVERY_STATISTICS, name))

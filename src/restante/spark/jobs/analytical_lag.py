@@ -14,7 +14,7 @@ from restante.calls.mailboxes import ListPartitions
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.machine_terms import terms_of
 from restante.client.transport.options import Retrying
-from restante.spark.source.options import Place
+from restante.spark.source.options import HubPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Lag:
     began. After a quiet hour, one change that is not in yet makes it an hour."""
 
 
-def ends_of(place: Place) -> dict[int, int]:
+def ends_of(place: HubPlace) -> dict[int, int]:
     """The last number of each partition. Asked once: who only wants to know need not wait for a hub that is away."""
     with closing(HttpLink(terms_of(place.url, token=place.token, retries=Retrying(times=0)))) as link:
         return {own.partition: own.visible_sequence for own in link.call(ListPartitions())}

@@ -30,7 +30,7 @@ from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_ta
 from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
-from restante.spark.source.options import Place, reading_of
+from restante.spark.source.options import HubPlace, reading_of
 from restante.spark.tables.folders import Folders
 
 NAME = "analytical-store"
@@ -93,10 +93,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Running:
+class RunningStore:
     """A store that is being filled."""
 
-    def __init__(self, query: StreamingQuery, progress: Progress, place: Place) -> None:
+    def __init__(self, query: StreamingQuery, progress: Progress, place: HubPlace) -> None:
         self.query = query
         self._progress = progress
         self._place = place
@@ -135,7 +135,7 @@ def run(work: Work, options: Options) -> Outcome:
         running.stop()
 
 
-def start(work: Work, options: Options) -> Running:
+def start(work: Work, options: Options) -> RunningStore:
     """Begin where the last run ended, without waiting for anything."""
     options.upkeep.check()
     tables = tables_at(work.spark, work.place())
@@ -146,7 +146,7 @@ def start(work: Work, options: Options) -> Running:
     reader = work.spark.readStream.format("restante").options(**work.hub).option("reader", NAME)
     stream = reader.option("maxMessagesPerTrigger", options.max_messages_per_trigger).load()
     writer = stream.writeStream.foreachBatch(progress.take_in).option("checkpointLocation", checkpoint)
-    return Running(_triggered(writer, options.trigger), progress, reading_of(work.hub).place)
+    return RunningStore(_triggered(writer, options.trigger), progress, reading_of(work.hub).place)
 
 
 def _check_together(tables: Tables, folders: Folders, checkpoint: str) -> None:

@@ -21,7 +21,7 @@ from restante.spark.jobs.analytical_filing import (
 )
 from restante.spark.tables.folders import Folders
 from restante.spark.tables.table_files import has_log
-from restante.spark.tables.tables import Definition, Table
+from restante.spark.tables.tables import Definition, StoredTable
 
 DOCUMENT = "document"
 APPLICATION = "restante analytical-store"
@@ -34,20 +34,20 @@ MISMATCHES = StructType([*VALUES.fields, *CARRIED.fields])
 class Tables:
     """Of one analytical store."""
 
-    messages: Table
-    deliveries: Table
-    batches: Table
-    mismatches: Table
+    messages: StoredTable
+    deliveries: StoredTable
+    batches: StoredTable
+    mismatches: StoredTable
 
     @property
-    def all(self) -> tuple[Table, ...]:
+    def all(self) -> tuple[StoredTable, ...]:
         return (self.messages, self.deliveries, self.batches, self.mismatches)
 
 
 def tables_at(spark: SparkSession, folder: str) -> Tables:
     place = folder.rstrip("/")
     names = ("messages", "deliveries", "batches", "mismatches")
-    messages, deliveries, batches, mismatches = (Table(spark, f"{place}/{name}") for name in names)
+    messages, deliveries, batches, mismatches = (StoredTable(spark, f"{place}/{name}") for name in names)
     return Tables(messages=messages, deliveries=deliveries, batches=batches, mismatches=mismatches)
 
 
@@ -79,7 +79,7 @@ def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) ->
     definitions = (messages, deliveries, Definition(schema=BATCHES), Definition(schema=MISMATCHES))
     # The first one tells whether the settings fit. The others hardly use a core each, and are made side by side.
     tables.messages.create(messages, versions_hours=versions_hours)
-    create = partial(Table.create, versions_hours=versions_hours)
+    create = partial(StoredTable.create, versions_hours=versions_hours)
     with ThreadPoolExecutor(len(definitions), thread_name_prefix="restante-table") as pool:
         list(pool.map(create, tables.all[1:], definitions[1:]))
 

@@ -19,7 +19,7 @@ _PEAK = (68, 83)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night:
+class NightInput:
     """How large it is, and what everything is made from."""
 
     day: date
@@ -37,7 +37,7 @@ class Night:
         return max(self.actors * self.groups, -(-self.readings // QUARTERS))
 
 
-def transform_readings(numbers: DataFrame, night: Night) -> DataFrame:
+def transform_readings(numbers: DataFrame, night: NightInput) -> DataFrame:
     """A reading for each `id`: of which meter, whose, in which group and area, in which quarter-hour, how much."""
     meter, quarter = f.col("id") % f.lit(night.meters), _whole(f.col("id"), night.meters)
     number = f.col("meter") % f.lit(night.actors)
@@ -54,7 +54,7 @@ def transform_readings(numbers: DataFrame, night: Night) -> DataFrame:
     )
 
 
-def transform_prices(numbers: DataFrame, night: Night) -> DataFrame:
+def transform_prices(numbers: DataFrame, night: NightInput) -> DataFrame:
     """A price for each `id` below the number of areas times that of quarter-hours: in cents for a megawatt-hour."""
     area = _area(_whole(f.col("id"), QUARTERS))
     quarter = (f.col("id") % f.lit(QUARTERS)).cast("int")
@@ -73,7 +73,7 @@ def _whole(number: Column, by: int) -> Column:
     return f.call_function("div", number, f.lit(by))
 
 
-def _drawn(night: Night, what: str, *columns: str, least: int, most: int) -> Column:
+def _drawn(night: NightInput, what: str, *columns: str, least: int, most: int) -> Column:
     """A whole number from `least` to `most`, by chance as far as anyone can see."""
     drawn = f.xxhash64(f.lit(night.seed), f.lit(night.day.isoformat()), f.lit(what), *columns)
     return f.pmod(drawn, f.lit(most - least + 1)) + f.lit(least)

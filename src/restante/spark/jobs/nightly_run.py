@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_KEY_CHARACTERS_MAX, NIGHT_ACTORS_MAX, NIGHT_GROUPS_MAX, NIGHT_READINGS_MAX
-from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, Night, transform_prices, transform_readings
+from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
 from restante.spark.jobs.nightly_settlement import (
     PRODUCTS,
     transform_documents,
@@ -94,20 +94,20 @@ def run(work: Work, options: Options) -> Outcome:
     return Outcome(figures=figures | seconds, table=table, title=f"The settlement of {night.day.isoformat()}")
 
 
-def settled(work: Work, night: Night) -> DataFrame:
+def settled(work: Work, night: NightInput) -> DataFrame:
     """The documents of the night."""
     readings = transform_readings(work.spark.range(night.readings), night)
     prices = transform_prices(work.spark.range(len(AREAS) * QUARTERS), night)
     return transform_documents(transform_settlement(readings, prices), day=night.day)
 
 
-def _night(options: Options) -> Night:
+def _night(options: Options) -> NightInput:
     if options.readings < options.actors * options.groups:
         raise InvalidRequest(
             f"{options.readings:,} readings are too few for {options.actors:,} actors with {options.groups} meter groups"
             f" each: make it at least {options.actors * options.groups:,}."
         )
-    return Night(
+    return NightInput(
         day=options.night or datetime.now(UTC).date(),
         seed=options.seed,
         readings=options.readings,

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from restante.errors import InvalidRequest
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.reports.report_files import ReportFile
-from restante.spark.reports.report_run import Moment, ReportOptions, check_name, conclude, moment_of, opened
+from restante.spark.reports.report_run import ReportMoment, ReportOptions, check_name, conclude, moment_of, opened
 
 NAME = "own-report"
 SUMMARY = "A report of your own: a Python file with a transform."
@@ -30,7 +30,7 @@ class Options(ReportOptions, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(description="The name of the report. That of the file, if left out.")] = ""
 
 
-def transform(report: ReportFile, messages: DataFrame, deliveries: DataFrame, *, moment: Moment) -> DataFrame:
+def transform(report: ReportFile, messages: DataFrame, deliveries: DataFrame, *, moment: ReportMoment) -> DataFrame:
     """What the file's `transform` makes of the tables."""
     return report.computed(
         messages=messages, deliveries=deliveries, as_of=moment.as_of, since=moment.since, until=moment.until

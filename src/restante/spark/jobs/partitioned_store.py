@@ -34,8 +34,8 @@ from restante.spark.tables.cleanup import history_of
 from restante.spark.tables.folders import absolute
 from restante.spark.tables.property_paths import value_at
 from restante.spark.tables.slices import files_for, to_merge
-from restante.spark.tables.table_changes import Source, identity_of
-from restante.spark.tables.tables import Table
+from restante.spark.tables.table_changes import TableSource, identity_of
+from restante.spark.tables.tables import StoredTable
 
 NAME = "partitioned-store"
 SUMMARY = "Keep a copy of a table that is laid out by any property, so that a query for one value reads little."
@@ -83,7 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return {"table": self.table, "key": self.key, "columns": names, "records_per_file": self.records_per_file}
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class CopyState(msgspec.Struct, frozen=True, kw_only=True):
     """Of what a store is a copy, and up to where. Each commit carries it."""
 
     definition: dict[str, str | int | list[str]]
@@ -128,14 +128,14 @@ def run(work: Work, options: Options) -> Outcome:
     """Bring the store up to the table's newest version."""
     source = table_changes.source_at(work.spark, work.place(options.table))
     store = _Store(work, options)
-    wanted = State(definition=options.definition, table_id=source.table_id, version=source.version)
+    wanted = CopyState(definition=options.definition, table_id=source.table_id, version=source.version)
     known = store.state()
     outcome = _brought_up(store, source, known, wanted)
     store.clean()
     return outcome
 
 
-def _brought_up(store: _Store, source: Source, known: State | None, wanted: State) -> Outcome:
+def _brought_up(store: _Store, source: TableSource, known: CopyState | None, wanted: CopyState) -> Outcome:
     if known is None or known.application != wanted.application or not source.reaches(known.version):
         return store.build(source, wanted)
     if known.version == source.version:
@@ -160,12 +160,12 @@ class _Store:
         self._name = name
         self._history = history_of(self.spark, self.path)
 
-    def state(self) -> State | None:
+    def state(self) -> CopyState | None:
         """What the last of our commits says, if there is one."""
         told = (commit["userMetadata"] for commit in self._history.commits)
         return next((state for text in told if text and (state := _state_of(text))), None)
 
-    def build(self, source: Source, wanted: State) -> Outcome:
+    def build(self, source: TableSource, wanted: CopyState) -> Outcome:
         """All of it anew. The commit takes the place of whatever was there."""
         self._work.tell(f"The store {self._name} is built anew.")
         keyed = transform(table_changes.whole(self.spark, source), self.options)
@@ -175,7 +175,7 @@ class _Store:
         _carrying(laid.write, wanted).mode("overwrite").option("overwriteSchema", "true").save(self.path)
         return self.outcome(wanted, read=rows, removed=0, rebuilt=True)
 
-    def update(self, source: Source, known: State, wanted: State) -> Outcome:
+    def update(self, source: TableSource, known: CopyState, wanted: CopyState) -> Outcome:
         """What has come and gone since, and a few slices merged with it, in one commit."""
         changed = table_changes.changes(self.spark, source, after=known.version)
         net = table_changes.transform_changes(changed, identity=identity_of(changed.schema))
@@ -190,7 +190,7 @@ class _Store:
             gone.unpersist()
         return self.outcome(wanted, read=read, removed=removed, rebuilt=False)
 
-    def outcome(self, state: State, *, read: int, removed: int, rebuilt: bool) -> Outcome:
+    def outcome(self, state: CopyState, *, read: int, removed: int, rebuilt: bool) -> Outcome:
         detail = DeltaTable.forPath(self.spark, self.path).detail().select("numFiles", "sizeInBytes").first()
         assert detail is not None, "there is a store now"
         sizes = self._sizes()
@@ -211,7 +211,7 @@ class _Store:
         """Files that were replaced go from the disk, once no version that can be read needs them."""
         hours = self.options.versions_hours
         if self._history.is_cleaning_due(versions_hours=hours):
-            Table(self.spark, self.path).clean(versions_hours=hours)
+            StoredTable(self.spark, self.path).clean(versions_hours=hours)
 
     def _prepare(self, laid: DataFrame) -> None:
         """Make the table, if there is none: with row groups small enough to leave out most of a file."""
@@ -246,7 +246,7 @@ class _Store:
             kept = kept.join(gone, [*gone.columns], "left_anti")
         return kept.unionByName(come, allowMissingColumns=True)
 
-    def _put(self, keyed: DataFrame, wanted: State, merged: list[int], *, number: int, rows: int) -> None:
+    def _put(self, keyed: DataFrame, wanted: CopyState, merged: list[int], *, number: int, rows: int) -> None:
         laid = transform_laid_out(keyed, number=number, files=self._files(rows))
         writer = _carrying(laid.write, wanted).option("mergeSchema", "true")
         writer = writer.option("txnAppId", wanted.application).option("txnVersion", wanted.version)
@@ -256,14 +256,14 @@ class _Store:
         (writer if merged else writer.mode("append")).save(self.path)
 
 
-def _carrying(writer: DataFrameWriter, state: State) -> DataFrameWriter:
+def _carrying(writer: DataFrameWriter, state: CopyState) -> DataFrameWriter:
     told = msgspec.json.encode({NAME: state}).decode()
     return writer.format("delta").partitionBy(SLICE).option("userMetadata", told)
 
 
-def _state_of(text: str) -> State | None:
+def _state_of(text: str) -> CopyState | None:
     """Others may have written something else there."""
     try:
-        return msgspec.json.decode(text, type=dict[str, State]).get(NAME)
+        return msgspec.json.decode(text, type=dict[str, CopyState]).get(NAME)
     except msgspec.MsgspecError:
         return None

@@ -16,7 +16,7 @@ from restante.errors import InvalidRequest
 from restante.limits import MIB
 from restante.spark.jobs.work import Work
 from restante.spark.tables.cleanup import history_of
-from restante.spark.tables.tables import Table
+from restante.spark.tables.tables import StoredTable
 
 ADDED = ("computed_at", "place")
 """What is added to a report's columns: the moment of the run, and a number by which its rows come in order."""
@@ -77,7 +77,7 @@ def _forget(work: Work, place: str, runs: int) -> None:
 
 def _tidy(work: Work, place: str, versions_hours: int) -> None:
     if history_of(work.spark, place).is_cleaning_due(versions_hours=versions_hours):
-        table = Table(work.spark, place)
+        table = StoredTable(work.spark, place)
         table.compact(file_bytes=_FILE_BYTES)
         table.clean(versions_hours=versions_hours)
 

@@ -64,7 +64,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class ReportMoment:
     """When a report is about, and which messages it counts: all of them in UTC."""
 
     as_of: datetime
@@ -72,14 +72,14 @@ class Moment:
     until: datetime | None
 
 
-def moment_of(options: ReportOptions) -> Moment:
+def moment_of(options: ReportOptions) -> ReportMoment:
     """As the options say; now, if they do not. A time without a zone is one in UTC."""
     as_of = datetime.now(UTC) if options.as_of is None else _aware(options.as_of)
     since = None if options.since is None else _aware(options.since)
     until = None if options.until is None else _aware(options.until)
     if since is not None and until is not None and since >= until:
         raise InvalidRequest(f"since ({since}) must be before until ({until}).")
-    return Moment(as_of=as_of, since=since, until=until)
+    return ReportMoment(as_of=as_of, since=since, until=until)
 
 
 def opened(work: Work) -> tuple[DataFrame, DataFrame]:
@@ -87,7 +87,7 @@ def opened(work: Work) -> tuple[DataFrame, DataFrame]:
     return _opened(work, "messages"), _opened(work, "deliveries")
 
 
-def conclude(work: Work, name: str, report: DataFrame, *, moment: Moment, options: ReportOptions) -> Outcome:
+def conclude(work: Work, name: str, report: DataFrame, *, moment: ReportMoment, options: ReportOptions) -> Outcome:
     """Keep the report, post it to whom the options name, and tell of it."""
     check_name(name)
     check_columns(report, each=options.deliver_each)
@@ -121,7 +121,9 @@ def check_columns(report: DataFrame, *, each: bool) -> None:
         )
 
 
-def _posted(work: Work, name: str, kept: DataFrame, *, moment: Moment, options: ReportOptions) -> dict[str, Figure]:
+def _posted(
+    work: Work, name: str, kept: DataFrame, *, moment: ReportMoment, options: ReportOptions
+) -> dict[str, Figure]:
     if not options.deliver_to and not options.deliver_each:
         return {}
     key = f"report-{name}-{moment.as_of.isoformat()}"

@@ -14,7 +14,7 @@ from restante.spark.source.options import writing_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent:
+class SentFrame:
     """A consignment that was delivered, now or before."""
 
     key: str
@@ -26,7 +26,7 @@ class Sent:
     duplicates: int
 
 
-def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool = False) -> Sent:
+def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool = False) -> SentFrame:
     """Deliver all rows at one moment. Each recipient gets its own in the order of `order_by`, which is not sent.
 
     Again, with the same key, nothing happens, and the answer is that of the first time.
@@ -36,17 +36,17 @@ def send(work: Work, frame: DataFrame, *, key: str, order_by: str, batch: bool =
     return sent(work, key=key)
 
 
-def sent(work: Work, *, key: str) -> Sent:
+def sent(work: Work, *, key: str) -> SentFrame:
     """What the hub says of the consignment of this key."""
     place = writing_of(work.hub).place
     with connect(place.url, token=place.token) as hub:
         for found in hub.consignments(state=ConsignmentState.COMMITTED, key=key):
             assert found.receipt is not None, "it was committed"
-            return Sent(
+            return SentFrame(
                 key=key,
                 consignment=found.id,
                 batch=found.batch,
                 messages=found.receipt.accepted,
                 duplicates=found.receipt.duplicates,
             )
-    return Sent(key=key, consignment=None, batch=None, messages=0, duplicates=0)
+    return SentFrame(key=key, consignment=None, batch=None, messages=0, duplicates=0)

@@ -48,7 +48,7 @@ Hear = Callable[[Event], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class ServedJob:
     """A job that is looked after."""
 
     job: Job
@@ -56,7 +56,7 @@ class Entry:
     schedule: Schedule
 
 
-def serve(entries: Sequence[Entry], work: Work, hear: Hear, stop: threading.Event) -> None:
+def serve(entries: Sequence[ServedJob], work: Work, hear: Hear, stop: threading.Event) -> None:
     """Look after all of them until `stop` is set, or until one cannot be looked after any more."""
     turns = {entry.job.name: threading.Lock() for entry in entries}
     rounds = [_Round(entry, work, hear, stop, turns[entry.job.name]) for entry in entries]
@@ -74,7 +74,7 @@ def serve(entries: Sequence[Entry], work: Work, hear: Hear, stop: threading.Even
 class _Round(threading.Thread):
     """Looks after one job."""
 
-    def __init__(self, entry: Entry, work: Work, hear: Hear, stop: threading.Event, turn: threading.Lock) -> None:
+    def __init__(self, entry: ServedJob, work: Work, hear: Hear, stop: threading.Event, turn: threading.Lock) -> None:
         super().__init__(name=f"restante-job-{entry.job.name}", daemon=True)
         self._entry, self._hear, self._asked, self._turn = entry, hear, stop, turn
         self._work = dataclasses.replace(work, tell=lambda text: self._tell("told", text=text))

@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from restante.calls.mailboxes import ListPartitions
-from restante.spark.source.options import Reading, check_partitions, is_too_much
-from restante.spark.source.pages import Stored, stored_batches
-from restante.spark.source.rows import STORED, Rows
+from restante.spark.source.options import SourceReading, check_partitions, is_too_much
+from restante.spark.source.pages import StoredPartition, stored_batches
+from restante.spark.source.rows import STORED, SourceRows
 
 _WISHES = {"recipient": "recipients", "origin": "origins", "kind": "kinds"}
 _NEVER_NULL = ("partition", "sequence_number", "change", "at", "id", "recipient", "origin", "kind", "state")
@@ -34,7 +34,7 @@ _TICK = timedelta(microseconds=1)
 class MessageReader(DataSourceReader):
     """Filters that it can apply are applied by the hub (recipient, origin, kind), or before Spark gets the rows."""
 
-    def __init__(self, reading: Reading, schema: StructType) -> None:
+    def __init__(self, reading: SourceReading, schema: StructType) -> None:
         self._reading = reading
         self._schema = schema
         self._partitions: frozenset[int] | None = None
@@ -58,13 +58,13 @@ class MessageReader(DataSourceReader):
         positions = ends | self._reading.positions
         if self._none:
             return []
-        return [Stored(partition, positions[partition]) for partition in sorted(asked) if positions[partition]]
+        return [StoredPartition(partition, positions[partition]) for partition in sorted(asked) if positions[partition]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, Stored):
+        if not isinstance(partition, StoredPartition):
             return iter(())
         reading = self._reading
-        rows = Rows.of(self._schema, since=reading.since, until=reading.until, states=self._states)
+        rows = SourceRows.of(self._schema, since=reading.since, until=reading.until, states=self._states)
         return stored_batches(reading, rows, partition)
 
     def _take(self, own: Filter) -> bool:

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HubPlace:
     """Where the hub is. This, and nothing else, travels to those who do the work."""
 
     url: str
@@ -93,10 +93,10 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceReading:
     """What is to be read, and how."""
 
-    place: Place
+    place: HubPlace
     partitions: tuple[int, ...]
     """None named: all."""
     filters: Filters
@@ -114,7 +114,7 @@ class Reading:
 class Writing:
     """How messages are to be sent."""
 
-    place: Place
+    place: HubPlace
     key: str | None
     constants: tuple[tuple[str, str], ...]
     """Columns that have one value for all: name and value."""
@@ -124,9 +124,9 @@ class Writing:
     order_by: str | None
 
 
-def reading_of(options: Options) -> Reading:
+def reading_of(options: Options) -> SourceReading:
     given = _known(options, (*_PLACE, *_READING))
-    return Reading(
+    return SourceReading(
         place=_place(given),
         partitions=given.get("partitions", _numbers, ()),
         filters=Filters(
@@ -203,9 +203,9 @@ def _known(options: Options, names: Iterable[str]) -> _Given:
     return _Given(values)
 
 
-def _place(given: _Given) -> Place:
+def _place(given: _Given) -> HubPlace:
     url = given.get("url", _text, None) or given.get("path", _text, None) or DEFAULT_URL
-    place = Place(url, given.get("token", _text, None) or os.environ.get(_TOKEN))
+    place = HubPlace(url, given.get("token", _text, None) or os.environ.get(_TOKEN))
     terms_of(place.url, token=place.token)
     return place
 

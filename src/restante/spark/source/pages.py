@@ -18,12 +18,12 @@ from restante.errors import PositionAhead, PositionGone, RestanteError
 from restante.limits import SPARK_PAGE_CHANGES
 from restante.model.columns.arrow import numbers_of
 from restante.spark.source.narrowed_reads import Narrow
-from restante.spark.source.options import Place, Reading
-from restante.spark.source.rows import Rows
+from restante.spark.source.options import HubPlace, SourceReading
+from restante.spark.source.rows import SourceRows
 
 
 @dataclass(frozen=True)
-class Stored(InputPartition):
+class StoredPartition(InputPartition):
     """What a partition stores as of a position."""
 
     partition: int
@@ -31,7 +31,7 @@ class Stored(InputPartition):
 
 
 @dataclass(frozen=True)
-class Stretch(InputPartition):
+class ChangesPartition(InputPartition):
     """The changes of a partition behind `after`, up to and with `until`."""
 
     partition: int
@@ -40,7 +40,7 @@ class Stretch(InputPartition):
 
 
 def stored_batches(
-    reading: Reading, rows: Rows, part: Stored, narrow: Narrow | None = None
+    reading: SourceReading, rows: SourceRows, part: StoredPartition, narrow: Narrow | None = None
 ) -> Iterator[pa.RecordBatch]:
     link = _own_link(reading.place)
     if narrow is not None and narrow.only_first:
@@ -51,7 +51,7 @@ def stored_batches(
 
 
 def stretch_batches(
-    reading: Reading, rows: Rows, part: Stretch, narrow: Narrow | None = None
+    reading: SourceReading, rows: SourceRows, part: ChangesPartition, narrow: Narrow | None = None
 ) -> Iterator[pa.RecordBatch]:
     link = _own_link(reading.place)
     if narrow is not None and narrow.only_first:
@@ -62,7 +62,7 @@ def stretch_batches(
 
 
 @lru_cache(maxsize=4)
-def _own_link(place: Place) -> HttpLink:
+def _own_link(place: HubPlace) -> HttpLink:
     """Spark has one process read many parts, one after the other: they share a link, which lives as long as that does."""
     return place.link()
 
@@ -89,7 +89,7 @@ def _without(table: pa.Table, narrow: Narrow | None) -> pa.Table:
 
 
 def _snapshot_pages(
-    link: HttpLink, reading: Reading, rows: Rows, part: Stored, *, most: int = SPARK_PAGE_CHANGES
+    link: HttpLink, reading: SourceReading, rows: SourceRows, part: StoredPartition, *, most: int = SPARK_PAGE_CHANGES
 ) -> Iterator[pa.Table]:
     wish = reading.filters.wish(rows.asked_of_snapshot())
     after: str | None = None
@@ -105,7 +105,7 @@ def _snapshot_pages(
 
 
 def _feed_pages(
-    link: HttpLink, reading: Reading, rows: Rows, part: Stretch, *, most: int = SPARK_PAGE_CHANGES
+    link: HttpLink, reading: SourceReading, rows: SourceRows, part: ChangesPartition, *, most: int = SPARK_PAGE_CHANGES
 ) -> Iterator[pa.Table]:
     wish = reading.filters.wish(rows.asked_of_feed())
     after = part.after
@@ -129,7 +129,7 @@ def _up_to(table: pa.Table, until: int) -> pa.Table:
     return table.slice(0, int(np.searchsorted(numbers, until, "right")))
 
 
-def _too_short(part: Stretch, end: object) -> RestanteError:
+def _too_short(part: ChangesPartition, end: object) -> RestanteError:
     return PositionAhead(
         f"Partition {part.partition} ends at {end}, before position {part.until}, up to which the checkpoint wants it "
         "read. This is not the hub that was read before, or it was restored from an older backup. Begin anew, with a new "
@@ -139,7 +139,7 @@ def _too_short(part: Stretch, end: object) -> RestanteError:
     )
 
 
-def _gone(error: PositionGone, part: Stretch) -> RestanteError:
+def _gone(error: PositionGone, part: ChangesPartition) -> RestanteError:
     return PositionGone(
         f"Partition {part.partition} no longer has the changes behind {part.after}: the hub has removed them after its "
         "retention, before they were read here. Begin anew: give the stream a new checkpoint, with startingPosition "
@@ -148,7 +148,7 @@ def _gone(error: PositionGone, part: Stretch) -> RestanteError:
     )
 
 
-def _no_longer_as_of(error: PositionGone, part: Stored) -> RestanteError:
+def _no_longer_as_of(error: PositionGone, part: StoredPartition) -> RestanteError:
     return PositionGone(
         f"Partition {part.partition} can no longer be read as of {part.position}: the hub has removed changes since, after "
         "its retention. Read again, as of now; a stream begins anew, with a new checkpoint.",

@@ -26,7 +26,7 @@ _ROWS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SourceRows:
     """Turns tables of one partition into batches of these columns."""
 
     names: tuple[str, ...]
@@ -45,9 +45,9 @@ class Rows:
         until: datetime | None = None,
         states: frozenset[str] | None = None,
         needed: frozenset[str] | None = None,
-    ) -> Rows:
+    ) -> SourceRows:
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return Rows(tuple(schema.fieldNames()), arrow, since, until, states, needed)
+        return SourceRows(tuple(schema.fieldNames()), arrow, since, until, states, needed)
 
     def asked_of_feed(self) -> tuple[str, ...]:
         """The columns to ask the feed for."""

@@ -20,9 +20,9 @@ from restante.client.transport.http_sync import HttpLink
 from restante.errors import InvalidOperation, PositionAhead
 from restante.limits import SPARK_IDLE_SECONDS
 from restante.spark.source.narrowed_reads import narrow_of_task
-from restante.spark.source.options import BOOTSTRAP, EARLIEST, LATEST, Positions, Reading, check_partitions
-from restante.spark.source.pages import Stored, Stretch, stored_batches, stretch_batches
-from restante.spark.source.rows import Rows
+from restante.spark.source.options import BOOTSTRAP, EARLIEST, LATEST, Positions, SourceReading, check_partitions
+from restante.spark.source.pages import ChangesPartition, StoredPartition, stored_batches, stretch_batches
+from restante.spark.source.rows import SourceRows
 
 UNREAD = -1
 """Nothing of the partition was read: it begins with what is stored."""
@@ -33,7 +33,7 @@ Offset = dict[str, int]
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans in the driver, reads in the tasks."""
 
-    def __init__(self, reading: Reading, schema: StructType) -> None:
+    def __init__(self, reading: SourceReading, schema: StructType) -> None:
         self._reading = reading
         self._schema = schema
         self._target: Positions | None = None
@@ -86,11 +86,11 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         narrow = narrow_of_task()
         needed = None if narrow is None else frozenset(narrow.columns)
-        rows = Rows.of(self._schema, since=self._reading.since, until=self._reading.until, needed=needed)
-        if isinstance(partition, Stored):
+        rows = SourceRows.of(self._schema, since=self._reading.since, until=self._reading.until, needed=needed)
+        if isinstance(partition, StoredPartition):
             found, name = stored_batches(self._reading, rows, partition, narrow), f"stored-{partition.partition}"
         else:
-            assert isinstance(partition, Stretch)
+            assert isinstance(partition, ChangesPartition)
             found = stretch_batches(self._reading, rows, partition, narrow)
             name = f"feed-{partition.partition}-{partition.until}"
         return found if narrow is None else narrow.made_of(found, name)
@@ -102,10 +102,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _parts(self, partition: int, before: int, until: int) -> Iterator[InputPartition]:
         if before == UNREAD:
             if until > 0:
-                yield Stored(partition, until)
+                yield StoredPartition(partition, until)
             return
         for after in range(before, until, self._reading.range_size):
-            yield Stretch(partition, after, min(after + self._reading.range_size, until))
+            yield ChangesPartition(partition, after, min(after + self._reading.range_size, until))
 
     def _ends(self) -> Positions:
         """The last number of each partition that is read."""

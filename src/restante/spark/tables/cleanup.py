@@ -19,7 +19,7 @@ _EVERY_SECONDS = 24 * 3_600
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class CommitHistory:
     """The last commits of a table, the newest first."""
 
     commits: Sequence[Row]
@@ -38,10 +38,10 @@ class History:
         return (now or datetime.now(UTC).timestamp()) - float(last) >= _EVERY_SECONDS
 
 
-def history_of(spark: SparkSession, path: str) -> History:
+def history_of(spark: SparkSession, path: str) -> CommitHistory:
     """Without commits, if there is no table."""
     if not DeltaTable.isDeltaTable(spark, path):
-        return History(())
+        return CommitHistory(())
     told = DeltaTable.forPath(spark, path).history(COMMITS_LOOKED_AT).orderBy(f.desc("version"))
     seconds = f.col("timestamp").cast("double").alias("seconds")
-    return History(told.select("operation", seconds, "userMetadata").collect())
+    return CommitHistory(told.select("operation", seconds, "userMetadata").collect())

@@ -23,7 +23,7 @@ _ADDED = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TableSource:
     """A Delta table as it is now."""
 
     path: str
@@ -45,7 +45,7 @@ class Net:
     come: DataFrame
 
 
-def source_at(spark: SparkSession, path: str) -> Source:
+def source_at(spark: SparkSession, path: str) -> TableSource:
     """`InvalidRequest` if there is no such table."""
     if not DeltaTable.isDeltaTable(spark, path):
         raise InvalidRequest(f"There is no table at {path}. Fill it first: restante jobs run analytical-store.")
@@ -54,7 +54,7 @@ def source_at(spark: SparkSession, path: str) -> Source:
     newest = table.history(1).select("version").first()
     assert detail is not None, "a Delta table can be described"
     assert newest is not None, "a Delta table has a version"
-    return Source(
+    return TableSource(
         path=path,
         table_id=detail["id"],
         version=newest["version"],
@@ -62,12 +62,12 @@ def source_at(spark: SparkSession, path: str) -> Source:
     )
 
 
-def whole(spark: SparkSession, source: Source) -> DataFrame:
+def whole(spark: SparkSession, source: TableSource) -> DataFrame:
     """All rows as of the version that was looked at."""
     return spark.read.format("delta").option("versionAsOf", source.version).load(source.path)
 
 
-def changes(spark: SparkSession, source: Source, *, after: int) -> DataFrame:
+def changes(spark: SparkSession, source: TableSource, *, after: int) -> DataFrame:
     """The rows that were written or deleted since a version, with what happened to them and when."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     return reader.option("startingVersion", after + 1).option("endingVersion", source.version).load(source.path)

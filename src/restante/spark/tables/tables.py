@@ -55,7 +55,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """A Delta table at its place."""
 
     spark: SparkSession

@@ -22,7 +22,7 @@ from restante.errors import DataDamaged, Unavailable
 from restante.limits import BACKUP_CHUNK_BYTES
 from restante.ports.backup import SnapshotPart
 from restante.stores.sqlite.failures import translated
-from restante.stores.sqlite.files import BlobFiles, Range, gaps
+from restante.stores.sqlite.files import BlobFiles, ByteRange, gaps
 from restante.stores.sqlite.lookups import FILE_RANGES
 from restante.stores.sqlite.schema import connect_copier
 
@@ -69,9 +69,9 @@ class Snapshots:
             self._require_open()
             self._copy_database(copy)
         with closing(sqlite3.connect(copy)) as database:
-            ranges: dict[int, list[Range]] = {}
+            ranges: dict[int, list[ByteRange]] = {}
             for file, start, length in database.execute(FILE_RANGES):
-                ranges.setdefault(file, []).append(Range(start, length))
+                ranges.setdefault(file, []).append(ByteRange(start, length))
         blobs = [(self._files.path(number), live) for number, live in ranges.items()]
         return (
             self._part(DATABASE_NAME, copy, None),
@@ -90,7 +90,7 @@ class Snapshots:
                 self._require_open()
                 raise
 
-    def _part(self, name: str, path: Path, live: Sequence[Range] | None) -> SnapshotPart:
+    def _part(self, name: str, path: Path, live: Sequence[ByteRange] | None) -> SnapshotPart:
         """Of a file of blobs only what is live; the rest is zeros."""
         try:
             size = path.stat().st_size
@@ -101,7 +101,7 @@ class Snapshots:
         blank = [] if live is None else gaps(live, size)
         return SnapshotPart(name, size, partial(self._chunks, path, blank))
 
-    def _chunks(self, path: Path, blank: Sequence[Range]) -> Iterator[bytes]:
+    def _chunks(self, path: Path, blank: Sequence[ByteRange]) -> Iterator[bytes]:
         try:
             with path.open("rb", buffering=0) as file:
                 at = 0
@@ -127,7 +127,7 @@ class FolderSnapshot:
         self._kept.close()
 
 
-def _blanked(chunk: bytes, at: int, blank: Sequence[Range]) -> bytes:
+def _blanked(chunk: bytes, at: int, blank: Sequence[ByteRange]) -> bytes:
     """The chunk, which lies at `at`, with zeros where it is to be blank."""
     content: bytearray | None = None
     for start, length in blank:

@@ -27,7 +27,7 @@ _PARTS_PER_WRITE = 1000
 """Below the system's bound on one `writev` (1,024)."""
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     start: int
     length: int
 
@@ -137,7 +137,7 @@ class BlobFiles:
         for number in numbers:
             self.path(number).unlink(missing_ok=True)
 
-    def blank(self, live: Mapping[int, Sequence[Range]]) -> bool:
+    def blank(self, live: Mapping[int, Sequence[ByteRange]]) -> bool:
         """Remove what no row names: whole files, and of others, parts, which become zeros. `live` is what rows name.
 
         False if somebody reads what rows named at an earlier moment.
@@ -194,12 +194,12 @@ class _OpenFile:
         return data
 
 
-def gaps(ranges: Iterable[Range], size: int) -> list[Range]:
+def gaps(ranges: Iterable[ByteRange], size: int) -> list[ByteRange]:
     """What lies between the ranges, which are in order, and after them up to `size`."""
     found, at = [], 0
-    for start, length in (*ranges, Range(size, 0)):
+    for start, length in (*ranges, ByteRange(size, 0)):
         if start > at:
-            found.append(Range(at, start - at))
+            found.append(ByteRange(at, start - at))
         at = max(at, start + length)
     return found
 
@@ -230,7 +230,7 @@ def byte_count(parts: Iterable[Buffer]) -> int:
     return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
 
 
-def _blank(path: Path, live: Sequence[Range]) -> None:
+def _blank(path: Path, live: Sequence[ByteRange]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         written = False

@@ -13,9 +13,9 @@ from restante.errors import DataDamaged
 from restante.limits import PARTITIONS_MAX
 from restante.model.storage.changes import BlobKey, Space
 from restante.stores.sqlite.failures import translated
-from restante.stores.sqlite.files import BlobFiles, Range
+from restante.stores.sqlite.files import BlobFiles, ByteRange
 from restante.stores.sqlite.overlay import Overlay
-from restante.stores.sqlite.readers import Readers
+from restante.stores.sqlite.readers import ReadConnections
 
 _NUMBERS = 1 << 48
 """Blob numbers of one partition; partition and number make one 63-bit row id."""
@@ -43,7 +43,7 @@ def row_id_of(blob: BlobKey) -> int:
 class Lookups:
     """May be used from any thread, beside commits and transfers."""
 
-    def __init__(self, readers: Readers, files: BlobFiles, overlay: Overlay) -> None:
+    def __init__(self, readers: ReadConnections, files: BlobFiles, overlay: Overlay) -> None:
         self._readers = readers
         self._files = files
         self._overlay = overlay
@@ -91,11 +91,11 @@ class Lookups:
 
         return [BlobKey(partition, row_id - first) for row_id in sorted(self._of_one_moment(look))]
 
-    def file_ranges(self) -> dict[int, list[Range]]:
+    def file_ranges(self) -> dict[int, list[ByteRange]]:
         """Of each file that the database names, where blobs lie in it, in order."""
-        ranges: dict[int, list[Range]] = {}
+        ranges: dict[int, list[ByteRange]] = {}
         for file, start, length in self._readers.rows(FILE_RANGES, ()):
-            ranges.setdefault(file, []).append(Range(start, length))
+            ranges.setdefault(file, []).append(ByteRange(start, length))
         return ranges
 
     def has_blob(self, row_id: int) -> bool:

@@ -23,7 +23,7 @@ ROW_BYTES = 256
 """What a row takes in memory beside its bytes, about."""
 
 
-class Found(NamedTuple):
+class OverlayValue(NamedTuple):
     """Of a key that is known here: its value, or None if it is deleted."""
 
     value: bytes | None
@@ -59,9 +59,9 @@ class Generation:
         self.weight_bytes += record_bytes + ROW_BYTES * sum(map(len, deeds))
         return freed
 
-    def entry(self, partition: int, space: int, key: bytes) -> Found | None:
+    def entry(self, partition: int, space: int, key: bytes) -> OverlayValue | None:
         table = self._tables.get((partition, space))
-        return None if table is None or key not in table.values else Found(table.values[key])
+        return None if table is None or key not in table.values else OverlayValue(table.values[key])
 
     def entries(self, partition: int, space: int, start: bytes, end: bytes | None) -> dict[bytes, bytes | None]:
         table = self._tables.get((partition, space))
@@ -147,7 +147,7 @@ class Overlay:
                 file.close()
             self._current, self._frozen = Generation(), None
 
-    def entry(self, partition: int, space: int, key: bytes) -> Found | None:
+    def entry(self, partition: int, space: int, key: bytes) -> OverlayValue | None:
         with self.lock:
             found = self._current.entry(partition, space, key)
             return found if found is not None or self._frozen is None else self._frozen.entry(partition, space, key)

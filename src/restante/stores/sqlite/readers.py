@@ -15,7 +15,7 @@ from restante.stores.sqlite.schema import connect_reader
 READERS_MAX = 16
 
 
-class Readers:
+class ReadConnections:
     """At most `READERS_MAX` reads at a time; more wait for one to end.
 
     Every query is finished before its connection is given back, so none holds the journal open.

@@ -36,7 +36,7 @@ from restante.stores.sqlite.lookups import Lookups, row_id_of
 from restante.stores.sqlite.older_log import bring_in_older_log
 from restante.stores.sqlite.overlay import Generation, Overlay
 from restante.stores.sqlite.privacy import make_database, make_folder, tighten
-from restante.stores.sqlite.readers import Readers
+from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import BlobRow, decode, unpack_lives
 from restante.stores.sqlite.schema import MIGRATIONS, Migration, connect_writer, is_new, migrate
 from restante.stores.sqlite.writer import Writer
@@ -74,7 +74,7 @@ class SqliteStore:
         self._log = log
         self._overlay = Overlay(left)
         self._journal = Journal(self._path)
-        self._readers = Readers(self._path)
+        self._readers = ReadConnections(self._path)
         self._lookups = Lookups(self._readers, files, self._overlay)
         self._commits = Commits(
             writer=writer,
