@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -95,6 +97,18 @@ def test_a_message_in_many_small_parts_is_kept_in_few(narrow: ServedHub) -> None
             assert len(own.frames) < len(pairs) / 3
             client.sendall(head(0, opcode=CONTINUED))
             assert b'"accepted":1' in until(client, b"}]}")
+
+
+def test_a_text_frame_that_is_no_text_closes_the_socket_and_leaves_no_trace(
+    narrow: ServedHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A traceback of many lines was logged for each."""
+    for closed_before in (False, True):
+        with closing(connected(narrow)) as client:
+            closes = head(2, opcode=8) + struct.pack(">H", 1000) if closed_before else b""
+            client.sendall(closes + head(2) + b"\xff\xff")
+            assert struct.pack(">H", 1000 if closed_before else 1007) in b"".join(iter(partial(client.recv, 100), b""))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def sockets() -> list[Socket]:

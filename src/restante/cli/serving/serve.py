@@ -49,6 +49,8 @@ def serve(
     from restante.errors import ExtraMissing
     from restante.settings_file import load_settings
 
+    # Arrow's own allocator keeps what the threads of a long-lived server freed; the system's gives it back, as fast.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     leave_pandas_out()
     try:
         from restante.server import logs

@@ -124,7 +124,7 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
 
 async def _received(exchange: Exchange, declared: int | None, parcel: PublishRoom | None, limit: int) -> Buffer:
     if declared is not None and declared > WHOLE_BYTES_MIN:
-        whole = await exchange.whole_body(declared)
+        whole = await exchange.whole_body()
         if whole is not None:
             return whole
     piece, more = await exchange.chunk()
@@ -136,10 +136,10 @@ async def _received(exchange: Exchange, declared: int | None, parcel: PublishRoo
 async def _collected(
     exchange: Exchange, piece: bytes, declared: int | None, parcel: PublishRoom | None, limit: int, *, more: bool
 ) -> bytearray:
-    body = bytearray(declared or 0)
+    body = bytearray()
     size = 0
     while True:
-        body[size : size + len(piece)] = piece
+        body += piece
         size += len(piece)
         if size > limit:
             raise _too_large(limit)

@@ -165,10 +165,10 @@ class Exchange:
             raise ClientGone
         return event["body"], event["more_body"]
 
-    async def whole_body(self, length: int) -> bytearray | None:
-        """The body of this length, received in one place; None if it must be taken piece by piece."""
+    async def whole_body(self) -> bytearray | None:
+        """The body, received in one place; None if it must be taken piece by piece."""
         receive = self.scope.get("restante.whole_body")
-        whole: WholeBody | None = None if receive is None else receive(self.scope, length)
+        whole: WholeBody | None = None if receive is None else receive(self.scope)
         if whole is None:
             return None
         await whole.done

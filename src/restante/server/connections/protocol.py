@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
@@ -144,6 +144,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self._whole is not None:
             self._whole.finish(ClientGone())
+            self._whole = None
         for cycle in self._earlier:
             if not cycle.response_complete:
                 cycle.disconnected = True
@@ -154,7 +155,7 @@ class HttpConnection(HttpToolsProtocol):
         if not self._refused:
             super().handle_websocket_upgrade()
 
-    def whole_body(self, scope: Mapping[str, Any], length: int) -> WholeBody | None:
+    def whole_body(self, scope: Mapping[str, Any]) -> WholeBody | None:
         """Receive the rest of a request's body in one place; None if it has come already."""
         cycle = self.cycle
         if cycle.scope is not scope or not cycle.more_body or cycle.disconnected:
@@ -162,7 +163,7 @@ class HttpConnection(HttpToolsProtocol):
         if cycle.waiting_for_100_continue:
             cycle.waiting_for_100_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._whole = WholeBody(length, self.loop)
+        self._whole = WholeBody(self.loop)
         self._whole.take(cycle.body)
         cycle.body = bytearray()
         self.flow.resume_reading()
@@ -342,8 +343,25 @@ class Socket(WebSocketsSansIOProtocol):
             self._loose = 0
 
     def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent and not self._is_text():
+            self._close_for_no_text()
+            return
         self._queued += sum(map(len, self.frames))
         super().send_receive_event_to_app()
+
+    def _is_text(self) -> bool:
+        try:
+            b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _close_for_no_text(self) -> None:
+        """Close with 1007, as RFC 6455 has it. Uvicorn logs a traceback for each, and fails if the client has closed."""
+        self.frames = []
+        if self.conn.state is State.OPEN:
+            self.conn.send_close(CloseCode.INVALID_DATA, "A text frame is UTF-8.")
+            self.handle_parser_exception()
 
     def taken(self) -> None:
         """A frame was taken: whoever works on it takes the room for it."""

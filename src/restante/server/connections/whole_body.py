@@ -6,19 +6,19 @@ import asyncio
 
 
 class WholeBody:
-    """The bytes that have come, and a future that is done when all have, or with the error that ended it."""
+    """The bytes that have come, and a future that is done when all have, or with the error that ended it.
 
-    __slots__ = ("_size", "buffer", "done")
+    The buffer grows with what comes. A length that was only announced takes no memory.
+    """
 
-    def __init__(self, length: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.buffer = bytearray(length)
+    __slots__ = ("buffer", "done")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.buffer = bytearray()
         self.done: asyncio.Future[None] = loop.create_future()
-        self._size = 0
 
     def take(self, piece: bytes | bytearray) -> None:
-        end = self._size + len(piece)
-        self.buffer[self._size : end] = piece
-        self._size = end
+        self.buffer += piece
 
     def finish(self, error: Exception | None = None) -> None:
         if self.done.done():
@@ -26,4 +26,6 @@ class WholeBody:
         if error is None:
             self.done.set_result(None)
         else:
+            # The error and the frames it came through hold each other, and this, until the collector finds them.
+            self.buffer = bytearray()
             self.done.set_exception(error)
