@@ -56,7 +56,7 @@ class Application:
         self._desk = desk
         self._router = Router(ROUTES)
         self._sockets = Router(SOCKETS)
-        self._web = WebAccess(desk.settings.server, desk.gate, desk.url)
+        self.web = WebAccess(desk.settings.server, desk.gate, desk.url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -68,7 +68,7 @@ class Application:
     async def _web_socket(self, exchange: Exchange) -> None:
         """After the first event of a web socket, which says nothing: accept and serve it, or refuse it."""
         try:
-            self._web.check(exchange)
+            self.web.check(exchange)
             route = self._sockets.find(exchange)
             self._admit(exchange, route)
             await route.handler(self._desk, exchange)
@@ -78,8 +78,8 @@ class Application:
     async def _http(self, exchange: Exchange) -> None:
         started, route = time.perf_counter(), None
         try:
-            self._web.check(exchange)
-            if exchange.method == "OPTIONS" and (allowed := self._web.preflight(exchange)) is not None:
+            self.web.check(exchange)
+            if exchange.method == "OPTIONS" and (allowed := self.web.preflight(exchange)) is not None:
                 await exchange.answer(204, headers=allowed)
             else:
                 route = self._router.find(exchange)

@@ -34,6 +34,7 @@ from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection, Socket
 from restante.server.desk import Desk
 from restante.server.metrics import Metrics
+from restante.server.routes.short_publish import ShortPublish
 from restante.settings import Settings
 from restante.version import __version__
 
@@ -85,14 +86,16 @@ class Service:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self.desk = Desk(InProcess(hub), settings, gate, path, metrics, self.url)
         metrics.watch(self.desk)
+        self._application = Application(self.desk)
+        given = {"settings": settings.server, "metrics": metrics}
+        self._bound: type[HttpConnection] = type("Connection", (HttpConnection,), given)
         self._server = _Server(self._config())
 
     def _config(self) -> uvicorn.Config:
         server = self.desk.settings.server
-        bound = type("Connection", (HttpConnection,), {"settings": server, "metrics": self.desk.metrics})
         return uvicorn.Config(
-            Application(self.desk),
-            http=bound,
+            self._application,
+            http=self._bound,
             ws=type("Socket", (Socket,), {"room": self.desk.room}),
             ws_max_size=SEND_BYTES_MAX + 64 * KIB,
             ws_ping_interval=server.answer_idle_seconds,
@@ -116,6 +119,7 @@ class Service:
         post = asyncio.ensure_future(self.desk.post.run(self.desk.draining))
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
         self._server.announce = started
+        self._bound.short = ShortPublish(self.desk, self._application.web)
         try:
             await self._server.serve([self._socket])
         finally:

@@ -29,7 +29,7 @@ from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.committer import CommitRequest, Line, Listener
 from restante.hub.engine.core import Core, MailboxAddress, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.live_mail import Take
@@ -185,6 +185,10 @@ class OpenHub:
         """Publish a few messages; the future gets the request, answered, in its own event loop."""
         request = self.request(sent, partition=partition, producer=producer, batch=batch)
         self._core.committer.submit_soon(request, future)
+
+    def publish_told(self, sent: object, listener: Listener[Receipt]) -> None:
+        """Publish a few messages to wherever their recipients live; the listener gets the request, answered."""
+        self._core.committer.submit_soon(self.request(sent), listener)
 
     @property
     def crowded(self) -> bool:

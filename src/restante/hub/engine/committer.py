@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
@@ -26,6 +26,13 @@ Line = tuple[int, bytes]
 _PASSED_MAX = 1_024
 _TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
+
+
+class Listener(NamedTuple, Generic[T]):
+    """Who is told in an event loop when a request is answered, without a task that waits there."""
+
+    loop: asyncio.AbstractEventLoop
+    tell: Callable[[CommitRequest[T]], None]
 
 
 class CommitRequest(Generic[T]):
@@ -44,7 +51,7 @@ class CommitRequest(Generic[T]):
         """Nobody else is in its commit."""
         self.put_off = False
         """It cannot be judged in this commit: the next one takes it."""
-        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | None = None
+        self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
         raise NotImplementedError
@@ -109,9 +116,9 @@ class Committer:
         lock.acquire()
         return request.answer()
 
-    def submit_soon(self, request: CommitRequest[T], future: asyncio.Future[CommitRequest[T]]) -> None:
-        """Have a request committed; the future gets it, answered, in its own loop."""
-        request.waiter = future
+    def submit_soon(self, request: CommitRequest[T], waiter: asyncio.Future[CommitRequest[T]] | Listener[T]) -> None:
+        """Have a request committed; the future or the listener gets it, answered, in its own loop."""
+        request.waiter = waiter
         self._enqueue(request, wait=False)
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
@@ -288,7 +295,9 @@ def _answer(batch: Iterable[CommitRequest[object]]) -> None:
     loops: dict[asyncio.AbstractEventLoop, list[CommitRequest[object]]] = {}
     for request in batch:
         waiter = request.waiter
-        if isinstance(waiter, asyncio.Future):
+        if isinstance(waiter, Listener):
+            loops.setdefault(waiter.loop, []).append(request)
+        elif isinstance(waiter, asyncio.Future):
             loops.setdefault(waiter.get_loop(), []).append(request)
         elif waiter is not None:
             waiter.release()
@@ -302,6 +311,8 @@ def _answer(batch: Iterable[CommitRequest[object]]) -> None:
 
 def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
     for request in requests:
-        future = request.waiter
-        if isinstance(future, asyncio.Future) and not future.done():
-            future.set_result(request)
+        waiter = request.waiter
+        if isinstance(waiter, Listener):
+            waiter.tell(request)
+        elif isinstance(waiter, asyncio.Future) and not waiter.done():
+            waiter.set_result(request)

@@ -91,6 +91,10 @@ class WebAccess:
                 "This hub asks for no token, so web pages of others may not lead here. Open the address by itself."
             )
 
+    def is_plain(self, host: bytes | None) -> bool:
+        """Whether there is nothing to look at in a request with this `Host` that comes from no page."""
+        return not self._origins and host is not None and self._answers_to(host)
+
     def preflight(self, exchange: Exchange) -> Headers | None:
         """What a page of a listed origin may send, if a browser asks for that."""
         asked = exchange.raw(b"access-control-request-method")

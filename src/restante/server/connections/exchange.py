@@ -262,7 +262,7 @@ class Exchange:
             (CORRELATION_ID, self.correlation_id.encode()),
             (b"content-type", media.PROBLEM.encode()),
             NOSNIFF,
-            *_problem_headers(error),
+            *problem_headers(error),
         ]
         await self._send({"type": "websocket.http.response.start", "status": status_of(error.code), "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": body})
@@ -273,10 +273,10 @@ class Exchange:
             raise ClientGone from error
         self.code = error.code
         body = _encode_json(problem_of(error, correlation_id=self.correlation_id))
-        await self.answer(status_of(error.code), body, media_type=media.PROBLEM, headers=list(_problem_headers(error)))
+        await self.answer(status_of(error.code), body, media_type=media.PROBLEM, headers=list(problem_headers(error)))
 
 
-def _problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:
+def problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:
     if isinstance(error, Unauthenticated):
         yield b"www-authenticate", b'Bearer realm="restante"'
     elif isinstance(error, MethodNotAllowed):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request, Response
@@ -39,13 +39,39 @@ _LINGER_SECONDS = 2.0
 _GOING_AWAY = 1001
 _TRY_AGAIN_LATER = 1013
 _LOOSE_PARTS_MAX = 1_024
+_SHORT_ANSWERS_MAX = 64
+"""Of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
+
+
+class ShortWay(Protocol):
+    """Takes requests of one route that are plainly right, without the application."""
+
+    path: bytes
+
+    def let_in(self, headers: Sequence[tuple[bytes, bytes]]) -> int | None:
+        """Take room for a request that may go this way, as far as its headers say: how much; None if it may not."""
+
+    def let_out(self, size: int) -> None:
+        """Give the room back of a request that does not go this way."""
+
+    def take(
+        self, headers: Sequence[tuple[bytes, bytes]], body: bytes, answered: Callable[[int, bytes, bytes], None]
+    ) -> bool:
+        """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `settings` and `metrics` are set on a subclass, for uvicorn makes the instances."""
+    """One connection. `settings`, `metrics` and `short` are set on a subclass, for uvicorn makes the instances.
+
+    A request goes to the application, as uvicorn has it, or the short way. Answers leave in the order of the requests.
+    """
 
     settings: ServerSettings
     metrics: Metrics
+    short: ShortWay | None = None
+    _defaults: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
+    _written: ClassVar[bytes] = b""
+    """The defaults as they stand in an answer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)
@@ -67,6 +93,15 @@ class HttpConnection(HttpToolsProtocol):
         self._earlier: deque[RequestResponseCycle] = deque()
         """Requests that were not answered yet when the next one came."""
         self._whole: WholeBody | None = None
+        self._short_size: int | None = None
+        """The room that a request has taken which goes the short way, until it has come whole."""
+        self._short_body = b""
+        """What has come of the body of a request that goes the short way."""
+        self._short_answers: deque[_ShortAnswer] = deque()
+        """Of requests that went past the application, in their order; those that are not there yet are waited for."""
+        self._last_was_short = False
+        self._closes = False
+        """The connection is closed after the answers that are waited for."""
         self._paused: float | None = None
         self._lingers: float | None = None
         self._refused = False
@@ -107,10 +142,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431, "invalid_request", f"The headers are larger than {HEADER_BYTES_MAX} bytes.")
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["restante.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # ours
-        self.scope["restante.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
-        self.scope["restante.whole_body"] = self.whole_body  # type: ignore[typeddict-unknown-key]
+        self.url, self.headers, self.expect_100_continue = b"", [], False
         self._whole = None
         self._began = self._last
         self._begun += 1
@@ -132,6 +164,42 @@ class HttpConnection(HttpToolsProtocol):
         self._check_headers(self._named_bytes)
         if self._refused:
             return
+        self._short_size = self._let_in_short()
+        if self._short_size is None:
+            self._go_the_long_way()
+
+    def _let_in_short(self) -> int | None:
+        """The room that a request takes which may go the short way, if it may: only such ones are under way then."""
+        short = self.short
+        if short is None or not (
+            self.url == short.path
+            and not self._is_under_way()
+            and not self.pipeline
+            and self._paused is None
+            and len(self._short_answers) < _SHORT_ANSWERS_MAX
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+        ):
+            return None
+        self._short_body = b""
+        return short.let_in(self.headers)
+
+    def _is_under_way(self) -> bool:
+        """Whether the application has a request that is not answered yet."""
+        latest: RequestResponseCycle | None = self.cycle
+        return latest is not None and not latest.response_complete
+
+    def _go_the_long_way(self) -> None:
+        """Give the request to the application, with what has come of it."""
+        self._last_was_short = False
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        self.scope["restante.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # ours
+        self.scope["restante.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
+        self.scope["restante.whole_body"] = self.whole_body  # type: ignore[typeddict-unknown-key]
         earlier: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
         if earlier is not None and not earlier.response_complete:
@@ -139,9 +207,65 @@ class HttpConnection(HttpToolsProtocol):
                 self._earlier.popleft()
             self._earlier.append(earlier)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 - uvicorn's own type
+        """Start a request of the application; behind answers of the short way that are waited for, it waits."""
+        if self._short_answers:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, app))
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _go_the_short_way(self, short: ShortWay, size: int) -> None:
+        """A request has come whole that goes the short way, if it is right; else the application takes it."""
+        answer, body, self._short_size = _ShortAnswer(self), self._short_body, None
+        self._short_answers.append(answer)
+        if short.take(self.headers, body, answer.put):
+            self._last_was_short = True
+            return
+        self._short_answers.pop()
+        short.let_out(size)
+        self._go_the_long_way()
+        if body:
+            super().on_body(body)
+        super().on_message_complete()
+
+    def answer_in_turn(self) -> None:
+        """Write the answers of the short way that are there, up to the first that is not."""
+        answers = self._short_answers
+        while answers and (written := answers[0].written) is not None:
+            answers.popleft()
+            self.server_state.total_requests += 1
+            if not self.transport.is_closing():
+                self.transport.write(written)
+        if answers or self.transport.is_closing():
+            return
+        if self._refused:
+            self._end_refused()
+        elif self._closes:
+            self.transport.close()
+        elif self.pipeline:
+            self.flow.resume_reading()
+            super()._start_asgi_task(*self.pipeline.pop())
+
+    def head_of(self, status: int) -> bytes:
+        """The first line of an answer, and the headers that every answer has."""
+        defaults, kind = self.server_state.default_headers, type(self)
+        if defaults is not kind._defaults:  # uvicorn makes others each second
+            kind._defaults, kind._written = defaults, b"".join([b"%b: %b\r\n" % header for header in defaults])
+        return STATUS_LINE[status] + kind._written + (b"connection: close\r\n" if self._closes else b"")
+
+    def shutdown(self) -> None:
+        if self._short_answers:
+            self._closes = True
+        else:
+            super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
+        if self.short is not None and self._short_size is not None:
+            self.short.let_out(self._short_size)
+            self._short_size = None
         if self._whole is not None:
             self._whole.finish(ClientGone())
             self._whole = None
@@ -173,7 +297,9 @@ class HttpConnection(HttpToolsProtocol):
         self._body_bytes += len(body)
         if self._refused:
             return
-        if self._whole is not None:
+        if self._short_size is not None:
+            self._short_body += body
+        elif self._whole is not None:
             self._whole.take(body)
         else:
             super().on_body(body)
@@ -181,6 +307,9 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._incomplete = self._within = False
         if self._refused:
+            return
+        if self.short is not None and self._short_size is not None:
+            self._go_the_short_way(self.short, self._short_size)
             return
         super().on_message_complete()
         if self._whole is not None:
@@ -219,7 +348,8 @@ class HttpConnection(HttpToolsProtocol):
         elif self._lingers is not None and now > self._lingers:
             self.transport.abort()
         elif not self._incomplete:
-            return
+            if self._last_was_short and not self._short_answers and now - self._last > settings.keep_alive_seconds:
+                self.timeout_keep_alive_handler()
         elif not self._in_headers:
             self._sweep_body(now)
         elif now - self._began > settings.header_seconds:
@@ -255,9 +385,11 @@ class HttpConnection(HttpToolsProtocol):
             f"HTTP/1.1 {status} Refused\r\ncontent-type: {media.PROBLEM}\r\ncontent-length: {len(body)}\r\n"
             f"restante-correlation-id: {made}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
         )
-        self.transport.write(head.encode() + body)
-        under_way: RequestResponseCycle | None = self.cycle
-        if under_way is not None and not under_way.response_complete:
+        self._short_answers.append(_ShortAnswer(self, head.encode() + body))
+        self.answer_in_turn()
+
+    def _end_refused(self) -> None:
+        if self._is_under_way():
             self.transport.close()
         else:
             self.transport.write_eof()
@@ -299,6 +431,20 @@ class _Handshake(ServerProtocol):
         refusal.headers["Restante-Correlation-Id"] = own_id
         refusal.headers["X-Content-Type-Options"] = "nosniff"
         return refusal
+
+
+class _ShortAnswer:
+    """The answer to a request that went the short way, once it is there."""
+
+    __slots__ = ("_connection", "written")
+
+    def __init__(self, connection: HttpConnection, written: bytes | None = None) -> None:
+        self._connection = connection
+        self.written = written
+
+    def put(self, status: int, head: bytes, body: bytes) -> None:
+        self.written = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._connection.head_of(status), head, len(body), body)
+        self._connection.answer_in_turn()
 
 
 def _refusal(status: int, text: str) -> RestanteError:

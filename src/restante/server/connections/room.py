@@ -60,6 +60,22 @@ class Room:
         finally:
             self.waits[what] -= 1
 
+    def has_place(self, count: int) -> bool:
+        """Whether a publish of so many bytes would be let in now."""
+        settings = self._settings
+        return self.publishes < settings.publishes_waiting_max and (
+            not self.publish_bytes or self.publish_bytes + count <= settings.publish_bytes_in_flight_max
+        )
+
+    def enter(self, count: int) -> None:
+        """A publish for which there is a place begins."""
+        self.publishes += 1
+        self.publish_bytes += count
+
+    def leave(self, count: int) -> None:
+        self.publishes -= 1
+        self.publish_bytes -= count
+
     def take(self, count: int) -> None:
         bound = self._settings.publish_bytes_in_flight_max
         # The first always fits, else a body larger than the bound could never be sent.

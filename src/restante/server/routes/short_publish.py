@@ -1,0 +1,157 @@
+"""The short way of a small publish: from the parser to the committer and back, without a task or an ASGI event.
+
+Only what is plainly right goes this way. Anything else (a token that is wrong, a body that cannot be read, a header that
+changes what is asked, a hub that is crowded) is left to the application, which looks at all of it and answers the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from restante.errors import Internal, RestanteError
+from restante.hub.engine.committer import CommitRequest, Listener
+from restante.model.access.access import Role
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.intake import is_few
+from restante.server.access.web_access import WebAccess
+from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
+from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.desk import Desk
+from restante.server.routes.publishing import count
+from restante.wire import media
+from restante.wire.incoming.incoming_json import decode_json
+from restante.wire.problems import problem_of, status_of
+
+Header = tuple[bytes, bytes]
+Answered = Callable[[int, bytes, bytes], None]
+"""Takes the status of an answer, its headers as they are written, and its body."""
+
+_ROUTE = "/v1/messages"
+_ROLES = frozenset({Role.PUBLISHER})
+_JSON = b"application/json"
+_SPECIAL = frozenset(
+    {
+        b"access-control-request-method",
+        b"ce-specversion",
+        b"content-encoding",
+        b"expect",
+        b"origin",
+        b"restante-batch",
+        b"restante-made-anew",
+        b"restante-owner-level",
+        b"restante-producer-group",
+        b"restante-published-sequence",
+        b"sec-fetch-site",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""Headers that ask for more than to publish what the body says."""
+_log = logging.getLogger("restante.server")
+_encode = msgspec.json.Encoder().encode
+_CREATED = CORRELATION_ID + b": %b\r\ncontent-type: " + _JSON + b"\r\n"
+
+
+class ShortPublish:
+    """Takes publishes for one server. Made and used in its event loop."""
+
+    path = _ROUTE.encode()
+
+    def __init__(self, desk: Desk, web: WebAccess) -> None:
+        self._desk = desk
+        self._web = web
+        self._loop = asyncio.get_running_loop()
+
+    def let_in(self, headers: Sequence[Header]) -> int | None:
+        """Take room for a request that may go this way, as far as its headers say: how much; None if it may not."""
+        given = dict(headers)
+        size = _small_length(given.get(b"content-length"))
+        if size is None or not self._is_plain(headers, given) or not self._desk.room.has_place(size):
+            return None
+        self._desk.room.enter(size)
+        return size
+
+    def let_out(self, size: int) -> None:
+        """Give the room back of a request that does not go this way."""
+        self._desk.room.leave(size)
+
+    def _is_plain(self, headers: Sequence[Header], given: Mapping[bytes, bytes]) -> bool:
+        return (
+            given.get(b"content-type") == _JSON
+            and len(given) == len(headers)
+            and _SPECIAL.isdisjoint(given)
+            and self._web.is_plain(given.get(b"host"))
+            and not _log.isEnabledFor(logging.DEBUG)
+        )
+
+    def take(self, headers: Sequence[Header], body: bytes, answered: Answered) -> bool:
+        """Publish what a body says, and have it answered; False: nothing was done, the long way is to be gone."""
+        desk, given, size = self._desk, dict(headers), len(body)
+        if desk.hub.crowded:
+            return False
+        authorization = given.get(b"authorization")
+        try:
+            grant = desk.gate.admit(None if authorization is None else authorization.decode("latin-1"), _ROLES, None)
+            sent = decode_json(body)
+            if not is_few(sent):
+                return False
+            publish = _Publish(desk, size, correlation_id_of(given.get(CORRELATION_ID)), answered)
+            desk.link_of(grant).hub.publish_told(sent, Listener(self._loop, publish.settle))
+        except RestanteError:
+            return False
+        desk.metrics.received.add(size)
+        return True
+
+
+def _small_length(text: bytes | None) -> int | None:
+    """The length of a body, if it is one that the event loop may read."""
+    if text is None or not text.isdigit() or len(text) > len(str(SMALL_BODY_BYTES)):
+        return None
+    length = int(text)
+    return length if length <= SMALL_BODY_BYTES else None
+
+
+class _Publish:
+    """One publish that waits for its commit."""
+
+    __slots__ = ("_answered", "_came_at", "_correlation_id", "_desk", "_size")
+
+    def __init__(self, desk: Desk, size: int, correlation_id: str, answered: Answered) -> None:
+        self._desk = desk
+        self._size = size
+        self._correlation_id = correlation_id
+        self._answered = answered
+        self._came_at = time.monotonic()
+
+    def settle(self, request: CommitRequest[Receipt]) -> None:
+        desk, seconds = self._desk, time.monotonic() - self._came_at
+        desk.room.leave(self._size)
+        status, head, body = self._answer(request, seconds)
+        desk.metrics.request("POST", _ROUTE, status, seconds)
+        desk.metrics.sent.add(len(body))
+        self._answered(status, head, body)
+
+    def _answer(self, request: CommitRequest[Receipt], seconds: float) -> tuple[int, bytes, bytes]:
+        try:
+            receipt = request.answer()
+        except RestanteError as error:
+            return self._problem(error, seconds)
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("A request failed.", extra={"fields": {"correlation_id": self._correlation_id}})
+            return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds)
+        count(self._desk, receipt, seconds)
+        return 201, _CREATED % self._correlation_id.encode(), _encode(receipt)
+
+    def _problem(self, error: RestanteError, seconds: float) -> tuple[int, bytes, bytes]:
+        status, own_id = status_of(error.code), self._correlation_id
+        level = logging.INFO if status < 500 else logging.WARNING
+        fields = {"correlation_id": own_id, "method": "POST", "route": _ROUTE, "status": status, "code": error.code}
+        _log.log(level, "request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
+        beside = [(b"content-type", media.PROBLEM.encode()), *problem_headers(error)]
+        head = b"".join([b"%b: %b\r\n" % header for header in [(CORRELATION_ID, own_id.encode()), *beside]])
+        return status, head, _encode(problem_of(error, correlation_id=own_id))

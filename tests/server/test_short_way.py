@@ -1,0 +1,243 @@
+"""Small publishes go a short way past the application; nobody can tell by the answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import pytest
+
+from restante.errors import StorageFull
+from restante.hub.engine import committer
+from restante.server.connections import protocol
+from restante.server.routes.short_publish import ShortPublish
+from restante.server.serve import ServedHub, start
+from restante.settings import ServerSettings, Settings
+from tests.server.wire import Wire
+
+SECONDS = 20
+LONG = "application/json; charset=utf-8"
+"""Says the same as the shorter one, and is left to the application."""
+
+
+class Raw(NamedTuple):
+    """An answer as it came."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        return int(self.head.split()[1])
+
+
+@pytest.fixture
+def ways() -> Iterator[list[bool]]:
+    """For each publish that came to the short way, whether it went it."""
+    taken: list[bool] = []
+    take = ShortPublish.take
+
+    def noted(self: ShortPublish, *given: object) -> bool:
+        taken.append(take(self, *given))  # type: ignore[arg-type]
+        return taken[-1]
+
+    with patch.object(ShortPublish, "take", noted):
+        yield taken
+
+
+def publish(body: object, *, content_type: str = "application/json", **headers: str) -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = {"host": "localhost", "content-type": content_type, "content-length": str(len(content))}
+    sent = lines | {name.replace("_", "-"): value for name, value in headers.items()}
+    return request("POST /v1/messages", sent) + content
+
+
+def request(line: str, headers: dict[str, str]) -> bytes:
+    return "".join(
+        [f"{line} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in headers.items()), "\r\n"]
+    ).encode()
+
+
+def connected(running: ServedHub) -> socket.socket:
+    address = urlsplit(running.url)
+    return socket.create_connection((address.hostname or "", address.port or 0), SECONDS)
+
+
+def answers(client: socket.socket, count: int) -> list[Raw]:
+    file = client.makefile("rb")
+    found = []
+    for _ in range(count):
+        head = b"".join(iter(file.readline, b"\r\n"))
+        length = re.search(rb"content-length: (\d+)", head)
+        found.append(Raw(head, file.read(int(length[1])) if length else b""))
+    return found
+
+
+def asked(running: ServedHub, *sent: bytes, count: int | None = None) -> list[Raw]:
+    with closing(connected(running)) as client:
+        client.sendall(b"".join(sent))
+        return answers(client, len(sent) if count is None else count)
+
+
+def message(recipient: str = "ada", data: object = 1) -> dict[str, object]:
+    return {"recipient": recipient, "data": data}
+
+
+def without_ids(answer: Raw) -> tuple[bytes, bytes]:
+    """The answer without what differs from request to request."""
+    head = re.sub(rb"(date|restante-correlation-id|content-length): [^\r]+", rb"\1", answer.head)
+    return head, re.sub(rb'("correlation_id":"|_sequence_number":|"partition":)[^,"}]+', rb"\1", answer.body)
+
+
+def test_an_answer_is_the_same_by_either_way(running: ServedHub, ways: list[bool]) -> None:
+    short, long = asked(running, publish(message()), publish(message(), content_type=LONG))
+    assert ways == [True]
+    assert short.status == 201
+    assert without_ids(short) == without_ids(long)
+
+
+def test_a_correlation_id_of_the_callers_own_comes_back(running: ServedHub, ways: list[bool]) -> None:
+    (answer,) = asked(running, publish(message(), restante_correlation_id="night-7"))
+    assert ways == [True]
+    assert b"restante-correlation-id: night-7\r\n" in answer.head
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"no JSON", {}),
+        (message(recipient=""), {}),
+        ({"messages": [message(), message(recipient="")]}, {}),
+        (message(), {"restante_batch": "none"}),
+        (message(), {"restante_producer_group": "1"}),
+        (message(), {"content_encoding": "gzip"}),
+        (message(), {"origin": "https://evil.example"}),
+        (message(), {"authorization": "Bearer none"}),
+        (b"", {}),
+        (b" " * 40_000, {}),
+    ],
+    ids=str,
+)
+def test_what_is_refused_is_refused_alike(running: ServedHub, body: object, headers: dict[str, str]) -> None:
+    short, long = asked(running, publish(body, **headers), publish(body, content_type=LONG, **headers))
+    assert without_ids(short) == without_ids(long)
+
+
+def test_a_commit_that_fails_is_answered_alike(running: ServedHub, ways: list[bool]) -> None:
+    with patch.object(committer, "_store", side_effect=StorageFull("The disk is full.")):
+        short, long = asked(running, publish(message()), publish(message(), content_type=LONG))
+    assert ways == [True]
+    assert (short.status, json.loads(short.body)["code"]) == (507, "storage_full")
+    assert without_ids(short) == without_ids(long)
+
+
+def test_a_token_is_asked_for(tmp_path: Path, ways: list[bool]) -> None:
+    with start(tmp_path / "data", Settings(server=ServerSettings(access="tokens"))) as running:
+        (answer,) = asked(running, publish(message()))
+    assert answer.status == 401
+    assert ways == [False]
+
+
+def test_pipelined_requests_of_both_ways_are_answered_in_order(running: ServedHub, ways: list[bool]) -> None:
+    sent: list[bytes] = []
+    for number in range(40):
+        own_id = f"n{number}"
+        kinds = (
+            publish(message(), restante_correlation_id=own_id),
+            publish(message(), restante_correlation_id=own_id),
+            publish(message(), content_type=LONG, restante_correlation_id=own_id),
+            publish(message(recipient=""), restante_correlation_id=own_id),
+            request("GET /v1/recipients", {"host": "localhost", "restante-correlation-id": own_id}),
+        )
+        sent.append(kinds[number * 7 % 5])
+    found = asked(running, *sent)
+    assert [re.search(rb"correlation-id: (\w+)", answer.head)[1].decode() for answer in found] == [  # type: ignore[index]
+        f"n{number}" for number in range(40)
+    ]
+    assert sorted({answer.status for answer in found}) == [200, 201, 400]
+    assert True in ways
+
+
+def test_a_request_that_cannot_be_read_is_answered_after_those_before_it(running: ServedHub) -> None:
+    found = asked(running, publish(message()), publish(message()), b"NONSENSE\r\n\r\n")
+    assert [answer.status for answer in found] == [201, 201, 400]
+
+
+def test_many_more_than_are_read_ahead_are_all_answered(running: ServedHub, ways: list[bool]) -> None:
+    count = 3 * protocol._SHORT_ANSWERS_MAX
+    found = asked(running, *[publish(message(data=number)) for number in range(count)])
+    assert [answer.status for answer in found] == [201] * count
+    assert ways.count(True) >= protocol._SHORT_ANSWERS_MAX
+
+
+def test_a_body_in_pieces_is_put_together(running: ServedHub, ways: list[bool]) -> None:
+    whole = publish(message(data="x" * 5_000))
+    with closing(connected(running)) as client:
+        for place in range(0, len(whole), 700):
+            client.sendall(whole[place : place + 700])
+            time.sleep(0.001)
+        (answer,) = answers(client, 1)
+    assert (answer.status, ways) == (201, [True])
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    settings = Settings(server=ServerSettings(body_idle_seconds=1))
+    with start(tmp_path / "data", settings) as running, closing(connected(running)) as client:
+        client.sendall(publish(message())[:-3])
+        assert client.recv(1) == b""
+
+
+def test_a_connection_that_is_idle_is_closed(tmp_path: Path, ways: list[bool]) -> None:
+    settings = Settings(server=ServerSettings(keep_alive_seconds=1))
+    with start(tmp_path / "data", settings) as running, closing(connected(running)) as client:
+        client.sendall(publish(message()))
+        answers(client, 1)
+        assert client.recv(1) == b""
+    assert ways == [True]
+
+
+def test_who_leaves_before_the_answer_harms_nobody(running: ServedHub, wire: Wire, ways: list[bool]) -> None:
+    for number in range(20):
+        with closing(connected(running)) as client:
+            client.sendall(publish(message(data=number)))
+    assert wire.publish(message()).status == 201
+    deadline = time.monotonic() + SECONDS
+    while running.desk.room.publishes or running.desk.room.publish_bytes:
+        assert time.monotonic() < deadline
+    assert len(ways) >= 1
+
+
+def test_what_is_counted_is_the_same_by_either_way(running: ServedHub, wire: Wire) -> None:
+    counted = [_counts(wire)]
+    for content_type in ("application/json", LONG):
+        asked(
+            running,
+            publish(message(), content_type=content_type),
+            publish([message(), message()], content_type=content_type),
+        )
+        counted.append(_counts(wire))
+    start, short, long = counted
+    assert [after - before for before, after in zip(start, short, strict=True)] == [
+        after - before for before, after in zip(short, long, strict=True)
+    ]
+    assert short[0] - start[0] == 2
+
+
+def _counts(wire: Wire) -> Sequence[float]:
+    text = wire.get("/metrics").body.decode()
+    names = (
+        'restante_requests_total{method="POST",route="/v1/messages",status="201"}',
+        'restante_request_duration_seconds_count{method="POST",route="/v1/messages"}',
+        "restante_messages_accepted_total",
+        "restante_received_bytes_total",
+    )
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    return [float(lines.get(name, 0)) for name in names]
