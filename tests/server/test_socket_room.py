@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from restante.limits import MIB, SEND_BYTES_MAX, SOCKET_BYTES_UNCOUNTED
-from restante.server.connections.protocol import Socket
+from restante.server.connections.socket_protocol import Socket
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
 from tests.server.test_fuzz import HANDSHAKE

@@ -31,7 +31,8 @@ from restante.server.access.gate import gate_of, is_loopback
 from restante.server.access.origin_secret import origin_secret
 from restante.server.app import Application
 from restante.server.connections.exchange import NOSNIFF
-from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection, Socket
+from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
+from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.metrics import Metrics
 from restante.server.routes.short_publish import ShortPublish

@@ -9,55 +9,27 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode, Frame
-from websockets.http11 import Request, Response
-from websockets.protocol import State
-from websockets.server import ServerProtocol
-from websockets.typing import StatusLike
 
-from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError
-from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX, SOCKET_BYTES_UNCOUNTED
+from restante.errors import InvalidRequest
+from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked import Corked
-from restante.server.connections.exchange import CORRELATION_ID, ClientGone, correlation_id_of
-from restante.server.connections.room import Room
+from restante.server.connections.exchange import ClientGone
+from restante.server.connections.short_way import AnswerDefaults, ShortAnswer, ShortWay
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
 from restante.settings import ServerSettings
 from restante.wire import media
-from restante.wire.frames import encode_problem
 from restante.wire.problems import problem_of
 
 SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
-_GOING_AWAY = 1001
-_TRY_AGAIN_LATER = 1013
-_LOOSE_PARTS_MAX = 1_024
 _SHORT_ANSWERS_MAX = 64
 """Of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
-
-
-class ShortWay(Protocol):
-    """Takes requests of one route that are plainly right, without the application."""
-
-    path: bytes
-
-    def let_in(self, headers: Sequence[tuple[bytes, bytes]]) -> int | None:
-        """Take room for a request that may go this way, as far as its headers say: how much; None if it may not."""
-
-    def let_out(self, size: int) -> None:
-        """Give the room back of a request that does not go this way."""
-
-    def take(
-        self, headers: Sequence[tuple[bytes, bytes]], body: bytes, answered: Callable[[int, bytes, bytes], None]
-    ) -> bool:
-        """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -69,9 +41,7 @@ class HttpConnection(HttpToolsProtocol):
     settings: ServerSettings
     metrics: Metrics
     short: ShortWay | None = None
-    _defaults: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
-    _written: ClassVar[bytes] = b""
-    """The defaults as they stand in an answer."""
+    _defaults: ClassVar = AnswerDefaults()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
         super().__init__(*args, **kwargs)
@@ -97,7 +67,7 @@ class HttpConnection(HttpToolsProtocol):
         """The room that a request has taken which goes the short way, until it has come whole."""
         self._short_body = b""
         """What has come of the body of a request that goes the short way."""
-        self._short_answers: deque[_ShortAnswer] = deque()
+        self._short_answers: deque[ShortAnswer] = deque()
         """Of requests that went past the application, in their order; those that are not there yet are waited for."""
         self._last_was_short = False
         self._closes = False
@@ -217,7 +187,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _go_the_short_way(self, short: ShortWay, size: int) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
-        answer, body, self._short_size = _ShortAnswer(self), self._short_body, None
+        answer, body, self._short_size = ShortAnswer(self), self._short_body, None
         self._short_answers.append(answer)
         if short.take(self.headers, body, answer.put):
             self._last_was_short = True
@@ -249,10 +219,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def head_of(self, status: int) -> bytes:
         """The first line of an answer, and the headers that every answer has."""
-        defaults, kind = self.server_state.default_headers, type(self)
-        if defaults is not kind._defaults:  # uvicorn makes others each second
-            kind._defaults, kind._written = defaults, b"".join([b"%b: %b\r\n" % header for header in defaults])
-        return STATUS_LINE[status] + kind._written + (b"connection: close\r\n" if self._closes else b"")
+        defaults = self._defaults.written(self.server_state.default_headers)
+        return STATUS_LINE[status] + defaults + (b"connection: close\r\n" if self._closes else b"")
 
     def shutdown(self) -> None:
         if self._short_answers:
@@ -385,7 +353,7 @@ class HttpConnection(HttpToolsProtocol):
             f"HTTP/1.1 {status} Refused\r\ncontent-type: {media.PROBLEM}\r\ncontent-length: {len(body)}\r\n"
             f"restante-correlation-id: {made}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
         )
-        self._short_answers.append(_ShortAnswer(self, head.encode() + body))
+        self._short_answers.append(ShortAnswer(self, head.encode() + body))
         self.answer_in_turn()
 
     def _end_refused(self) -> None:
@@ -394,182 +362,3 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.write_eof()
             self._lingers = self.loop.time() + _LINGER_SECONDS
-
-
-class Pushing(Protocol):
-    """Somebody who writes to a socket whenever there is room."""
-
-    def flush(self) -> None:
-        """There is room again."""
-        ...
-
-    def farewell(self) -> None:
-        """The client has not answered for too long."""
-        ...
-
-
-class _Handshake(ServerProtocol):
-    """The protocol of WebSockets; its refusals are problems, with the headers that every answer has."""
-
-    _given: bytes | None = None
-    """The caller's own correlation id."""
-
-    def accept(self, request: Request) -> Response:
-        for value in request.headers.get_all(CORRELATION_ID.decode()):
-            self._given = value.encode(errors="surrogateescape")
-        return super().accept(request)
-
-    def reject(self, status: StatusLike, text: str) -> Response:
-        refusal = super().reject(status, text)
-        own_id = correlation_id_of(self._given)
-        problem = problem_of(_refusal(refusal.status_code, text), correlation_id=own_id)
-        refusal.body = msgspec.json.encode(problem | {"status": refusal.status_code})
-        for name in ("Content-Type", "Content-Length"):
-            del refusal.headers[name]
-        refusal.headers["Content-Type"] = media.PROBLEM
-        refusal.headers["Content-Length"] = str(len(refusal.body))
-        refusal.headers["Restante-Correlation-Id"] = own_id
-        refusal.headers["X-Content-Type-Options"] = "nosniff"
-        return refusal
-
-
-class _ShortAnswer:
-    """The answer to a request that went the short way, once it is there."""
-
-    __slots__ = ("_connection", "written")
-
-    def __init__(self, connection: HttpConnection, written: bytes | None = None) -> None:
-        self._connection = connection
-        self.written = written
-
-    def put(self, status: int, head: bytes, body: bytes) -> None:
-        self.written = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._connection.head_of(status), head, len(body), body)
-        self._connection.answer_in_turn()
-
-
-def _refusal(status: int, text: str) -> RestanteError:
-    """Why a WebSocket was not opened that the application has not seen, or has failed to open."""
-    if status >= 500:
-        return Internal("The hub failed. Its log has more.")
-    detail = text.partition("\n")[0]
-    return MethodNotAllowed(detail, allow="GET") if status == HTTPStatus.METHOD_NOT_ALLOWED else InvalidRequest(detail)
-
-
-class Socket(WebSocketsSansIOProtocol):
-    """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
-
-    room: Room
-    """Set on a subclass, for uvicorn makes the instances."""
-    live: Pushing | None = None
-    """Who pushes messages here; it also says when the socket is to be closed."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
-        super().__init__(*args, **kwargs)
-        self.conn = _Handshake(max_size=self.config.ws_max_size, logger=self.logger)
-        self._queued = 0
-        """Bytes of frames that are whole, and that nobody has taken yet."""
-        self._held = 0
-        """Bytes that take room."""
-        self._loose = 0
-        """Parts of an unfinished message that each lie by themselves."""
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        try:
-            self._hold()
-        except Overloaded as error:
-            self._turn_away(error)
-
-    def handle_cont(self, event: Frame) -> None:
-        """A part of a message. Many small ones are put together: each by itself takes far more than its bytes."""
-        super().handle_cont(event)
-        self._loose = self._loose + 1 if self.frames else 0
-        if self._loose == _LOOSE_PARTS_MAX:
-            self.frames[-self._loose :] = [b"".join(self.frames[-self._loose :])]
-            self._loose = 0
-
-    def send_receive_event_to_app(self) -> None:
-        if self.curr_msg_data_type == "text" and not self.close_sent and not self._is_text():
-            self._close_for_no_text()
-            return
-        self._queued += sum(map(len, self.frames))
-        super().send_receive_event_to_app()
-
-    def _is_text(self) -> bool:
-        try:
-            b"".join(self.frames).decode()
-        except UnicodeDecodeError:
-            return False
-        return True
-
-    def _close_for_no_text(self) -> None:
-        """Close with 1007, as RFC 6455 has it. Uvicorn logs a traceback for each, and fails if the client has closed."""
-        self.frames = []
-        if self.conn.state is State.OPEN:
-            self.conn.send_close(CloseCode.INVALID_DATA, "A text frame is UTF-8.")
-            self.handle_parser_exception()
-
-    def taken(self) -> None:
-        """A frame was taken: whoever works on it takes the room for it."""
-        if self._queued and self.queue.empty():
-            self._queued = 0
-            self._hold()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._let_go()
-        super().connection_lost(exc)
-
-    def _hold(self) -> None:
-        """Frames take room as they come, whole or not: who never ends one would hold memory that nobody counts."""
-        came = len(self.conn.reader.buffer) + (self.conn.current_size or 0) + self._queued
-        count = max(0, came - SOCKET_BYTES_UNCOUNTED)
-        if count > self._held:
-            self.room.take(count - self._held)
-        elif count < self._held:
-            self.room.give(self._held - count)
-        self._held = count
-
-    def _let_go(self) -> None:
-        self.frames = []
-        self.conn.reader.discard()
-        self.room.give(self._held)
-        self._held = self._queued = 0
-
-    def _turn_away(self, error: Overloaded) -> None:
-        """Say that there is no room, and close. What still comes is thrown away, so that the other side hears of it."""
-        self._let_go()
-        if self.close_sent or not self.handshake_complete or self.conn.state is not State.OPEN:
-            self.transport.abort()
-            return
-        if self.live is None:
-            self.conn.send_text(encode_problem(None, problem_of(error, correlation_id=secrets.token_hex(8))).encode())
-        self.conn.fail(_TRY_AGAIN_LATER, error.code)
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": _TRY_AGAIN_LATER})
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.close_sent = True
-        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
-        if self.read_paused:
-            self.read_paused = False
-            self.transport.resume_reading()
-
-    def handle_connect(self, event: Request) -> None:
-        super().handle_connect(event)
-        if self.handshake_initiated and not self.close_sent:
-            self.scope["restante.socket"] = self  # type: ignore[typeddict-unknown-key]  # ours
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self.live is not None:
-            self.live.flush()
-
-    def shutdown(self) -> None:
-        if self.live is None:
-            super().shutdown()
-
-    def keepalive_timeout(self) -> None:
-        if self.live is not None:
-            self.live.farewell()
-            self.conn.fail(_GOING_AWAY, "idle")
-        super().keepalive_timeout()
-        # Closing alone would wait for ever until the other side has read what was sent.
-        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)

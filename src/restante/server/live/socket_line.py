@@ -12,7 +12,7 @@ from restante.limits import LIVE_FRAME_BYTES_MAX, LIVE_SOCKET_BYTES
 from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
-from restante.server.connections.protocol import Socket
+from restante.server.connections.socket_protocol import Socket
 from restante.server.live.rows import LiveRows
 from restante.server.live.socket_frames import socket_bytes, socket_frames
 from restante.wire.live import Disconnected

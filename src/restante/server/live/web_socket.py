@@ -14,7 +14,7 @@ from restante.model.access.access import Role
 from restante.model.live.live_queue import LiveQueue
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
-from restante.server.connections.protocol import Socket
+from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.live.connection import Line, LiveConnection
 from restante.server.live.sends import LiveSends

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,15 +21,12 @@ from restante.model.publishing.intake import is_few
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.connections.short_way import Answered, Headers
 from restante.server.desk import Desk
 from restante.server.routes.publishing import count
 from restante.wire import media
 from restante.wire.incoming.incoming_json import decode_json
 from restante.wire.problems import problem_of, status_of
-
-Header = tuple[bytes, bytes]
-Answered = Callable[[int, bytes, bytes], None]
-"""Takes the status of an answer, its headers as they are written, and its body."""
 
 _ROUTE = "/v1/messages"
 _ROLES = frozenset({Role.PUBLISHER})
@@ -67,7 +64,7 @@ class ShortPublish:
         self._web = web
         self._loop = asyncio.get_running_loop()
 
-    def let_in(self, headers: Sequence[Header]) -> int | None:
+    def let_in(self, headers: Headers) -> int | None:
         """Take room for a request that may go this way, as far as its headers say: how much; None if it may not."""
         given = dict(headers)
         size = _small_length(given.get(b"content-length"))
@@ -80,7 +77,7 @@ class ShortPublish:
         """Give the room back of a request that does not go this way."""
         self._desk.room.leave(size)
 
-    def _is_plain(self, headers: Sequence[Header], given: Mapping[bytes, bytes]) -> bool:
+    def _is_plain(self, headers: Headers, given: Mapping[bytes, bytes]) -> bool:
         return (
             given.get(b"content-type") == _JSON
             and len(given) == len(headers)
@@ -89,7 +86,7 @@ class ShortPublish:
             and not _log.isEnabledFor(logging.DEBUG)
         )
 
-    def take(self, headers: Sequence[Header], body: bytes, answered: Answered) -> bool:
+    def take(self, headers: Headers, body: bytes, answered: Answered) -> bool:
         """Publish what a body says, and have it answered; False: nothing was done, the long way is to be gone."""
         desk, given, size = self._desk, dict(headers), len(body)
         if desk.hub.crowded:

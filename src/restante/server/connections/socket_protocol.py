@@ -1,0 +1,193 @@
+"""WebSockets: frames take room as they come, and a client that answers no ping is let go of."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import msgspec
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import StatusLike
+
+from restante.errors import Internal, InvalidRequest, MethodNotAllowed, Overloaded, RestanteError
+from restante.limits import SOCKET_BYTES_UNCOUNTED
+from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of
+from restante.server.connections.room import Room
+from restante.wire import media
+from restante.wire.frames import encode_problem
+from restante.wire.problems import problem_of
+
+_LINGER_SECONDS = 2.0
+_GOING_AWAY = 1001
+_TRY_AGAIN_LATER = 1013
+_LOOSE_PARTS_MAX = 1_024
+
+
+class Pushing(Protocol):
+    """Somebody who writes to a socket whenever there is room."""
+
+    def flush(self) -> None:
+        """There is room again."""
+        ...
+
+    def farewell(self) -> None:
+        """The client has not answered for too long."""
+        ...
+
+
+class _Handshake(ServerProtocol):
+    """The protocol of WebSockets; its refusals are problems, with the headers that every answer has."""
+
+    _given: bytes | None = None
+    """The caller's own correlation id."""
+
+    def accept(self, request: Request) -> Response:
+        for value in request.headers.get_all(CORRELATION_ID.decode()):
+            self._given = value.encode(errors="surrogateescape")
+        return super().accept(request)
+
+    def reject(self, status: StatusLike, text: str) -> Response:
+        refusal = super().reject(status, text)
+        own_id = correlation_id_of(self._given)
+        problem = problem_of(_refusal(refusal.status_code, text), correlation_id=own_id)
+        refusal.body = msgspec.json.encode(problem | {"status": refusal.status_code})
+        for name in ("Content-Type", "Content-Length"):
+            del refusal.headers[name]
+        refusal.headers["Content-Type"] = media.PROBLEM
+        refusal.headers["Content-Length"] = str(len(refusal.body))
+        refusal.headers["Restante-Correlation-Id"] = own_id
+        refusal.headers["X-Content-Type-Options"] = "nosniff"
+        return refusal
+
+
+def _refusal(status: int, text: str) -> RestanteError:
+    """Why a WebSocket was not opened that the application has not seen, or has failed to open."""
+    if status >= 500:
+        return Internal("The hub failed. Its log has more.")
+    detail = text.partition("\n")[0]
+    return MethodNotAllowed(detail, allow="GET") if status == HTTPStatus.METHOD_NOT_ALLOWED else InvalidRequest(detail)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One WebSocket. A client that answers no ping is let go of, with all that it has not read."""
+
+    room: Room
+    """Set on a subclass, for uvicorn makes the instances."""
+    live: Pushing | None = None
+    """Who pushes messages here; it also says when the socket is to be closed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
+        super().__init__(*args, **kwargs)
+        self.conn = _Handshake(max_size=self.config.ws_max_size, logger=self.logger)
+        self._queued = 0
+        """Bytes of frames that are whole, and that nobody has taken yet."""
+        self._held = 0
+        """Bytes that take room."""
+        self._loose = 0
+        """Parts of an unfinished message that each lie by themselves."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        try:
+            self._hold()
+        except Overloaded as error:
+            self._turn_away(error)
+
+    def handle_cont(self, event: Frame) -> None:
+        """A part of a message. Many small ones are put together: each by itself takes far more than its bytes."""
+        super().handle_cont(event)
+        self._loose = self._loose + 1 if self.frames else 0
+        if self._loose == _LOOSE_PARTS_MAX:
+            self.frames[-self._loose :] = [b"".join(self.frames[-self._loose :])]
+            self._loose = 0
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent and not self._is_text():
+            self._close_for_no_text()
+            return
+        self._queued += sum(map(len, self.frames))
+        super().send_receive_event_to_app()
+
+    def _is_text(self) -> bool:
+        try:
+            b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _close_for_no_text(self) -> None:
+        """Close with 1007, as RFC 6455 has it. Uvicorn logs a traceback for each, and fails if the client has closed."""
+        self.frames = []
+        if self.conn.state is State.OPEN:
+            self.conn.send_close(CloseCode.INVALID_DATA, "A text frame is UTF-8.")
+            self.handle_parser_exception()
+
+    def taken(self) -> None:
+        """A frame was taken: whoever works on it takes the room for it."""
+        if self._queued and self.queue.empty():
+            self._queued = 0
+            self._hold()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._let_go()
+        super().connection_lost(exc)
+
+    def _hold(self) -> None:
+        """Frames take room as they come, whole or not: who never ends one would hold memory that nobody counts."""
+        came = len(self.conn.reader.buffer) + (self.conn.current_size or 0) + self._queued
+        count = max(0, came - SOCKET_BYTES_UNCOUNTED)
+        if count > self._held:
+            self.room.take(count - self._held)
+        elif count < self._held:
+            self.room.give(self._held - count)
+        self._held = count
+
+    def _let_go(self) -> None:
+        self.frames = []
+        self.conn.reader.discard()
+        self.room.give(self._held)
+        self._held = self._queued = 0
+
+    def _turn_away(self, error: Overloaded) -> None:
+        """Say that there is no room, and close. What still comes is thrown away, so that the other side hears of it."""
+        self._let_go()
+        if self.close_sent or not self.handshake_complete or self.conn.state is not State.OPEN:
+            self.transport.abort()
+            return
+        if self.live is None:
+            self.conn.send_text(encode_problem(None, problem_of(error, correlation_id=secrets.token_hex(8))).encode())
+        self.conn.fail(_TRY_AGAIN_LATER, error.code)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": _TRY_AGAIN_LATER})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.handshake_initiated and not self.close_sent:
+            self.scope["restante.socket"] = self  # type: ignore[typeddict-unknown-key]  # ours
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.live is not None:
+            self.live.flush()
+
+    def shutdown(self) -> None:
+        if self.live is None:
+            super().shutdown()
+
+    def keepalive_timeout(self) -> None:
+        if self.live is not None:
+            self.live.farewell()
+            self.conn.fail(_GOING_AWAY, "idle")
+        super().keepalive_timeout()
+        # Closing alone would wait for ever until the other side has read what was sent.
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
