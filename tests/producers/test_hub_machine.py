@@ -236,11 +236,13 @@ class Producers(RuleBasedStateMachine):
             loop = asyncio.get_running_loop()
             holder: asyncio.Future[CommitRequest[None]] = loop.create_future()
             core.core.committer.submit_soon(Planned(hold), holder)
+            await asyncio.sleep(0)  # What comes in one turn of the loop is handed over at its end.
             assert entered.wait(PATIENCE_SECONDS)
             futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in parcels]
             for parcel, future in zip(parcels, futures, strict=True):
                 numbers = _numbers(parcel.numbers)
                 core.publish_soon(_sent(parcel), future, partition=parcel.partition, producer=numbers)
+            await asyncio.sleep(0)
             gate.set()
             return [await future for future in futures]
 

@@ -45,12 +45,12 @@ def serve(
     """
     import msgspec
 
+    from restante.cli.serving.spare_memory import spare_memory
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.errors import ExtraMissing
     from restante.settings_file import load_settings
 
-    # Arrow's own allocator keeps what the threads of a long-lived server freed; the system's gives it back, as fast.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    spare_memory()
     leave_pandas_out()
     try:
         from restante.server import logs

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
@@ -101,6 +101,10 @@ class Committer:
         self._queue: deque[CommitRequest[object]] = deque()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
+        """What came in the present turn of each event loop; only its own thread looks there."""
+        self._gathered_count = 0
+        """About how many there are."""
         self._closing = False
         self._broken = False
         self._no_room_at = -math.inf
@@ -119,7 +123,8 @@ class Committer:
     def submit_soon(self, request: CommitRequest[T], waiter: asyncio.Future[CommitRequest[T]] | Listener[T]) -> None:
         """Have a request committed; the future or the listener gets it, answered, in its own loop."""
         request.waiter = waiter
-        self._enqueue(request, wait=False)
+        loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
+        self._gather((request,), loop)
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one behind the other, and wait until all are answered."""
@@ -137,11 +142,12 @@ class Committer:
         """Have several requests committed, one behind the other; each future gets its own, answered."""
         for request, future in zip(requests, futures, strict=True):
             request.waiter = future
-        self._enqueue_all(requests, wait=False)
+        if requests:
+            self._gather(requests, futures[0].get_loop())
 
     @property
     def full(self) -> bool:
-        return len(self._queue) >= limits.QUEUE_REQUESTS_MAX
+        return len(self._queue) + self._gathered_count >= limits.QUEUE_REQUESTS_MAX
 
     @property
     def alive(self) -> bool:
@@ -158,6 +164,30 @@ class Committer:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
+
+    def _gather(self, requests: Sequence[CommitRequest[T]], loop: asyncio.AbstractEventLoop) -> None:
+        """Hand over all requests of one turn of an event loop at its end, so that they are committed together.
+
+        One by one, the first would be committed alone, and the thread that does it would take the interpreter away from
+        the loop that still reads the others.
+        """
+        if self._closing:
+            raise closed()
+        gathered = self._gathered.get(loop)
+        if gathered is None:
+            gathered = self._gathered[loop] = []
+            loop.call_soon(self._hand_over, loop)
+        gathered.extend(requests)
+        self._gathered_count += len(requests)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        requests = self._gathered.pop(loop)
+        self._gathered_count -= len(requests)
+        try:
+            self._enqueue_all(requests, wait=False)
+        except Unavailable as error:
+            _fail(requests, error)
+            _resolve(requests)
 
     def _enqueue(self, request: CommitRequest[T], *, wait: bool) -> None:
         self._enqueue_all((request,), wait=wait)

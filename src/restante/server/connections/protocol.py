@@ -231,6 +231,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
         if self.short is not None and self._short_size is not None:
             self.short.let_out(self._short_size)
             self._short_size = None
