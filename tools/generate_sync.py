@@ -30,7 +30,12 @@ RUFF = (sys.executable, "-m", "ruff", "--config", str(ROOT / "pyproject.toml"))
 GENERATED: Mapping[str, str] = {
     "batches/batches_async.py": "batches/batches_sync.py",
     "consignments/consignments_async.py": "consignments/consignments_sync.py",
+    "feed/feed_async.py": "feed/feed_sync.py",
+    "live/live_async.py": "live/live_sync.py",
+    "producers/producer_async.py": "producers/producer_sync.py",
+    "publishing/carriers_async.py": "publishing/carriers_sync.py",
     "surface/asynchronous.py": "surface/sync.py",
+    "transport/http_async.py": "transport/http_sync.py",
 }
 """From the source to what is made of it, in `restante.client`."""
 
@@ -40,16 +45,16 @@ _SOCKETS = "each has its own kind of connection"
 BY_HAND: Mapping[str, str] = {
     "batches/acknowledger_async.py": _TASKS,
     "batches/joint_async.py": "here the turns of the event loop gather calls, there one of the threads sends for all",
-    "feed/feed_async.py": _TASKS,
-    "live/live_async.py": _TASKS,
+    "feed/feed_crew_async.py": _TASKS,
+    "live/live_follower_async.py": _TASKS,
     "live/live_socket_async.py": _SOCKETS,
-    "producers/producer_async.py": _TASKS,
+    "producers/producer_carrier_async.py": _TASKS,
     "publishing/buffered_async.py": "parcels gathered by tasks here, by threads that take turns there",
     "publishing/pipeline_async.py": _TASKS,
     "sockets/frame_link_async.py": _SOCKETS,
     "sockets/socket_async.py": _SOCKETS,
     "surface/connect_async.py": "here a hub is awaited or entered, there it is simply given",
-    "transport/http_async.py": _SOCKETS,
+    "transport/http_carrier_async.py": _SOCKETS,
     "transport/side_by_side_async.py": _TASKS,
 }
 """Modules that are written twice, and why: here is the asynchronous one, there the one that waits."""
@@ -71,6 +76,7 @@ WORDS: Sequence[tuple[str, str]] = (
     ("`async with", "`with"),
     ("`async for", "`for"),
     ("asynchronous programs", "programs that wait"),
+    ("any task of one event loop", "any thread"),
     ("in the event loop", "in a thread of it"),
     ("tasks", "threads"),
     ("task", "thread"),

@@ -28,7 +28,8 @@ from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.live.live_arguments import client_of, following_of
 from restante.client.live.live_async import Live
 from restante.client.live.live_states import LiveState
-from restante.client.publishing.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
+from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCarrier
+from restante.client.publishing.pipeline_async import Pipeline
 from restante.client.surface.arguments import names, seconds, state_of, whole
 from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import AsyncLink

@@ -29,7 +29,8 @@ from restante.client.feed.feed_sync import Feed, Snapshot
 from restante.client.live.live_arguments import client_of, following_of
 from restante.client.live.live_states import LiveState
 from restante.client.live.live_sync import Live
-from restante.client.publishing.pipeline_sync import CallCarrier, Carrier, Pipeline
+from restante.client.publishing.carriers_sync import CallCarrier, Carrier
+from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface.arguments import names, seconds, state_of, whole
 from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import Link
