@@ -28,6 +28,7 @@ CLIENT = ROOT / "src" / "restante" / "client"
 RUFF = (sys.executable, "-m", "ruff", "--config", str(ROOT / "pyproject.toml"))
 
 GENERATED: Mapping[str, str] = {
+    "batches/acknowledger_async.py": "batches/acknowledger_sync.py",
     "batches/batches_async.py": "batches/batches_sync.py",
     "consignments/consignments_async.py": "consignments/consignments_sync.py",
     "feed/feed_async.py": "feed/feed_sync.py",
@@ -43,7 +44,6 @@ _TASKS = "a task here, a thread there"
 _SOCKETS = "each has its own kind of connection"
 
 BY_HAND: Mapping[str, str] = {
-    "batches/acknowledger_async.py": _TASKS,
     "batches/joint_async.py": "here the turns of the event loop gather calls, there one of the threads sends for all",
     "feed/feed_crew_async.py": _TASKS,
     "live/live_follower_async.py": _TASKS,
@@ -54,6 +54,7 @@ BY_HAND: Mapping[str, str] = {
     "sockets/frame_link_async.py": _SOCKETS,
     "sockets/socket_async.py": _SOCKETS,
     "surface/connect_async.py": "here a hub is awaited or entered, there it is simply given",
+    "transport/condition_async.py": "tasks need no lock",
     "transport/http_carrier_async.py": _SOCKETS,
     "transport/side_by_side_async.py": _TASKS,
 }
@@ -78,6 +79,7 @@ WORDS: Sequence[tuple[str, str]] = (
     ("asynchronous programs", "programs that wait"),
     ("any task of one event loop", "any thread"),
     ("in the event loop", "in a thread of it"),
+    ("a cancellation", "Ctrl-C"),
     ("tasks", "threads"),
     ("task", "thread"),
 )
