@@ -34,6 +34,7 @@ GENERATED: Mapping[str, str] = {
     "feed/feed_async.py": "feed/feed_sync.py",
     "live/live_async.py": "live/live_sync.py",
     "producers/producer_async.py": "producers/producer_sync.py",
+    "publishing/buffered_async.py": "publishing/buffered_sync.py",
     "publishing/carriers_async.py": "publishing/carriers_sync.py",
     "surface/asynchronous.py": "surface/sync.py",
     "transport/http_async.py": "transport/http_sync.py",
@@ -49,7 +50,7 @@ BY_HAND: Mapping[str, str] = {
     "live/live_follower_async.py": _TASKS,
     "live/live_socket_async.py": _SOCKETS,
     "producers/producer_carrier_async.py": _TASKS,
-    "publishing/buffered_async.py": "parcels gathered by tasks here, by threads that take turns there",
+    "publishing/buffer_carrier_async.py": "parcels gathered by tasks here, by threads that take turns there",
     "publishing/pipeline_async.py": _TASKS,
     "sockets/frame_link_async.py": _SOCKETS,
     "sockets/socket_async.py": _SOCKETS,
@@ -73,15 +74,16 @@ UNWRAPPED = {"AsyncOpening", "Awaitable"}
 """Of `Awaitable[int]` only `int` is left; of `AsyncOpening(partial(begin, link))`, which is begun when awaited, `begin(link)`."""
 
 WORDS: Sequence[tuple[str, str]] = (
-    ("an `async with`", "a `with`"),
-    ("`async with", "`with"),
-    ("`async for", "`for"),
-    ("asynchronous programs", "programs that wait"),
-    ("any task of one event loop", "any thread"),
-    ("in the event loop", "in a thread of it"),
-    ("a cancellation", "Ctrl-C"),
-    ("tasks", "threads"),
-    ("task", "thread"),
+    (r"\ban `async with\b", "a `with"),
+    (r"\basync (for|with)\b", r"\1"),
+    (r"\bawait (?=\w)", ""),
+    (r"\brestante\.aio\.", "restante."),
+    (r" They may be asynchronous functions\.", ""),
+    (r"\basynchronous programs\b", "programs that wait"),
+    (r"\bany task of one event loop\b", "any thread"),
+    (r"\bin the event loop\b", "in a thread of it"),
+    (r"\ba cancellation\b", "Ctrl-C"),
+    (r"\btask(s?)\b", r"thread\1"),
 )
 """In docstrings and comments, one after the other."""
 
@@ -92,7 +94,7 @@ _NAME_RULES = (
     (re.compile(r"_async$"), "_sync"),
     (re.compile(r"^__a(?=(enter|exit|iter|next)__$)"), "__"),
 )
-_WORD_RULES = tuple((re.compile(rf"(?<!\w){re.escape(word)}(?!\w)"), other) for word, other in WORDS)
+_WORD_RULES = tuple((re.compile(pattern), other) for pattern, other in WORDS)
 _NAME_IN_TEXT = re.compile(r"\bAsync[A-Z]\w*|\b\w+_async\b")
 _ASYNC_LINT = re.compile(r" *# noqa: ASYNC\d+.*")
 _ASYNC_ONLY = "# async only"
