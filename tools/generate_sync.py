@@ -41,25 +41,22 @@ GENERATED: Mapping[str, str] = {
 }
 """From the source to what is made of it, in `restante.client`."""
 
-_TASKS = "a task here, a thread there"
-_SOCKETS = "each has its own kind of connection"
-
 BY_HAND: Mapping[str, str] = {
-    "batches/joint_async.py": "here the turns of the event loop gather calls, there one of the threads sends for all",
-    "feed/feed_crew_async.py": _TASKS,
-    "live/live_follower_async.py": _TASKS,
-    "live/live_socket_async.py": _SOCKETS,
-    "producers/producer_carrier_async.py": _TASKS,
-    "publishing/buffer_carrier_async.py": "parcels gathered by tasks here, by threads that take turns there",
-    "publishing/pipeline_async.py": _TASKS,
-    "sockets/frame_link_async.py": _SOCKETS,
-    "sockets/socket_async.py": _SOCKETS,
-    "surface/connect_async.py": "here a hub is awaited or entered, there it is simply given",
-    "transport/condition_async.py": "tasks need no lock",
-    "transport/http_carrier_async.py": _SOCKETS,
-    "transport/side_by_side_async.py": _TASKS,
+    "batches/joint_async.py": "the event loop gathers the calls of one turn; one of the threads sends for all that wait",
+    "feed/feed_crew_async.py": "tasks are cancelled; threads cannot be called off",
+    "live/live_follower_async.py": "the connection fills the inbox; a thread fills it, under a lock",
+    "live/live_socket_async.py": "cuts frames itself, for speed; writes in a thread of its own",
+    "producers/producer_carrier_async.py": "locks of the event loop; a waiting line of threads",
+    "publishing/buffer_carrier_async.py": "a task for each parcel, and a timer; threads that take turns to watch",
+    "publishing/pipeline_async.py": "too much under way is an error; `send` waits for room",
+    "sockets/frame_link_async.py": "time limits around what is awaited; time limits given to each call",
+    "sockets/socket_async.py": "time limits around what is awaited; time limits given to each call",
+    "surface/connect_async.py": "a hub is awaited or entered; a hub is given at once",
+    "transport/condition_async.py": "tasks need no lock; `threading.Condition`",
+    "transport/http_carrier_async.py": "cancelled by the event loop; a long wait is left to a thread, so that Ctrl-C ends it",
+    "transport/side_by_side_async.py": "a task for each call; a thread for each call",
 }
-"""Modules that are written twice, and why: here is the asynchronous one, there the one that waits."""
+"""Modules that are written twice, and why: what the asynchronous one does; what the one that waits does."""
 
 NAMES: Mapping[str, str] = {
     "AsyncSocketDoor": "SyncSocketDoor",
