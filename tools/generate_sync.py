@@ -43,6 +43,8 @@ GENERATED: Mapping[str, str] = {
 
 BY_HAND: Mapping[str, str] = {
     "batches/joint_async.py": "the event loop gathers the calls of one turn; one of the threads sends for all that wait",
+    "concurrency/condition_async.py": "tasks need no lock; `threading.Condition`",
+    "concurrency/side_by_side_async.py": "a task for each call; a thread for each call",
     "feed/feed_crew_async.py": "tasks are cancelled; threads cannot be called off",
     "live/live_follower_async.py": "the connection fills the inbox; a thread fills it, under a lock",
     "live/live_socket_async.py": "cuts frames itself, for speed; writes in a thread of its own",
@@ -52,9 +54,7 @@ BY_HAND: Mapping[str, str] = {
     "sockets/frame_link_async.py": "time limits around what is awaited; time limits given to each call",
     "sockets/socket_async.py": "time limits around what is awaited; time limits given to each call",
     "surface/connect_async.py": "a hub is awaited or entered; a hub is given at once",
-    "transport/condition_async.py": "tasks need no lock; `threading.Condition`",
     "transport/http_carrier_async.py": "cancelled by the event loop; a long wait is left to a thread, so that Ctrl-C ends it",
-    "transport/side_by_side_async.py": "a task for each call; a thread for each call",
 }
 """Modules that are written twice, and why: what the asynchronous one does; what the one that waits does."""
 

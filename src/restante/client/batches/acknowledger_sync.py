@@ -12,7 +12,7 @@ from typing import Self
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.acknowledger import Outbox
 from restante.client.batches.batch_items import Items
-from restante.client.transport.condition_sync import Condition
+from restante.client.concurrency.condition_sync import Condition
 from restante.client.transport.link import Link
 from restante.errors import Internal, RestanteError
 from restante.model.batches.batch_answers import CompleteBatch, ItemRange

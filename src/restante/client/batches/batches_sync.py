@@ -26,9 +26,9 @@ from restante.client.batches.acknowledgement_calls import NOTHING, Acknowledgeab
 from restante.client.batches.acknowledger_sync import Acknowledger
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
+from restante.client.concurrency.side_by_side_sync import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.transport.link import Link
-from restante.client.transport.side_by_side_sync import side_by_side
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,

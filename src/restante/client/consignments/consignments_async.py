@@ -15,12 +15,12 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.client.concurrency.openings import AsyncOpening
+from restante.client.concurrency.side_by_side_async import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import AsyncOpening
-from restante.client.transport.side_by_side_async import side_by_side
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.consignments.consignment_answers import (

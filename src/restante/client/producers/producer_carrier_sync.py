@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.client.concurrency.turns import WaitingLine
 from restante.client.producers.lanes import Lanes
 from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
 from restante.client.transport.exchange import Pause
 from restante.client.transport.link import Link
-from restante.client.transport.turns import WaitingLine
 from restante.errors import RestanteError
 
 T = TypeVar("T")

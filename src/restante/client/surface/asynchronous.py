@@ -22,6 +22,7 @@ from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
+from restante.client.concurrency.openings import AsyncOpening
 from restante.client.consignments.consignments_async import Consignment, list_consignments, open_consignment
 from restante.client.feed.feed_async import Feed, Snapshot
 from restante.client.feed.feed_pages import reading_of, wish_of
@@ -33,7 +34,6 @@ from restante.client.publishing.pipeline_async import Pipeline
 from restante.client.surface.arguments import names, seconds, state_of, whole
 from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import AsyncOpening
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.mailboxes.answers import (

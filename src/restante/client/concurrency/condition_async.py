@@ -1,4 +1,4 @@
-"""A condition for the tasks of one event loop. `restante.client.transport.condition_sync` has the one for threads."""
+"""A condition for the tasks of one event loop. `restante.client.concurrency.condition_sync` has the one for threads."""
 
 from __future__ import annotations
 
