@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations format bench bench-peers docs lock clean
+.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,17 +50,21 @@ test-all: setup ## Run all tests but the long ones.
 test-long: setup ## Run the long tests, with their full counts.
 	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
 
-check: setup ## Check format, lint, types, imports, the shape of the code, and the docs against the code.
+check: setup ## Check format, lint, types, imports, generated modules, the shape of the code, and the docs against the code.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
 	$(BIN)/ruff check $(wildcard $(PATHS))
 	$(BIN)/mypy $(wildcard $(PATHS))
 	$(BIN)/lint-imports
+	$(BIN)/python tools/generate_sync.py --check
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python -m tests.durations
 
 check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
 	$(BIN)/python -m tests.durations
+
+generate: setup ## Write the client for programs that wait from the one for asynchronous programs.
+	$(BIN)/python tools/generate_sync.py
 
 format: setup ## Format the code and mend what the linter can mend.
 	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))

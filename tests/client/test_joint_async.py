@@ -57,7 +57,7 @@ def run(story: Callable[[Desk, AsyncJointCalls], Awaitable[None]], *, held: bool
     async def whole() -> None:
         async with asyncio.timeout(SECONDS):
             desk = Desk(held=held)
-            await story(desk, AsyncJointCalls(asyncio.get_running_loop(), desk.send))
+            await story(desk, AsyncJointCalls(desk.send))
 
     asyncio.run(whole())
 

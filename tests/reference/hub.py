@@ -8,7 +8,8 @@ from typing import Literal, Self
 
 from restante import errors
 from restante.client.batches.batch_view import BatchName
-from restante.client.publishing.pipeline_sync import CallCarrier, Pipeline
+from restante.client.publishing.carriers_sync import CallCarrier
+from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface import surface
 from restante.errors import Fault
 from restante.model.consignments.consignment_answers import BatchWish

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# sync: import threading
+# async only
 import asyncio
 import time
 from contextlib import suppress
@@ -11,19 +13,28 @@ from typing import Self
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.acknowledger import Outbox
 from restante.client.batches.batch_items import Items
+from restante.client.concurrency.condition_async import AsyncCondition
 from restante.client.transport.link import AsyncLink
 from restante.errors import Internal, RestanteError
 from restante.model.batches.batch_answers import CompleteBatch, ItemRange
 
 
 class Acknowledger:
-    """The same as that of `restante.client.batches.acknowledger_sync`, with `await`, for the tasks of one event loop."""
+    """For workers that finish items one by one. Use it in an `async with` statement, or close it.
+
+    Calls may come from any task of one event loop. What is added goes out within about 10 ms, together with what came
+    meanwhile. An error is raised by the next call, or on leaving; nothing is lost by it: what it concerns is sent again
+    after it was raised. Leaving the statement sends what is left, also by an exception, for what is done is done; by
+    a cancellation it is dropped, and so stays pending.
+    """
 
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
         self._state = Outbox()
-        self._wanted = asyncio.Event()
-        self._progress = asyncio.Event()
+        self._changed = AsyncCondition()
+        # sync: self._thread = threading.Thread(target=self._carry, name="restante-acknowledger", daemon=True)
+        # sync: self._thread.start()
+        # async only
         self._task = asyncio.create_task(self._carry(), name="restante-acknowledger")
 
     @property
@@ -34,30 +45,33 @@ class Acknowledger:
     @property
     def complete(self) -> tuple[CompleteBatch, ...]:
         """The batches that were found complete, each once."""
-        return self._state.complete
+        with self._changed:
+            return self._state.complete
 
     @property
     def unknown(self) -> tuple[str | ItemRange, ...]:
         """The last 10,000 that the hub did not know."""
-        return self._state.unknown
+        with self._changed:
+            return self._state.unknown
 
     async def add(self, item: str | ItemRange | Items) -> None:
         """Acknowledge an item soon. Waits only while too much is under way. When it raises, the item is not taken."""
-        if not self._state.ready:
-            while self._state.full and self._state.error is None and not self._state.closed:
-                await self._progress.wait()
-            self._check()
-        if self._state.put(item, time.monotonic()):
-            self._wanted.set()
+        with self._changed:
+            if not self._state.ready:
+                await self._changed.wait_for(lambda: not self._state.full or self._state.error or self._state.closed)
+                self._check()
+            if self._state.put(item, time.monotonic()):
+                self._changed.notify_all()
 
     async def flush(self) -> None:
         """Wait until all that was added so far is acknowledged."""
-        self._check()
-        upto = self._state.hurry()
-        self._wanted.set()
-        while self._state.settled < upto:
-            await self._progress.wait()
+        with self._changed:
             self._check()
+            upto = self._state.hurry()
+            self._changed.notify_all()
+            while self._state.settled < upto:
+                await self._changed.wait()
+                self._check()
 
     async def close(self) -> None:
         """Acknowledge what is left, and let go."""
@@ -87,39 +101,44 @@ class Acknowledger:
         try:
             self._state.check()
         except RestanteError:
-            self._wanted.set()
+            self._changed.notify_all()
             raise
 
     async def _stop(self) -> None:
-        self._state.close()
+        with self._changed:
+            self._state.close()
+            self._changed.notify_all()
+        # sync: self._thread.join()
+        # async only
         self._task.cancel()
-        self._advance()
+        # async only
         await asyncio.wait((self._task,))
 
     async def _carry(self) -> None:
         """The task: one call after another, until the acknowledger is closed."""
-        while True:
-            call = await self._next()
+        while (call := await self._next()) is not None:
             try:
-                self._state.settle(await self._link.call(call))
+                answer = await self._link.call(call)
             except RestanteError as error:
-                self._state.fail(error)
+                self._fail(error)
             except Exception as error:  # noqa: BLE001 - whoever adds is told
-                self._state.fail(Internal(f"The acknowledger failed: {error!r}."))
-            self._advance()
+                self._fail(Internal(f"The acknowledger failed: {error!r}."))
+            else:
+                with self._changed:
+                    self._state.settle(answer)
+                    self._changed.notify_all()
 
-    async def _next(self) -> AcknowledgeItems:
-        """The next call, as soon as it is due."""
-        while True:
-            self._wanted.clear()
-            seconds = self._state.wait(time.monotonic())
-            if seconds == 0:
-                return self._state.take()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._wanted.wait()
+    def _fail(self, error: RestanteError) -> None:
+        with self._changed:
+            self._state.fail(error)
+            self._changed.notify_all()
 
-    def _advance(self) -> None:
-        """Wake whoever waits for progress; who waits again waits for the next."""
-        told, self._progress = self._progress, asyncio.Event()
-        told.set()
+    async def _next(self) -> AcknowledgeItems | None:
+        """The next call, as soon as it is due; None when nothing will be any more."""
+        with self._changed:
+            while not self._state.closed:
+                seconds = self._state.wait(time.monotonic())
+                if seconds == 0:
+                    return self._state.take()
+                await self._changed.wait(seconds)
+            return None

@@ -1,3 +1,4 @@
+# Generated from `acknowledger_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """`batch.acknowledging()` for programs that wait: items added one by one, acknowledged by a thread."""
 
 from __future__ import annotations
@@ -11,23 +12,25 @@ from typing import Self
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.acknowledger import Outbox
 from restante.client.batches.batch_items import Items
+from restante.client.concurrency.condition_sync import Condition
 from restante.client.transport.link import Link
 from restante.errors import Internal, RestanteError
 from restante.model.batches.batch_answers import CompleteBatch, ItemRange
 
 
 class Acknowledger:
-    """For workers that finish items one by one. Calls may come from any thread; use it in a `with` statement, or close it.
+    """For workers that finish items one by one. Use it in a `with` statement, or close it.
 
-    What is added goes out within about 10 ms, together with what came meanwhile. An error is raised by the next call, or
-    on leaving; nothing is lost by it: what it concerns is sent again after it was raised. Leaving the `with` statement
-    sends what is left, also by an exception, for what is done is done; by Ctrl-C it is dropped, and so stays pending.
+    Calls may come from any thread. What is added goes out within about 10 ms, together with what came
+    meanwhile. An error is raised by the next call, or on leaving; nothing is lost by it: what it concerns is sent again
+    after it was raised. Leaving the statement sends what is left, also by an exception, for what is done is done; by
+    Ctrl-C it is dropped, and so stays pending.
     """
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._state = Outbox()
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._thread = threading.Thread(target=self._carry, name="restante-acknowledger", daemon=True)
         self._thread.start()
 

@@ -1,11 +1,9 @@
-"""`hub.batches` for asynchronous programs: `restante.client.batches.batches_sync` with `await`."""
+"""`hub.batches` for asynchronous programs: `Batches` and `Batch` over a link."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from itertools import chain
 from types import TracebackType
@@ -13,7 +11,6 @@ from typing import Self
 
 from restante.calls.batches import (
     AcknowledgeEach,
-    AcknowledgeItems,
     AddItems,
     DeleteBatch,
     ListBatches,
@@ -29,9 +26,10 @@ from restante.client.batches.acknowledgement_calls import NOTHING, Acknowledgeab
 from restante.client.batches.acknowledger_async import Acknowledger
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
+from restante.client.concurrency.openings import AsyncOpening
+from restante.client.concurrency.side_by_side_async import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import AsyncOpening
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -152,8 +150,7 @@ class Batches:
         call = OpenBatch(
             key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
         )
-        opening = partial(self._link.call, call)
-        return AsyncOpening(partial(self._opened, opening))
+        return AsyncOpening(partial(self._open, call))
 
     def get(self, batch_id: str) -> Batch:
         """A batch by its id. Nothing is asked."""
@@ -198,8 +195,8 @@ class Batches:
         """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
         return (await self._link.call(ReapBatches(dry_run=dry_run))).batches
 
-    async def _opened(self, opening: Callable[[], Awaitable[BatchOpened]]) -> Batch:
-        opened = await opening()
+    async def _open(self, call: OpenBatch) -> Batch:
+        opened = await self._link.call(call)
         return Batch(self._link, opened.id, opened)
 
 
@@ -213,25 +210,6 @@ async def acknowledge(link: AsyncLink, given: Acknowledgeable) -> Acknowledged:
         return NOTHING
     if second is None:
         return await link.call(first)
-    return await _pipelined(link, chain((first, second), calls))
-
-
-async def _pipelined(link: AsyncLink, calls: Iterable[AcknowledgeItems]) -> Acknowledged:
-    """A few calls at a time, each in a task. When one fails, those under way are given up."""
     total = Sum()
-    under_way: deque[asyncio.Task[Acknowledged]] = deque()
-    try:
-        for call in calls:
-            if len(under_way) >= ACKNOWLEDGE_CALLS_MAX:
-                total.add(await under_way[0])
-                under_way.popleft()
-            under_way.append(asyncio.create_task(link.call(call)))
-            # The calls under way go on while the next one is made up.
-            await asyncio.sleep(0)
-        for answer in under_way:
-            total.add(await answer)
-    finally:
-        for answer in under_way:
-            answer.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+    await side_by_side(link.call, chain((first, second), calls), total.add, at_most=ACKNOWLEDGE_CALLS_MAX)
     return total.answer()

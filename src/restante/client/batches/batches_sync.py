@@ -1,18 +1,16 @@
+# Generated from `batches_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """`hub.batches` for programs that wait: `Batches` and `Batch` over a link."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from types import TracebackType
 from typing import Self
 
 from restante.calls.batches import (
     AcknowledgeEach,
-    AcknowledgeItems,
     AddItems,
     DeleteBatch,
     ListBatches,
@@ -28,6 +26,7 @@ from restante.client.batches.acknowledgement_calls import NOTHING, Acknowledgeab
 from restante.client.batches.acknowledger_sync import Acknowledger
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
+from restante.client.concurrency.side_by_side_sync import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
 from restante.client.transport.link import Link
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
@@ -75,7 +74,7 @@ class Batch(BatchView):
 
     def seal(self) -> bool:
         """Nothing more can be added from now on; whether the batch is complete already. Again, the same."""
-        return (self._link.call(SealBatch(self.id))).complete
+        return self._link.call(SealBatch(self.id)).complete
 
     def status(self) -> BatchStatus:
         return self._link.call(ReadBatch(self.id))
@@ -145,16 +144,10 @@ class Batches:
 
         On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
         """
-        opened = self._link.call(
-            OpenBatch(
-                key=key,
-                unique=unique,
-                counting=counting_of(counting),
-                webhook=webhook_of(webhook),
-                notify=notify,
-            )
+        call = OpenBatch(
+            key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
         )
-        return Batch(self._link, opened.id, opened)
+        return self._open(call)
 
     def get(self, batch_id: str) -> Batch:
         """A batch by its id. Nothing is asked."""
@@ -194,7 +187,11 @@ class Batches:
 
     def reap(self, *, dry_run: bool = False) -> tuple[ReapedBatch, ...]:
         """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
-        return (self._link.call(ReapBatches(dry_run=dry_run))).batches
+        return self._link.call(ReapBatches(dry_run=dry_run)).batches
+
+    def _open(self, call: OpenBatch) -> Batch:
+        opened = self._link.call(call)
+        return Batch(self._link, opened.id, opened)
 
 
 def acknowledge(link: Link, given: Acknowledgeable) -> Acknowledged:
@@ -207,18 +204,6 @@ def acknowledge(link: Link, given: Acknowledgeable) -> Acknowledged:
         return NOTHING
     if second is None:
         return link.call(first)
-    return _pipelined(link, chain((first, second), calls))
-
-
-def _pipelined(link: Link, calls: Iterable[AcknowledgeItems]) -> Acknowledged:
-    """A few calls at a time, each in a thread; what is given is walked over by the caller's own."""
     total = Sum()
-    under_way: deque[Future[Acknowledged]] = deque()
-    with ThreadPoolExecutor(ACKNOWLEDGE_CALLS_MAX, thread_name_prefix="restante-acknowledge") as pool:
-        for call in calls:
-            if len(under_way) >= ACKNOWLEDGE_CALLS_MAX:
-                total.add(under_way.popleft().result())
-            under_way.append(pool.submit(link.call, call))
-        for answer in under_way:
-            total.add(answer.result())
+    side_by_side(link.call, chain((first, second), calls), total.add, at_most=ACKNOWLEDGE_CALLS_MAX)
     return total.answer()

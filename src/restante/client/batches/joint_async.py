@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from restante.client.batches.joint_calls import (
     REQUESTS_MAX,
@@ -26,6 +26,21 @@ class _Caller(NamedTuple):
 
 
 class AsyncJointCalls:
+    """The calls of the tasks that use one link, in one event loop after another."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._calls: _CallsOfLoop | None = None
+        """Made when it is needed: then there is an event loop."""
+
+    def acknowledge(self, call: JointCall) -> Coroutine[Any, Any, Acknowledged]:
+        loop = asyncio.get_running_loop()
+        if self._calls is None or self._calls.loop is not loop:
+            self._calls = _CallsOfLoop(loop, self._send)
+        return self._calls.acknowledge(call)
+
+
+class _CallsOfLoop:
     """The calls of one event loop. Each request is carried by a task of its own, so no caller can take it along when it goes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Send) -> None:

@@ -1,10 +1,8 @@
-"""`hub.consignment` for asynchronous programs: `restante.client.consignments.consignments_sync` with `await`."""
+"""`hub.consignment` for asynchronous programs: many writers stage, and all of it is delivered at one moment."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -17,11 +15,12 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.client.concurrency.openings import AsyncOpening
+from restante.client.concurrency.side_by_side_async import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import AsyncOpening
 from restante.errors import RestanteError, Unavailable
 from restante.limits import PAGE_MAX, STAGE_CALLS_MAX
 from restante.model.consignments.consignment_answers import (
@@ -62,9 +61,13 @@ class Consignment(ConsignmentView):
         """
         with self._staging.begin(writer, attempt, parcel) as call:
             pieces = call.pieces(messages)
+            # async only: so little is cut and sent at once.
             if is_few(messages):
                 return sum([await self._stage(call, piece) for piece in pieces])
-            return await self._pipelined(call, pieces)
+            staged: list[int] = []
+            stage = partial(self._stage, call)
+            await side_by_side(stage, pieces, staged.append, at_most=STAGE_CALLS_MAX, apart=True)
+            return sum(staged)
 
     async def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
@@ -116,24 +119,8 @@ class Consignment(ConsignmentView):
         )
         return call.staged(number, answer.staged)
 
-    async def _pipelined(self, call: StageCall, pieces: Iterator[tuple[int, Piece]]) -> int:
-        """A few parcels at a time, each in a task; they are cut in a thread. When one fails, the others are given up."""
-        total = 0
-        under_way: deque[asyncio.Task[int]] = deque()
-        try:
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-                under_way.append(asyncio.create_task(self._stage(call, piece)))
-                if len(under_way) >= STAGE_CALLS_MAX:
-                    total += await under_way[0]
-                    under_way.popleft()
-            return total + sum([await staged for staged in under_way])
-        finally:
-            for staged in under_way:
-                staged.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
 
-
-def opening(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> AsyncOpening[Consignment]:
+def open_consignment(link: AsyncLink, key: str, *, batch: bool | BatchWish) -> AsyncOpening[Consignment]:
     """A new one, or that of this key; of one that was committed, with what the commit answered."""
     return AsyncOpening(partial(_open, link, key, batch=batch))
 

@@ -1,11 +1,10 @@
+# Generated from `consignments_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """`hub.consignment` for programs that wait: many writers stage, and all of it is delivered at one moment."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +16,7 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.client.concurrency.side_by_side_sync import side_by_side
 from restante.client.consignments.pieces import Piece
 from restante.client.consignments.staged import ConsignmentView, StageCall, check_batch, check_nobody_else
 from restante.client.surface.arguments import consignment_state_of
@@ -37,8 +37,8 @@ from restante.model.mailboxes.answers import Receipt
 class Consignment(ConsignmentView):
     """A consignment: stage what belongs to it, from any number of threads, and commit it.
 
-    In a `with` statement it is committed on leaving, unless that was done, or it was discarded. When an exception leaves the
-    statement it is discarded, unless the hub was out of reach, or the commit itself failed: then it stays open. One that was committed before, under the same key, stays as it is.
+    In a `with` statement it is committed on leaving, unless that was done, or it was discarded. When an exception
+    leaves the statement it is discarded, unless the hub was out of reach, or the commit itself failed: then it stays open. One that was committed before, under the same key, stays as it is.
     """
 
     def __init__(self, link: Link, opened: ConsignmentOpened, receipt: Receipt | None = None) -> None:
@@ -60,10 +60,10 @@ class Consignment(ConsignmentView):
         """
         with self._staging.begin(writer, attempt, parcel) as call:
             pieces = call.pieces(messages)
-            first, second = next(pieces), next(pieces, None)
-            if second is None:
-                return self._stage(call, first)
-            return self._pipelined(call, chain((first, second), pieces))
+            staged: list[int] = []
+            stage = partial(self._stage, call)
+            side_by_side(stage, pieces, staged.append, at_most=STAGE_CALLS_MAX, apart=True)
+            return sum(staged)
 
     def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.
@@ -113,20 +113,13 @@ class Consignment(ConsignmentView):
         answer = self._link.call(StageParcel(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number))
         return call.staged(number, answer.staged)
 
-    def _pipelined(self, call: StageCall, pieces: Iterable[tuple[int, Piece]]) -> int:
-        """A few parcels at a time, each in a thread; what is given is cut by the caller's own."""
-        total = 0
-        under_way: deque[Future[int]] = deque()
-        with ThreadPoolExecutor(STAGE_CALLS_MAX, thread_name_prefix="restante-stage") as pool:
-            for piece in pieces:
-                under_way.append(pool.submit(self._stage, call, piece))
-                if len(under_way) >= STAGE_CALLS_MAX:
-                    total += under_way.popleft().result()
-            return total + sum(staged.result() for staged in under_way)
-
 
 def open_consignment(link: Link, key: str, *, batch: bool | BatchWish) -> Consignment:
     """A new one, or that of this key; of one that was committed, with what the commit answered."""
+    return _open(link, key, batch=batch)
+
+
+def _open(link: Link, key: str, *, batch: bool | BatchWish) -> Consignment:
     opened = link.call(BeginConsignment(key, batch=batch))
     check_batch(opened, batch=batch)
     if opened.state is not ConsignmentState.COMMITTED:

@@ -1,34 +1,17 @@
-"""`recipient.live` for asynchronous programs.
-
-A task holds the connection: it connects, waits until the connection ends, and connects again. What comes is put into the
-inbox by the connection itself, and taken out by whoever iterates, who also fetches from history what is missing.
-"""
+"""`recipient.live` for asynchronous programs. `LiveFollower` holds the connection."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 from restante.client.live.live_arguments import Following, identified, number_of
-from restante.client.live.live_inbox import Fetch, Inbox
-from restante.client.live.live_outgoing import Outgoing, OutgoingItem
-from restante.client.live.live_states import Course, LiveStage, LiveState
-from restante.client.live.live_words import CLOSED, begins_earlier, ended, not_in_time, read_elsewhere, unreadable
-from restante.errors import RestanteError
-from restante.limits import CLIENT_TIMEOUT_SECONDS, PAGE_MAX
-from restante.model.mailboxes.answers import HistoryPage
+from restante.client.live.live_follower_async import LiveFollower, MailboxHistory
+from restante.client.live.live_words import not_in_time
+from restante.limits import CLIENT_TIMEOUT_SECONDS
 from restante.model.publishing.message import Message
-from restante.wire.live import Connected, Disconnect, Echo
-from restante.wire.live_lines import AsyncLiveDoor, AsyncLiveLine, Word
-
-
-class MailboxHistory(Protocol):
-    """The history of the mailbox."""
-
-    def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> Awaitable[HistoryPage]: ...
+from restante.wire.live_lines import AsyncLiveDoor
 
 
 class LiveSent:
@@ -47,13 +30,13 @@ class LiveSent:
 
 
 class Live:
-    """A mailbox, followed: `async for message in live`. Use it in an `async with` statement, or close it.
+    """A mailbox, followed: `async for message in live`. Use it in an `async with` statement, or close it, from whichever task.
 
     The end of a loop closes it too, unless it is in such a statement.
     """
 
     def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
-        self._follower = _Follower(door, history, wish)
+        self._follower = LiveFollower(door, history, wish)
         self._entered = False
 
     @property
@@ -73,6 +56,9 @@ class Live:
     async def __aiter__(self) -> AsyncIterator[Message]:
         follower = self._follower
         try:
+            # sync: while (message := follower.next()) is not None:
+            # sync:     yield message
+            # async only: what is at hand need not be awaited.
             while (message := follower.ready() or await follower.next()) is not None:
                 yield message
         finally:
@@ -99,16 +85,15 @@ class Live:
             lambda out: out.can_collect, lambda out, promise: out.collect(number, promise)
         )
         try:
-            async with asyncio.timeout(CLIENT_TIMEOUT_SECONDS):
-                count: int = await self._follower.answer(letter)
-                return count
+            count: int = await self._follower.answer(letter, CLIENT_TIMEOUT_SECONDS)
+            return count
         except TimeoutError:
             raise not_in_time() from None
         finally:
             self._follower.forget(letter)
 
     async def close(self) -> None:
-        """Whoever waits for a message gets none any more."""
+        """Whoever waits for a message, in another task, gets none any more."""
         await self._follower.close()
 
     async def __aenter__(self) -> Self:
@@ -120,257 +105,3 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-class _Follower:
-    """Both ends: the task that holds the connection, and those who take and send."""
-
-    def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
-        self.inbox = Inbox(wish.after)
-        self.course = Course(door)
-        self._door = door
-        self._history = history
-        self._wish = wish
-        self._outgoing: Outgoing[asyncio.Future[Any]] = Outgoing()
-        self._state: LiveState | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._line: AsyncLiveLine | None = None
-        self._lines = 0
-        self._standing_still = False
-        """The line stopped, for there was no room."""
-        self._taker: asyncio.Future[None] | None = None
-        """Whoever iterates, and has nothing."""
-        self._progress = asyncio.Event()
-        """Set when something was answered; who waits again waits for the next one."""
-        self._answers_awaited = 0
-        self._fetches_failed = 0
-        self._error: BaseException | None = None
-        self._ended = self._closed = False
-
-    # For those who take and send.
-
-    def begin(self) -> None:
-        if self._task is None and not self._ended:
-            self._task = asyncio.create_task(self._run(), name="restante-live")
-
-    def ready(self) -> Message | None:
-        """The next message, if it is there already."""
-        if self._standing_still or self._closed or not self.inbox.at_hand:
-            return None
-        message = self.inbox.take()
-        assert isinstance(message, Message), "it is at hand"
-        return message
-
-    async def next(self) -> Message | None:
-        """The next message; None when this has been closed."""
-        self.begin()
-        while not self._closed:
-            found = self.inbox.take()
-            if isinstance(found, Fetch):
-                await self._fetch(found)
-            elif found is not None:
-                self._make_room()
-                return found
-            elif self._error is not None:
-                raise self._error
-            else:
-                await self._news()
-        return None
-
-    async def post(
-        self,
-        may: Callable[[Outgoing[asyncio.Future[Any]]], bool],
-        put: Callable[[Outgoing[asyncio.Future[Any]], asyncio.Future[Any]], OutgoingItem[asyncio.Future[Any]]],
-    ) -> OutgoingItem[asyncio.Future[Any]]:
-        """Say something, as soon as it may be said. Without a connection it is said over the next one."""
-        self.begin()
-        with self._reading_on():
-            while not self._ended and not may(self._outgoing):
-                await self._progress.wait()
-        if self._ended:
-            raise self._error or ended()
-        letter = put(self._outgoing, asyncio.get_running_loop().create_future())
-        await self._speak()
-        return letter
-
-    async def answer(self, letter: OutgoingItem[asyncio.Future[Any]]) -> Any:  # noqa: ANN401 - as what was said
-        with self._reading_on():
-            return await asyncio.shield(letter.promise)
-
-    def forget(self, letter: OutgoingItem[asyncio.Future[Any]]) -> None:
-        self._outgoing.forget(letter)
-        self._progressed()
-
-    async def close(self) -> None:
-        self._closed = True
-        self._end(None)
-        if self._task is not None and not self._task.done():
-            # Who is cancelled here has only stopped waiting: the task ends all the same.
-            await asyncio.wait([self._task])
-
-    # For the connection.
-
-    def pushed(self, counter: int, message: Message, size: int) -> bool:
-        inbox = self.inbox
-        if self._ended:
-            return True
-        inbox.put(counter, message, size)
-        if self._taker is not None:
-            self._wake()
-        if inbox.has_room or inbox.reading_on:
-            return True
-        self._standing_still = True
-        return False
-
-    def heard(self, word: Word) -> None:
-        try:
-            self._hear(word)
-        except Exception as error:  # noqa: BLE001  # also what a callback raises: it belongs to whoever iterates
-            self._end(error)
-
-    def unreadable(self, why: str) -> None:
-        self._end(unreadable(why))
-
-    def _hear(self, word: Word) -> None:
-        if isinstance(word, Connected):
-            back = self.inbox.connected(word.sequence_number)
-            self._tell(self.course.connected(self._now(), begins_earlier(word.sequence_number) if back else None))
-        elif isinstance(word, Echo):
-            if self._wish.on_echo is not None and not self._outgoing.is_own(word.message):
-                self._wish.on_echo(word.message)
-        elif isinstance(word, Disconnect):
-            self.course.told_to_go(word)
-            if self._line is not None:
-                self._line.leave()
-        else:
-            self._outgoing.hear(word)
-            self._progressed()
-
-    # The task.
-
-    async def _run(self) -> None:
-        try:
-            while True:
-                self._tell(self.course.connecting(self._now()))
-                again = await self._stay_connected()
-                self._tell(again)
-                await asyncio.sleep(again.delay or 0)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
-            self._end(error)
-
-    async def _stay_connected(self) -> LiveState:
-        """One connection, until it is lost; gives when to connect again."""
-        try:
-            line = await self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
-        except RestanteError as error:
-            return self.course.refused(error, self._now())
-        self._line, self._lines, self._standing_still = line, self._lines + 1, False
-        # A hub does not listen to whoever does not listen to it: what comes is taken meanwhile.
-        speaking = asyncio.create_task(self._speak_first(), name="restante-live-speaking")
-        try:
-            return self.course.lost(await line.run(), self._now())
-        finally:
-            self._line = None
-            speaking.cancel()
-            await line.close()
-            await asyncio.wait([speaking])
-
-    async def _speak_first(self) -> None:
-        """What was not answered before."""
-        try:
-            await self._speak()
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
-            self._end(error)
-
-    async def _speak(self) -> None:
-        """Say all that was not said over this connection yet."""
-        line = self._line
-        while line is not None and line is self._line and (letter := self._outgoing.unsaid(self._lines)) is not None:
-            if isinstance(letter.said, Message):
-                await line.send(letter.request, letter.said)
-            else:
-                await line.collect(letter.said)
-
-    def _end(self, error: BaseException | None) -> None:
-        """There is nothing to come any more; the error is raised when all that had come before is shown."""
-        if self._ended:
-            return
-        self._ended, self._error = True, error
-        reason = CLOSED if error is None else str(error)
-        self._outgoing.end(reason)
-        self._progressed()
-        self._wake()
-        if self._task is not None:
-            self._task.cancel()  # it may be the task itself that got here, and ends at its next wait
-        with suppress(Exception):  # the end is told to a callback, which cannot prevent it
-            self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
-
-    # Waiting.
-
-    async def _news(self) -> None:
-        if self._taker is not None:
-            raise read_elsewhere()
-        self._taker = asyncio.get_running_loop().create_future()
-        try:
-            await self._taker
-        finally:
-            self._taker = None
-
-    def _wake(self) -> None:
-        if self._taker is not None and not self._taker.done():
-            self._taker.set_result(None)
-
-    def _progressed(self) -> None:
-        told, self._progress = self._progress, asyncio.Event()
-        told.set()
-
-    @contextmanager
-    def _reading_on(self) -> Iterator[None]:
-        """While somebody waits for an answer, what comes before it is read, also where there is no room for it."""
-        self._answers_awaited += 1
-        self.inbox.reading_on = True
-        self._go_on()
-        try:
-            yield
-        finally:
-            self._answers_awaited -= 1
-            self.inbox.reading_on = self._answers_awaited > 0
-
-    def _make_room(self) -> None:
-        if self._standing_still and self.inbox.is_low:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        if self._standing_still:
-            self._standing_still = False
-            if self._line is not None:
-                self._line.go_on()
-
-    async def _fetch(self, asked: Fetch) -> None:
-        """A page of what is missing. A hub that is away is waited for, as by the connection."""
-        self._tell(LiveState(LiveStage.CATCHING_UP))
-        try:
-            page = await self._history(
-                after=asked.after, before=asked.before, limit=PAGE_MAX, live_gap=self.inbox.missing or None
-            )
-        except RestanteError as error:
-            if not error.retriable:
-                self._end(error)
-                raise
-            self._fetches_failed += 1
-            await asyncio.sleep(self._door.pause(self._fetches_failed))
-            return
-        self._fetches_failed = 0
-        self.inbox.filled(page)
-        if page.next is None and self._line is not None:
-            self._tell(LiveState(LiveStage.CONNECTED))
-
-    def _tell(self, state: LiveState) -> None:
-        """To the callback; nothing after the end."""
-        if state != self._state and (not self._ended or state.stage is LiveStage.CLOSED):
-            self._state = state
-            if self._wish.on_state is not None:
-                self._wish.on_state(state)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()

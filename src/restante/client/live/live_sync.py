@@ -1,32 +1,18 @@
-"""`recipient.live` for programs that wait: `restante.client.live.live_async` with a thread for the task."""
+# Generated from `live_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
+"""`recipient.live` for programs that wait. `LiveFollower` holds the connection."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 from restante.client.live.live_arguments import Following, identified, number_of
-from restante.client.live.live_inbox import Fetch, Inbox
-from restante.client.live.live_outgoing import Outgoing, OutgoingItem
-from restante.client.live.live_states import Course, LiveStage, LiveState
-from restante.client.live.live_words import CLOSED, begins_earlier, ended, not_in_time, unreadable
-from restante.errors import RestanteError
-from restante.limits import CLIENT_TIMEOUT_SECONDS, LIVE_CLOSE_SECONDS, PAGE_MAX
-from restante.model.mailboxes.answers import HistoryPage
+from restante.client.live.live_follower_sync import LiveFollower, MailboxHistory
+from restante.client.live.live_words import not_in_time
+from restante.limits import CLIENT_TIMEOUT_SECONDS
 from restante.model.publishing.message import Message
-from restante.wire.live import Connected, Disconnect, Echo
-from restante.wire.live_lines import LiveDoor, LiveLine, Word
-
-
-class MailboxHistory(Protocol):
-    """The history of the mailbox."""
-
-    def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> HistoryPage: ...
+from restante.wire.live_lines import LiveDoor
 
 
 class LiveSent:
@@ -51,7 +37,7 @@ class Live:
     """
 
     def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
-        self._follower = _Follower(door, history, wish)
+        self._follower = LiveFollower(door, history, wish)
         self._entered = False
 
     @property
@@ -69,8 +55,9 @@ class Live:
         return max(self._follower.course.connections - 1, 0)
 
     def __iter__(self) -> Iterator[Message]:
+        follower = self._follower
         try:
-            while (message := self._follower.next()) is not None:
+            while (message := follower.next()) is not None:
                 yield message
         finally:
             if not self._entered:
@@ -114,243 +101,3 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _Follower:
-    """Both ends: the thread that holds the connection and fills the inbox, and those who take and send."""
-
-    def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
-        self.inbox = Inbox(wish.after)
-        self.course = Course(door)
-        self._door = door
-        self._history = history
-        self._wish = wish
-        self._telling = threading.RLock()
-        """The callback hears of one state at a time, and may close this."""
-        self._changed = threading.Condition(threading.RLock())
-        """Guards the inbox, the outgoing, and what follows."""
-        self._outgoing: Outgoing[Future[Any]] = Outgoing()
-        self._state: LiveState | None = None
-        self._thread: threading.Thread | None = None
-        self._line: LiveLine | None = None
-        self._lines = 0
-        self._speaking = threading.Lock()
-        self._answers_awaited = 0
-        self._fetches_failed = 0
-        self._error: BaseException | None = None
-        self._ended = self._closed = False
-
-    # For those who take and send.
-
-    def begin(self) -> None:
-        with self._changed:
-            if self._thread is None and not self._ended:
-                self._thread = threading.Thread(target=self._run, name="restante-live", daemon=True)
-                self._thread.start()
-
-    def next(self) -> Message | None:
-        """The next message; None when this has been closed."""
-        self.begin()
-        while True:
-            with self._changed:
-                found = self._taken()
-            if not isinstance(found, Fetch):
-                return found
-            self._fetch(found)
-
-    def post(
-        self,
-        may: Callable[[Outgoing[Future[Any]]], bool],
-        put: Callable[[Outgoing[Future[Any]], Future[Any]], OutgoingItem[Future[Any]]],
-    ) -> OutgoingItem[Future[Any]]:
-        """Say something, as soon as it may be said. Without a connection it is said over the next one."""
-        self.begin()
-        with self._changed:
-            with self._reading_on():
-                self._changed.wait_for(lambda: self._ended or may(self._outgoing))
-            if self._ended:
-                raise self._error or ended()
-            letter = put(self._outgoing, Future())
-        self._speak()
-        return letter
-
-    def answer(self, letter: OutgoingItem[Future[Any]], seconds: float | None = None) -> Any:  # noqa: ANN401 - as what was said
-        with self._reading_on():
-            return letter.promise.result(seconds)
-
-    def forget(self, letter: OutgoingItem[Future[Any]]) -> None:
-        with self._changed:
-            self._outgoing.forget(letter)
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Returns when the connection has ended, unless a hub that does not answer holds it: then it ends by itself."""
-        with self._changed:
-            self._closed = True
-            thread = self._thread
-        self._end(None)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(LIVE_CLOSE_SECONDS)
-
-    # For the connection.
-
-    def pushed(self, counter: int, message: Message, size: int) -> bool:
-        with self._changed:
-            if not self._ended:
-                self.inbox.put(counter, message, size)
-                self._changed.notify_all()
-                if not self.inbox.has_room:
-                    self._changed.wait_for(lambda: self._ended or self.inbox.reading_on or self.inbox.is_low)
-        return True
-
-    def heard(self, word: Word) -> None:
-        try:
-            self._hear(word)
-        except Exception as error:  # noqa: BLE001  # also what a callback raises: it belongs to whoever iterates
-            self._end(error)
-
-    def unreadable(self, why: str) -> None:
-        self._end(unreadable(why))
-
-    def _hear(self, word: Word) -> None:
-        if isinstance(word, Connected):
-            with self._changed:
-                back = self.inbox.connected(word.sequence_number)
-            told = begins_earlier(word.sequence_number) if back else None
-            self._tell(self.course.connected(time.monotonic(), told))
-        elif isinstance(word, Echo):
-            with self._changed:
-                is_own = self._outgoing.is_own(word.message)
-            if self._wish.on_echo is not None and not is_own:
-                self._wish.on_echo(word.message)
-        elif isinstance(word, Disconnect):
-            self.course.told_to_go(word)
-            if self._line is not None:
-                self._line.leave()
-        else:
-            with self._changed:
-                self._outgoing.hear(word)
-                self._changed.notify_all()
-
-    # The thread.
-
-    def _run(self) -> None:
-        try:
-            while not self._ended:
-                self._tell(self.course.connecting(time.monotonic()))
-                again = self._stay_connected()
-                if not self._ended:
-                    self._tell(again)
-                    self._pause(again.delay or 0)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
-            self._end(error)
-
-    def _stay_connected(self) -> LiveState:
-        """One connection, until it is lost; gives when to connect again."""
-        try:
-            line = self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
-        except RestanteError as error:
-            return self.course.refused(error, time.monotonic())
-        try:
-            with self._changed:
-                self._line, self._lines = line, self._lines + 1
-                if self._ended:
-                    line.leave()
-            self._speak()
-            return self.course.lost(line.run(), time.monotonic())
-        finally:
-            with self._changed:
-                self._line = None
-            line.close()
-
-    def _speak(self) -> None:
-        """Say all that was not said over this connection yet, in order."""
-        with self._speaking:
-            while True:
-                with self._changed:
-                    line = self._line
-                    letter = None if line is None else self._outgoing.unsaid(self._lines)
-                if line is None or letter is None:
-                    return
-                if isinstance(letter.said, Message):
-                    line.send(letter.request, letter.said)
-                else:
-                    line.collect(letter.said)
-
-    def _end(self, error: BaseException | None) -> None:
-        """There is nothing to come any more; the error is raised when all that had come before is shown."""
-        with self._changed:
-            if self._ended:
-                return
-            self._ended, self._error = True, error
-            reason = CLOSED if error is None else str(error)
-            self._outgoing.end(reason)
-            self._changed.notify_all()
-            line = self._line
-        if line is not None:
-            line.leave()
-            line.close()
-        with suppress(Exception):  # the end is told to a callback, which cannot prevent it
-            self._tell(LiveState(LiveStage.CLOSED, None if error is None else reason))
-
-    # Waiting.
-
-    def _taken(self) -> Message | Fetch | None:
-        """What is next, waited for."""
-        while not self._closed:
-            found = self.inbox.take()
-            if found is not None:
-                if self.inbox.is_low:
-                    self._changed.notify_all()
-                return found
-            if self._error is not None:
-                raise self._error
-            self._changed.wait()
-        return None
-
-    def _pause(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended, seconds)
-
-    @contextmanager
-    def _reading_on(self) -> Iterator[None]:
-        """While somebody waits for an answer, what comes before it is read, also where there is no room for it."""
-        with self._changed:
-            self._answers_awaited += 1
-            self.inbox.reading_on = True
-            self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._answers_awaited -= 1
-                self.inbox.reading_on = self._answers_awaited > 0
-
-    def _fetch(self, asked: Fetch) -> None:
-        """A page of what is missing. A hub that is away is waited for, as by the connection."""
-        self._tell(LiveState(LiveStage.CATCHING_UP))
-        try:
-            page = self._history(
-                after=asked.after, before=asked.before, limit=PAGE_MAX, live_gap=self.inbox.missing or None
-            )
-        except RestanteError as error:
-            if not error.retriable:
-                self._end(error)
-                raise
-            self._fetches_failed += 1
-            self._pause(self._door.pause(self._fetches_failed))
-            return
-        self._fetches_failed = 0
-        with self._changed:
-            self.inbox.filled(page)
-        if page.next is None and self._line is not None:
-            self._tell(LiveState(LiveStage.CONNECTED))
-
-    def _tell(self, state: LiveState) -> None:
-        """To the callback, one at a time; nothing after the end."""
-        with self._telling:
-            if state == self._state or (self._ended and state.stage is not LiveStage.CLOSED):
-                return
-            self._state = state
-            if self._wish.on_state is not None:
-                self._wish.on_state(state)

@@ -1,33 +1,28 @@
-"""`restante.ProducerClient`: parcels, numbered so that they may be sent again, for programs that wait."""
+# Generated from `producer_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
+"""`ProducerClient` for programs that wait: parcels, numbered so that they may be sent again."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from restante.calls.mailboxes import ListPartitions
-from restante.calls.producers import OpenLink, ReadProducer
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.producers import lanes, numbered_sends
 from restante.client.producers.configuration import PartitionPublishingConfiguration, PartitionPublishingProperties
 from restante.client.producers.lanes import ONE_ATTEMPT, Configurations, Lanes
-from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
+from restante.client.producers.producer_carrier_sync import ProducerCarrier
 from restante.client.publishing.parcel import Parcel
 from restante.client.surface.connect import connect
 from restante.client.surface.sync import Hub
-from restante.client.transport.exchange import Pause
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import Link
-from restante.client.transport.turns import WaitingLine
-from restante.errors import InvalidRequest, RestanteError
+from restante.errors import InvalidRequest
 from restante.model.mailboxes.answers import Receipt
 
-T = TypeVar("T")
 
-
-class ProducerClient:
+class ProducerClient(ProducerCarrier):
     """Publishes parcels. Calls may come from any thread; use it in a `with` statement, or close it."""
 
     def __init__(  # noqa: PLR0913 - all that a producer may be told
@@ -52,9 +47,9 @@ class ProducerClient:
         retrying = lanes.retrying_of(
             retry_total=retry_total, factor=retry_backoff_factor, maximum=retry_backoff_max, seconds=retry_seconds
         )
-        self._lanes = Lanes(enabled=enable_idempotent_partitions, configurations=partition_config, retrying=retrying)
-        self._turns: dict[int, WaitingLine] = {}
-        self._closing = threading.Event()
+        super().__init__(
+            Lanes(enabled=enable_idempotent_partitions, configurations=partition_config, retrying=retrying)
+        )
         self._owned: list[Callable[[], None]] = []
         self._take(hub, token, pipelined=pipelined)
 
@@ -68,8 +63,7 @@ class ProducerClient:
             raise lanes.no_hub(hub, twin="restante.aio.ProducerClient")
         self._hub_link: Link = hub.link
         self._link = self._hub_link
-        self._encode: Callable[[object], object] = _unchanged
-        self._frames: Any = None
+        self._frames = None
         if isinstance(hub.link, HttpLink):
             link = hub.link.with_retrying(ONE_ATTEMPT)
             self._link, self._encode = link, link.encode
@@ -131,10 +125,7 @@ class ProducerClient:
     def close(self) -> None:
         """Let sends that are under way end, and refuse all others."""
         self._lanes.closed = True
-        self._closing.set()
-        for turns in list(self._turns.values()):
-            with turns:
-                pass
+        self._end()
         while self._owned:
             self._owned.pop(0)()
 
@@ -145,40 +136,3 @@ class ProducerClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _turn(self, partition: int) -> WaitingLine:
-        found = self._turns.get(partition)
-        return found if found is not None else self._turns.setdefault(partition, WaitingLine())
-
-    def _lead(self, dialogue: Producing[T]) -> T:
-        """Carry a dialogue out. If it ends before its time, it is told, for a parcel may be on its way."""
-        reply: Any = None
-        try:
-            self._lanes.check_open()
-            while True:
-                reply = self._perform(dialogue.send(reply))
-        except StopIteration as done:
-            answer: T = done.value
-            return answer
-        finally:
-            dialogue.close()
-
-    def _perform(self, step: ProducerStep) -> object:
-        """The usual steps first: every message comes by here."""
-        try:
-            if isinstance(step, NumberedPublish):
-                link = self._link if self._frames is None or step.partition is None else self._frames
-                return link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
-            if isinstance(step, Prepare):
-                step.parcel.identify(copied=not self._lanes.enabled)
-                return self._encode(step.parcel.content)
-            if isinstance(step, OpenLink | ReadProducer):
-                return self._link.call(step)
-        except RestanteError as error:
-            return error
-        return self._closing.wait(step.seconds) if isinstance(step, Pause) else step.function()
-
-
-def _unchanged(content: object) -> object:
-    """A hub in this process takes messages and columns as they are."""
-    return content

@@ -8,58 +8,14 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 from restante.client.batches.batch_view import BatchName, batch_id_of
-from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
-from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Step
+from restante.client.publishing.carriers_sync import Carrier
+from restante.client.publishing.pipeline_core import Outcome, Pipelining
+from restante.client.transport.exchange import Dialogue, LinkFrame, Step
 from restante.errors import RestanteError, Unavailable
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.message import Message
-
-
-class Carrier(Protocol):
-    """How the frames of a pipeline get to the hub. All but `close` are called by one thread."""
-
-    def identify(self, messages: list[Message]) -> list[Message]: ...
-    def encode(self, load: Load[Any]) -> object: ...
-    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]: ...
-    def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
-        """Carry out a step. Between a frame and its answer, do something else meanwhile."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class InProcessPublish(Protocol):
-    """A publish of a hub in this process."""
-
-    def __call__(self, sent: object, /, *, batch: str | None = None) -> Receipt: ...
-
-
-class CallCarrier:
-    """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
-
-    def __init__(self, publish: InProcessPublish) -> None:
-        self._publish = publish
-
-    def identify(self, messages: list[Message]) -> list[Message]:
-        return messages
-
-    def encode(self, load: Load[Any]) -> None:
-        """Messages are taken as they are."""
-
-    def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
-        receipt: Receipt = yield LongWork(partial(self._publish, load.messages, batch=load.batch))
-        return receipt
-
-    def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for
-        assert isinstance(step, LongWork)
-        receipt: Receipt = step.function()
-        return receipt
-
-    def close(self) -> None:
-        pass
 
 
 class Pipeline:

@@ -1,4 +1,4 @@
-"""The surface for asynchronous programs: the same as `restante.client.surface.sync`, with `await`."""
+"""The surface for asynchronous programs: `Hub`, `Producer`, `Recipient` and `Bundle` over a link."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
-from restante.client.consignments.consignments_async import Consignment, list_consignments, opening
+from restante.client.concurrency.openings import AsyncOpening
+from restante.client.consignments.consignments_async import Consignment, list_consignments, open_consignment
 from restante.client.feed.feed_async import Feed, Snapshot
 from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.live.live_arguments import client_of, following_of
 from restante.client.live.live_async import Live
 from restante.client.live.live_states import LiveState
-from restante.client.publishing.pipeline_async import AsyncCallCarrier, AsyncCarrier, Pipeline
+from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCarrier
+from restante.client.publishing.pipeline_async import Pipeline
 from restante.client.surface.arguments import names, seconds, state_of, whole
-from restante.client.surface.sync import BundleView
+from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import AsyncLink
-from restante.client.transport.openings import AsyncOpening
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.mailboxes.answers import (
@@ -207,6 +208,7 @@ class Recipient:
 
         It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
         that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
+        The callbacks are called in the event loop.
         """
         door = self._link.live(self.name, client=client_of(client))
         return Live(door, self._history, following_of(after, on_state, on_echo))
@@ -252,7 +254,7 @@ class Hub:
 
         With `batch` they become items of a batch, which the commit seals.
         """
-        return opening(self._link, key, batch=batch)
+        return open_consignment(self._link, key, batch=batch)
 
     def consignments(
         self, *, state: ConsignmentState | str | None = None, key: str | None = None

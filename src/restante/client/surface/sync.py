@@ -1,14 +1,12 @@
+# Generated from `asynchronous.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """The surface for programs that wait: `Hub`, `Producer`, `Recipient` and `Bundle` over a link."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from types import TracebackType
 from typing import Self
-
-import pyarrow as pa
 
 from restante.calls.mailboxes import (
     Dequeue,
@@ -31,8 +29,10 @@ from restante.client.feed.feed_sync import Feed, Snapshot
 from restante.client.live.live_arguments import client_of, following_of
 from restante.client.live.live_states import LiveState
 from restante.client.live.live_sync import Live
-from restante.client.publishing.pipeline_sync import CallCarrier, Carrier, Pipeline
+from restante.client.publishing.carriers_sync import CallCarrier, Carrier
+from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface.arguments import names, seconds, state_of, whole
+from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import Link
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
@@ -45,33 +45,7 @@ from restante.model.mailboxes.answers import (
     Receipt,
     RecipientPage,
 )
-from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message, State
-
-
-class BundleView:
-    """What both surfaces' bundles show."""
-
-    def __init__(self, answer: BundleAnswer) -> None:
-        self.bundle_id = answer.bundle_id
-        self.recipient = answer.recipient
-        self.origin = answer.origin
-        self.kind = answer.kind
-        self.document_types = answer.document_types
-        self.message_count = answer.message_count
-        self.table: pa.Table = answer.table
-        """The messages as Arrow columns."""
-        self.content = answer.content
-        """Of claim-check messages: what their origin delivered."""
-        self.media_type = answer.media_type
-
-    @cached_property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages as values, made when first asked for."""
-        return to_messages(self.table)
-
-    def __repr__(self) -> str:
-        return f"<Bundle {self.bundle_id}: {self.message_count} messages of {self.origin}/{self.kind}>"
 
 
 class Bundle(BundleView):
@@ -231,7 +205,8 @@ class Recipient:
         """Follow the mailbox: each message as it comes, once and in order. `for message in recipient.live(after=0)`.
 
         It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
-        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere. The callbacks are called in a thread of it.
+        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
+        The callbacks are called in a thread of it.
         """
         door = self._link.live(self.name, client=client_of(client))
         return Live(door, self._history, following_of(after, on_state, on_echo))

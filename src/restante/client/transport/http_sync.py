@@ -1,3 +1,4 @@
+# Generated from `http_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """The link over HTTP for programs that wait. All that is said is in `protocol`; `HttpCarrier` carries it out."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from restante.client.live.live_socket_sync import SyncSocketDoor
 from restante.client.sockets.frame_link_sync import FrameLink
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
-from restante.client.transport.http_carrier import HttpCarrier
+from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.mailboxes.answers import Receipt

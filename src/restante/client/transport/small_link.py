@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from restante.calls.mailboxes import Explain
-from restante.client.transport.http_carrier import HttpCarrier
+from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.small_protocol import explain, publish_encoded
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.message import Message

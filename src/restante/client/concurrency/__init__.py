@@ -1,0 +1,1 @@
+"""Threads and tasks: what waits for what, one after another or side by side."""

@@ -1,0 +1,34 @@
+"""A condition for the tasks of one event loop. `restante.client.concurrency.condition_sync` has the one for threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+
+class AsyncCondition:
+    """What is done between two waits is not interrupted by other tasks, so `with` locks nothing: threads need it."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def notify_all(self) -> None:
+        """Wake all that wait; who waits again waits for the next time."""
+        told, self._changed = self._changed, asyncio.Event()
+        told.set()
+
+    async def wait(self, seconds: float | None = None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    async def wait_for(self, fulfilled: Callable[[], object]) -> None:
+        while not fulfilled():
+            await self._changed.wait()

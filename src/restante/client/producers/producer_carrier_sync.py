@@ -1,0 +1,76 @@
+"""Carrying out the dialogues of a producer, for programs that wait: one at a time in each partition."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from restante.calls.producers import OpenLink, ReadProducer
+from restante.client.concurrency.turns import WaitingLine
+from restante.client.producers.lanes import Lanes
+from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
+from restante.client.transport.exchange import Pause
+from restante.client.transport.link import Link
+from restante.errors import RestanteError
+
+T = TypeVar("T")
+
+
+class ProducerCarrier:
+    """Carries out what is said for each partition in the order of the calls."""
+
+    _link: Link
+    """To the hub, where nothing is tried twice by itself."""
+    _frames: Any
+    """Where parcels go one after another, if they do."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._turns: dict[int, WaitingLine] = {}
+        self._closing = threading.Event()
+        self._encode: Callable[[object], object] = _unchanged
+
+    def _end(self) -> None:
+        """Let what is under way end."""
+        self._closing.set()
+        for turn in list(self._turns.values()):
+            with turn:
+                pass
+
+    def _turn(self, partition: int) -> WaitingLine:
+        found = self._turns.get(partition)
+        return found if found is not None else self._turns.setdefault(partition, WaitingLine())
+
+    def _lead(self, dialogue: Producing[T]) -> T:
+        """Carry a dialogue out. If it ends before its time, it is told, for a parcel may be on its way."""
+        reply: Any = None
+        try:
+            self._lanes.check_open()
+            while True:
+                reply = self._perform(dialogue.send(reply))
+        except StopIteration as done:
+            answer: T = done.value
+            return answer
+        finally:
+            dialogue.close()
+
+    def _perform(self, step: ProducerStep) -> object:
+        """The usual steps first: every message comes by here."""
+        try:
+            if isinstance(step, NumberedPublish):
+                link = self._link if self._frames is None or step.partition is None else self._frames
+                return link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
+            if isinstance(step, Prepare):
+                step.parcel.identify(copied=not self._lanes.enabled)
+                return self._encode(step.parcel.content)
+            if isinstance(step, OpenLink | ReadProducer):
+                return self._link.call(step)
+        except RestanteError as error:
+            return error
+        return self._closing.wait(step.seconds) if isinstance(step, Pause) else step.function()
+
+
+def _unchanged(content: object) -> object:
+    """A hub in this process takes messages and columns as they are."""
+    return content

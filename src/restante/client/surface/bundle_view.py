@@ -1,0 +1,36 @@
+"""What the bundles of both surfaces show."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pyarrow as pa
+
+from restante.model.mailboxes.answers import BundleAnswer
+from restante.model.mailboxes.outtake import to_messages
+from restante.model.publishing.message import Message
+
+
+class BundleView:
+    """What a peek answered. Each surface adds how it is confirmed."""
+
+    def __init__(self, answer: BundleAnswer) -> None:
+        self.bundle_id = answer.bundle_id
+        self.recipient = answer.recipient
+        self.origin = answer.origin
+        self.kind = answer.kind
+        self.document_types = answer.document_types
+        self.message_count = answer.message_count
+        self.table: pa.Table = answer.table
+        """The messages as Arrow columns."""
+        self.content = answer.content
+        """Of claim-check messages: what their origin delivered."""
+        self.media_type = answer.media_type
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as values, made when first asked for."""
+        return to_messages(self.table)
+
+    def __repr__(self) -> str:
+        return f"<Bundle {self.bundle_id}: {self.message_count} messages of {self.origin}/{self.kind}>"

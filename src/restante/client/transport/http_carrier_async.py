@@ -1,0 +1,62 @@
+"""Carrying out dialogues over HTTP, for asynchronous programs: requests, pauses, and what takes long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, TypeVar
+
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
+from restante.client.transport.http import closed, configured, failure_of, filled, response_of
+from restante.client.transport.options import Terms
+
+T = TypeVar("T")
+
+
+class AsyncHttpCarrier:
+    """Calls may come from any task of one event loop; each takes a connection of the pool for itself."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._closing = threading.Event()
+        builder = ClientBuilder()
+        self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
+        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
+
+    async def _run(self, dialogue: Dialogue[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = dialogue.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            if isinstance(step, HttpRequest):
+                reply = await self._exchange(step)
+            elif isinstance(step, LongWork):
+                reply = await asyncio.to_thread(step.function)
+            else:
+                assert isinstance(step, Pause)
+                await asyncio.sleep(step.seconds)
+                reply = None
+
+    async def _exchange(self, request: HttpRequest) -> Reply:
+        if self._closing.is_set():
+            raise closed()
+        address = self._terms.address
+        try:
+            builder = self._pool[0].request(request.method, address.url + request.target)
+            response = await filled(builder, request, address).build().send()
+            return response_of(response, await response.bytes())
+        except PyreqwestError as error:
+            return failure_of(error, request)
+        except IndexError as error:
+            raise closed() from error
+
+    async def close(self) -> None:
+        self._closing.set()
+        while self._pool:
+            await self._pool.pop().close()
