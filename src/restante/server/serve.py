@@ -34,6 +34,7 @@ from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
+from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
 from restante.server.routes.short_publish import ShortPublish
 from restante.settings import Settings
@@ -119,12 +120,14 @@ class Service:
         sweeper = asyncio.ensure_future(self._sweep())
         post = asyncio.ensure_future(self.desk.post.run(self.desk.draining))
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
+        keeper = asyncio.ensure_future(self._give_memory_back())
         self._server.announce = started
         self._bound.short = ShortPublish(self.desk, self._application.web)
         try:
             await self._server.serve([self._socket])
         finally:
             sweeper.cancel()
+            keeper.cancel()
             post.cancel()
             passes.cancel()
             await asyncio.wait((post, passes))
@@ -159,6 +162,11 @@ class Service:
             for connection in tuple(self._server.server_state.connections):
                 if isinstance(connection, HttpConnection):
                     connection.sweep(loop.time())
+
+    async def _give_memory_back(self) -> None:
+        while True:
+            await asyncio.sleep(GIVE_BACK_SECONDS)
+            await self.desk.link.thread(give_back)
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:

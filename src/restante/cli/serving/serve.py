@@ -45,9 +45,9 @@ def serve(
     """
     import msgspec
 
-    from restante.cli.serving.spare_memory import spare_memory
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.errors import ExtraMissing
+    from restante.server.memory import spare_memory
     from restante.settings_file import load_settings
 
     spare_memory()
