@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante import limits
-from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import output, print_json, table_of
+from restante.model.figures import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +47,6 @@ def check(
     import numpy as np
 
     from restante.cli.partitions.checked_names import names_of
-    from restante.cli.shared.output import print_json
     from restante.errors import InvalidRequest
     from restante.model.storage.partition import partitions_of
     from restante.model.storage.spread import spread_of
@@ -63,8 +64,6 @@ def check(
 
 
 def _print(found: Spread, counts: NDArray[np.int64]) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import counted
     from restante.model.storage.spread import is_power_of_two
 
     console = output()

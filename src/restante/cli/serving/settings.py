@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.exits import EPILOG, WRONG
-from restante.cli.shared.help import Command, HelpGroup
+from restante.cli.shared.exits import WRONG
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import output, print_json, table_of
 from restante.cli.shared.plain import say
+from restante.model.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from restante.errors import InvalidSettings
 
-app = typer.Typer(
-    name="settings",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    epilog=EPILOG,
-)
+app = command_group("settings")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 _NAME = r'(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*")'
 _KEY = rf"{_NAME}(?:\.{_NAME})*"
 """A key as TOML writes it."""
@@ -46,7 +41,7 @@ def settings() -> None:
     """
 
 
-@app.command("show", epilog=EPILOG, cls=Command)
+@command_of(app, "show")
 def show(
     file: Annotated[
         Path | None,
@@ -61,7 +56,6 @@ def show(
     RESTANTE_SERVER__PORT=9000 restante settings show
     restante settings show --json | jq '.settings[] | select(.value == true)'
     """
-    from restante.cli.shared.output import output, print_json, table_of
     from restante.errors import InvalidSettings
     from restante.settings_file import load
 
@@ -77,7 +71,7 @@ def show(
         output().print(table_of(("setting", "value", "from"), rows))
 
 
-@app.command("check", epilog=EPILOG, cls=Command)
+@command_of(app, "check")
 def check(
     file: Annotated[
         Path | None,
@@ -95,9 +89,7 @@ def check(
     restante settings check restante.toml    file and environment
     restante settings check                  the environment alone
     """
-    from restante.cli.shared.output import print_json
     from restante.errors import InvalidSettings
-    from restante.model.figures import counted
     from restante.settings_file import load_settings
 
     problems: Sequence[str] = ()
