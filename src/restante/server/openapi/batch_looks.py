@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from restante.calls.batches import ListBatches, ListPendingItems, ReadProgress, WaitForBatch
 from restante.limits import WAIT_SECONDS_MAX
-from restante.model.batches.batch_answers import BatchState
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, of_schema
-from restante.server.openapi.places import BATCH, BATCH_ID, LIMIT, OTHER_ID, READING
-from restante.server.openapi.schemas import TEXT, UUID
+from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, QueryText, of_schema
+from restante.server.openapi.places import (
+    BATCH,
+    BATCH_ID,
+    KEY,
+    LIMIT,
+    OTHER_ID,
+    READING,
+    STATE,
+    after_id,
+    after_text,
+    after_token,
+)
+from restante.server.openapi.query import query
 from restante.wire import media
 
 _TIME = "2030-01-31T12:00:00Z"
 _ONE = f"/v1/batches/{BATCH_ID}"
 _DONE = ("batch-open", "batch-add", "batch-seal", "acknowledge-range")
-_AFTER = Parameter(
-    name="after",
-    text="The `next` of the page before.",
-    schema={"type": "string", "pattern": "^[0-9]{1,13}$"},
-    example="100",
-)
 
 
 def _shown(**known: object) -> dict[str, object]:
@@ -108,17 +113,7 @@ BATCHES = Operation(
     name="listBatches",
     summary="List batches",
     text="The newest first, by their ids.",
-    parameters=(
-        Parameter(
-            name="state",
-            text="Only those in this state.",
-            schema={"enum": [state.value for state in BatchState]},
-            example=BatchState.OPEN.value,
-        ),
-        Parameter(name="key", text="Only those with this key.", schema=TEXT, example="night-run-7"),
-        LIMIT,
-        Parameter(name="after", text="The `next` of the page before.", schema=UUID, example=BATCH_ID),
-    ),
+    parameters=query(ListBatches, state=STATE, key=KEY, limit=LIMIT, after=after_id(BATCH_ID)),
     answers=(_look("BatchPage", "A page."),),
     problems=READING,
     examples=(
@@ -148,7 +143,7 @@ PENDING = Operation(
         "The ids of those that were added; messages that wait are in the progress of the batch. An estimated batch does "
         "not know which they are: `invalid_request`."
     ),
-    parameters=(BATCH, LIMIT, _AFTER),
+    parameters=(BATCH, *query(ListPendingItems, limit=LIMIT, after=after_token(13, example="100"))),
     answers=(_look("PendingPage", "A page."),),
     problems=("batch_unknown", *READING),
     examples=(
@@ -170,14 +165,12 @@ PROGRESS = Operation(
     text="By recipient, of the messages bound to the batch. `waiting` includes what lies in an open bundle.",
     parameters=(
         BATCH,
-        Parameter(
-            name="waiting",
-            text="Only recipients with messages that wait or are set aside.",
-            schema={"type": "boolean", "default": False},
-            example=True,
+        *query(
+            ReadProgress,
+            waiting=QueryText(text="Only recipients with messages that wait or are set aside.", example=True),
+            limit=LIMIT,
+            after=after_text("alice"),
         ),
-        LIMIT,
-        Parameter(name="after", text="The `next` of the page before.", schema=TEXT, example="alice"),
     ),
     answers=(_look("ProgressPage", "A page."),),
     problems=("batch_unknown", *READING),
@@ -214,11 +207,11 @@ WAIT = Operation(
     text="Answers as soon as it is, or `204` when the time is over: then ask again.",
     parameters=(
         BATCH,
-        Parameter(
-            name="seconds",
-            text=f"How long to wait; 0 if left out, more than {WAIT_SECONDS_MAX:g} is clipped.",
-            schema={"type": "number", "minimum": 0},
-            example=20,
+        *query(
+            WaitForBatch,
+            seconds=QueryText(
+                text=f"How long to wait; 0 if left out, more than {WAIT_SECONDS_MAX:g} is clipped.", example=20
+            ),
         ),
     ),
     answers=(

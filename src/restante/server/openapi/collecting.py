@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from restante.calls.mailboxes import Explain, ListRecipients, Peek
+from restante.limits import BUNDLE_WEIGHT_KIB_MAX
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Example,
+    Operation,
+    QueryText,
+    Subject,
+    of_schema,
+)
 from restante.server.openapi.places import (
-    AFTER_TOKEN,
     BUNDLE,
     BUNDLE_ID,
     LIMIT,
-    MAX_MESSAGES,
-    MAX_WEIGHT,
     MESSAGE_ID,
     ORIGIN,
     ORIGIN_GROUP,
@@ -20,8 +27,10 @@ from restante.server.openapi.places import (
     SECOND_ID,
     WAIT,
     WRITING,
+    after_token,
 )
-from restante.server.openapi.schemas import ARROW, TEXT, UUID
+from restante.server.openapi.query import query
+from restante.server.openapi.schemas import ARROW, UUID
 from restante.wire import media
 
 TIME = "2030-01-31T12:00:00Z"
@@ -96,23 +105,34 @@ origin does not deliver, the answer is `204` with that reason, and the next peek
 """,
     parameters=(
         RECIPIENT,
-        ORIGIN,
-        ORIGIN_GROUP,
-        Parameter(
-            name="bundle_id",
-            text="The id that a new bundle is to have; it is made by the hub if left out.",
-            schema=UUID,
-            example=BUNDLE_ID,
+        *query(
+            Peek,
+            origin=ORIGIN,
+            origin_group=ORIGIN_GROUP,
+            bundle_id=QueryText(
+                text="The id that a new bundle is to have; it is made by the hub if left out.",
+                form=UUID,
+                example=BUNDLE_ID,
+            ),
+            format=QueryText(
+                text=(
+                    "Handed to the origin of a claim-check bundle, `json` if left out, and fixed while the bundle is open."
+                ),
+                example="json",
+            ),
+            max_messages=QueryText(
+                text=(
+                    f"A new bundle has at most so many; more than {BUNDLE_WEIGHT_KIB_MAX:,} is clipped. An open one "
+                    "stays as it is."
+                ),
+                example=100,
+            ),
+            max_weight=QueryText(
+                text="A new bundle weighs at most so many KiB, less a first message that is heavier; clipped likewise.",
+                example=1_024,
+            ),
+            wait=WAIT,
         ),
-        Parameter(
-            name="format",
-            text="Handed to the origin of a claim-check bundle, `json` if left out, and fixed while the bundle is open.",
-            schema=TEXT,
-            example="json",
-        ),
-        MAX_MESSAGES,
-        MAX_WEIGHT,
-        WAIT,
     ),
     answers=(
         Answer(
@@ -251,7 +271,7 @@ EXPLAIN = Operation(
     name="explain",
     summary="Explain what a peek would answer",
     text="Why there is a bundle or none, what waits, and which bundles are open. Looking has no effect.",
-    parameters=(RECIPIENT, ORIGIN, ORIGIN_GROUP),
+    parameters=(RECIPIENT, *query(Explain, origin=ORIGIN, origin_group=ORIGIN_GROUP)),
     answers=(
         Answer(
             status=200,
@@ -290,15 +310,13 @@ RECIPIENTS = Operation(
     name="listRecipients",
     summary="List recipients with waiting messages",
     text="Those with the most, or with the oldest, first. The list is at most 5 s old.",
-    parameters=(
-        Parameter(
-            name="order",
-            text="`waiting`: most messages first. `oldest`: whoever waits longest first.",
-            schema={"type": "string", "enum": ["waiting", "oldest"], "default": "waiting"},
-            example="oldest",
+    parameters=query(
+        ListRecipients,
+        order=QueryText(
+            text="`waiting`: most messages first. `oldest`: whoever waits longest first.", example="oldest"
         ),
-        LIMIT,
-        AFTER_TOKEN,
+        limit=LIMIT,
+        after=after_token(18, example="100"),
     ),
     answers=(
         Answer(

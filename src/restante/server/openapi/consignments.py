@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from restante.calls.consignments import ListConsignments, StageParcel
 from restante.limits import WRITER_CHARACTERS_MAX
-from restante.model.consignments.consignment_answers import ConsignmentState
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import CONSIGNMENT, CONSIGNMENT_ID, LIMIT, NUMBER_MAX, OTHER_ID, READING, WRITING
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Example,
+    Operation,
+    QueryText,
+    Subject,
+    of_schema,
+)
+from restante.server.openapi.places import (
+    CONSIGNMENT,
+    CONSIGNMENT_ID,
+    KEY,
+    LIMIT,
+    OTHER_ID,
+    READING,
+    STATE,
+    WRITING,
+    after_id,
+)
 from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT, INVOICE, SECOND
-from restante.server.openapi.schemas import TEXT, UUID, text
+from restante.server.openapi.query import query
+from restante.server.openapi.schemas import text
 from restante.wire import media
 
 _TIME = "2030-01-31T12:00:00Z"
@@ -134,21 +153,17 @@ is new: whoever opens it first decides. If the answer has no `batch`, there is n
 )
 
 
-def _number(name: str, description: str, example: int) -> Parameter:
-    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": NUMBER_MAX}
-    return Parameter(name=name, text=description, schema=schema, example=example, required=True)
-
-
-_PLACE = (
-    Parameter(
-        name="writer",
+_PLACE = query(
+    StageParcel,
+    writer=QueryText(
         text="Who stages: the name of a task or a file, one of many writers. Required.",
-        schema=text(WRITER_CHARACTERS_MAX, "1 to 256 characters, not blank."),
+        form=text(WRITER_CHARACTERS_MAX, "1 to 256 characters, not blank."),
         example="task-1",
-        required=True,
     ),
-    _number("attempt", "Which attempt of the writer it is: a task that runs again is another attempt. Required.", 0),
-    _number("parcel", "Which parcel of the attempt it is. They are delivered in this order. Required.", 0),
+    attempt=QueryText(
+        text="Which attempt of the writer it is: a task that runs again is another attempt. Required.", example=0
+    ),
+    parcel=QueryText(text="Which parcel of the attempt it is. They are delivered in this order. Required.", example=0),
 )
 _PARCEL_0 = f"{_ONE}/parcels?writer=task-1&attempt=0&parcel=0"
 
@@ -364,17 +379,7 @@ CONSIGNMENTS = Operation(
     name="listConsignments",
     summary="List consignments",
     text="The newest first.",
-    parameters=(
-        Parameter(
-            name="state",
-            text="Only those in this state.",
-            schema={"enum": [state.value for state in ConsignmentState]},
-            example=ConsignmentState.OPEN.value,
-        ),
-        Parameter(name="key", text="Only those with this key.", schema=TEXT, example="night-run-7"),
-        LIMIT,
-        Parameter(name="after", text="The `next` of the page before.", schema=UUID, example=CONSIGNMENT_ID),
-    ),
+    parameters=query(ListConsignments, state=STATE, key=KEY, limit=LIMIT, after=after_id(CONSIGNMENT_ID)),
     answers=(_json(200, "A page.", "ConsignmentPage"),),
     problems=READING,
     examples=(

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.limits import FEED_BYTES_MAX, FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, MIB, READER_CHARACTERS_MAX
 from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
 from restante.server.openapi.collecting import FIRST_SHOWN, PRECISE_TIME, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Example,
+    Operation,
+    Parameter,
+    QueryText,
+    Subject,
+    of_schema,
+)
 from restante.server.openapi.places import (
     BUNDLE_ID,
     MESSAGE_ID,
-    ORIGIN,
     PARTITION,
     READING,
     SECOND_ID,
     WAIT,
-    number,
+    after_text,
     texts,
 )
-from restante.server.openapi.schemas import ARROW, TEXT, text
+from restante.server.openapi.query import query
+from restante.server.openapi.schemas import ARROW, text
 from restante.wire import media
 
 _FEED = "/v1/partitions/7/feed"
 _SNAPSHOT = "/v1/partitions/7/snapshot"
+_ORIGIN = texts("origin", "Only these origins. May be given several times.", example="billing")
 _KIND = texts("kind", "Only these kinds. May be given several times.", example="invoice")
 _RECIPIENT = texts("recipient", "Only these recipients. May be given several times.", example="alice")
-_LIMIT = number(
-    "limit",
-    f"How many, {FEED_CHANGES_DEFAULT:,} if left out; more than {FEED_CHANGES_MAX:,} is clipped. An answer also ends at "
-    f"{FEED_BYTES_MAX // MIB} MiB as it is sent.",
-    least=1,
+_LIMIT = QueryText(
+    text=(
+        f"How many, {FEED_CHANGES_DEFAULT:,} if left out; more than {FEED_CHANGES_MAX:,} is clipped. An answer also "
+        f"ends at {FEED_BYTES_MAX // MIB} MiB as it is sent."
+    ),
     example=1_000,
 )
 _ABOUT = {"recipient": "alice", "origin": "billing", "kind": "invoice"}
@@ -46,8 +57,9 @@ def _unknown(name: str) -> Example:
     )
 
 
-def _columns(names: list[str]) -> Parameter:
-    return Parameter(
+def _wish(names: list[str]) -> tuple[Parameter, ...]:
+    """What is shown of a partition, and of whom."""
+    columns = Parameter(
         name="columns",
         text=(
             "Only these columns; `sequence_number` comes always, and in the feed `change`. May be given several times, or "
@@ -56,6 +68,7 @@ def _columns(names: list[str]) -> Parameter:
         schema={"type": "array", "items": {"enum": names}},
         example=[names[4]],
     )
+    return _ORIGIN, _KIND, _RECIPIENT, columns
 
 
 def _published(shown: dict[str, object]) -> dict[str, object]:
@@ -104,18 +117,17 @@ A number that retention has removed is `position_gone`: begin again with a snaps
 """,
     parameters=(
         PARTITION,
-        number("after", "Only changes beyond this number; from the start if left out.", least=0, example=1),
-        ORIGIN,
-        _KIND,
-        _RECIPIENT,
-        _columns(FEED_SCHEMA.names),
-        _LIMIT,
-        WAIT,
-        Parameter(
-            name="reader",
-            text="A name for who reads: the metrics tell how far behind it is.",
-            schema=text(READER_CHARACTERS_MAX, "1 to 64 characters, not blank."),
-            example="warehouse",
+        *query(
+            ReadFeed,
+            after=QueryText(text="Only changes beyond this number; from the start if left out.", example=1),
+            wish=_wish(FEED_SCHEMA.names),
+            limit=_LIMIT,
+            wait=WAIT,
+            reader=QueryText(
+                text="A name for who reads: the metrics tell how far behind it is.",
+                form=text(READER_CHARACTERS_MAX, "1 to 64 characters, not blank."),
+                example="warehouse",
+            ),
         ),
     ),
     answers=(_answer("Changes, or none.", "ChangePage", "Restante-Next.feed", "Restante-Start", "Restante-End"),),
@@ -201,18 +213,19 @@ no longer go on is `position_gone`.
 """,
     parameters=(
         PARTITION,
-        Parameter(name="after", text="The `next` of the page before.", schema=TEXT, example="40-2"),
-        number(
-            "position",
-            "As of this number, which must not lie beyond the end; as of now if left out. With `after`: that of its page.",
-            least=0,
-            example=2,
+        *query(
+            ReadSnapshot,
+            after=after_text("40-2"),
+            position=QueryText(
+                text=(
+                    "As of this number, which must not lie beyond the end; as of now if left out. With `after`: that of "
+                    "its page."
+                ),
+                example=2,
+            ),
+            wish=_wish(MESSAGE_SCHEMA.names),
+            limit=_LIMIT,
         ),
-        ORIGIN,
-        _KIND,
-        _RECIPIENT,
-        _columns(MESSAGE_SCHEMA.names),
-        _LIMIT,
     ),
     answers=(_answer("A page.", "SnapshotPage", "Restante-Position", "Restante-Next.token?"),),
     problems=("partition_unknown", "position_gone", "not_acceptable", *READING),

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from restante.model.publishing.message import State
+from restante.calls.mailboxes import ReadHistory
+from restante.calls.removal import Erase
 from restante.server.openapi.collecting import FIRST_SHOWN, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Example,
+    Operation,
+    Parameter,
+    QueryText,
+    Subject,
+    of_schema,
+)
 from restante.server.openapi.places import (
-    DRY_RUN,
     LIMIT,
     MESSAGE,
     MESSAGE_ID,
@@ -16,8 +25,8 @@ from restante.server.openapi.places import (
     RECIPIENT,
     SOURCE,
     WRITING,
-    number,
 )
+from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ARROW
 from restante.wire import media
 from restante.wire.live import LIVE_GAP
@@ -44,6 +53,14 @@ def _unknown(name: str, target: str) -> Example:
     )
 
 
+_LIVE_GAP = Parameter(
+    name=LIVE_GAP,
+    where="header",
+    text="How many messages a live client missed, when it reads them here. It is counted, and changes nothing.",
+    schema={"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
+    example="12",
+)
+
 HISTORY = Operation(
     method="GET",
     path=_MESSAGES,
@@ -56,21 +73,13 @@ Looking has no effect.
 """,
     parameters=(
         RECIPIENT,
-        number("after", "Only messages beyond this sequence number.", least=0, example=1),
-        number("before", "Only messages below this sequence number.", least=0, example=100),
-        Parameter(
-            name="state",
-            text="Only messages in this state.",
-            schema={"type": "string", "enum": [state.value for state in State]},
-            example="waiting",
-        ),
-        LIMIT,
-        Parameter(
-            name=LIVE_GAP,
-            where="header",
-            text="How many messages a live client missed, when it reads them here. It is counted, and changes nothing.",
-            schema={"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
-            example="12",
+        *query(
+            ReadHistory,
+            after=QueryText(text="Only messages beyond this sequence number.", example=1),
+            before=QueryText(text="Only messages below this sequence number.", example=100),
+            state=QueryText(text="Only messages in this state.", example="waiting"),
+            limit=LIMIT,
+            live_gap=(_LIVE_GAP,),
         ),
     ),
     answers=(
@@ -329,7 +338,10 @@ ERASE = Operation(
     name="erase",
     summary="Erase a recipient",
     text="All messages of the recipient, history too, for good. Their ids cannot be used again within the retention.",
-    parameters=(RECIPIENT, DRY_RUN),
+    parameters=(
+        RECIPIENT,
+        *query(Erase, dry_run=QueryText(text="Only say how many messages it would be.", example=True)),
+    ),
     answers=_REMOVED,
     problems=WRITING,
     examples=(

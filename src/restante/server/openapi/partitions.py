@@ -19,7 +19,10 @@ PARTITIONS = Operation(
     name="listPartitions",
     summary="List partitions",
     text="How far each has come, how much waits in it, and how many mailbags are not filed yet.",
-    parameters=(LIMIT, number("after", "The `next` of the page before.", least=0, example=7)),
+    parameters=(
+        number("limit", LIMIT.text, least=1, example=50),
+        number("after", "The `next` of the page before.", least=0, example=7),
+    ),
     answers=(
         Answer(
             status=200,

@@ -22,6 +22,15 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryText:
+    """What a field of a call means when it stands in a query. `form` is added to what its type tells."""
+
+    text: str
+    example: object
+    form: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BodyContent:
     """A body of one media type, either way."""
 

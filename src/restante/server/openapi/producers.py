@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from restante.calls.producers import ListProducers
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
+from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING, after_token
+from restante.server.openapi.query import query
 from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
 
@@ -61,12 +63,6 @@ def _state(*, level: int = 0, last: int | None = None, replays: int = 0) -> dict
 
 _GROUP = Parameter(
     name="group", where="path", text="The producer group.", schema=_whole(PRODUCER_GROUP_MAX), example=42
-)
-_AFTER = Parameter(
-    name="after",
-    text="The `next` of the page before.",
-    schema={"type": "string", "pattern": "^[0-9]{1,19}$"},
-    example="42",
 )
 _LINKS = "/v1/partitions/7/links"
 _PRODUCERS = "/v1/partitions/7/producers"
@@ -212,7 +208,7 @@ PRODUCERS = Operation(
     name="listProducers",
     summary="List producer groups",
     text="Those that the hub knows in this partition, by their groups.",
-    parameters=(PARTITION, LIMIT, _AFTER),
+    parameters=(PARTITION, *query(ListProducers, limit=LIMIT, after=after_token(19, example="42"))),
     answers=(
         Answer(
             status=200,
