@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from restante.calls.batches import ListBatches, ListPendingItems, ReadProgress, WaitForBatch
 from restante.limits import WAIT_SECONDS_MAX
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, QueryText, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Operation, QueryText, of_schema
 from restante.server.openapi.places import (
     BATCH,
     BATCH_ID,
     KEY,
     LIMIT,
-    OTHER_ID,
     READING,
     STATE,
     after_id,
@@ -19,36 +18,6 @@ from restante.server.openapi.places import (
 )
 from restante.server.openapi.query import query
 from restante.wire import media
-
-_TIME = "2030-01-31T12:00:00Z"
-_ONE = f"/v1/batches/{BATCH_ID}"
-_DONE = ("batch-open", "batch-add", "batch-seal", "acknowledge-range")
-
-
-def _shown(**known: object) -> dict[str, object]:
-    """The status of the batch of the examples, with what is other than at its beginning."""
-    shown: dict[str, object] = {
-        "id": BATCH_ID,
-        "key": "night-run-7",
-        "counting": "exact",
-        "state": "open",
-        "items": 0,
-        "pending": 0,
-        "acknowledged": 0,
-        "collected": 0,
-        "expired": 0,
-        "withdrawn": 0,
-        "duplicates": 0,
-        "duplicates_waiting": 0,
-        "opened_at": _TIME,
-        "sealed_at": None,
-        "completed_at": None,
-        "deliveries": [],
-    }
-    return shown | known
-
-
-_COMPLETE = _shown(state="complete", items=3, acknowledged=3, sealed_at=_TIME, completed_at=_TIME)
 
 
 def _look(schema: str, text: str, *headers: str) -> Answer:
@@ -73,39 +42,6 @@ The `pending` of an estimated batch is never below 0, and may be too small.
     parameters=(BATCH,),
     answers=(_look("BatchStatus", "The batch.", "Cache-Control"),),
     problems=("batch_unknown", *READING),
-    examples=(
-        Example(
-            name="batch",
-            text="One item of three is pending.",
-            target=_ONE,
-            status=200,
-            answer=_shown(items=3, pending=1, acknowledged=2),
-            after=("batch-open", "batch-add", "acknowledge"),
-        ),
-        Example(
-            name="batch-bound",
-            text="Bound to two messages that wait.",
-            target=_ONE,
-            status=200,
-            answer=_shown(items=2, pending=2),
-            after=("batch-open", "publish-batch"),
-        ),
-        Example(
-            name="batch-complete",
-            text="Complete.",
-            target=_ONE,
-            status=200,
-            answer=_COMPLETE,
-            after=_DONE,
-        ),
-        Example(
-            name="batch-unknown",
-            text="There is no such batch.",
-            target=f"/v1/batches/{OTHER_ID}",
-            status=404,
-            code="batch_unknown",
-        ),
-    ),
 )
 BATCHES = Operation(
     method="GET",
@@ -116,23 +52,6 @@ BATCHES = Operation(
     parameters=query(ListBatches, state=STATE, key=KEY, limit=LIMIT, after=after_id(BATCH_ID)),
     answers=(_look("BatchPage", "A page."),),
     problems=READING,
-    examples=(
-        Example(
-            name="batches",
-            text="One is open.",
-            target="/v1/batches?state=open",
-            status=200,
-            answer={"batches": [_shown()], "next": None},
-            after=("batch-open",),
-        ),
-        Example(
-            name="batches-state",
-            text="A state that there is not.",
-            target="/v1/batches?state=done",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 PENDING = Operation(
     method="GET",
@@ -146,16 +65,6 @@ PENDING = Operation(
     parameters=(BATCH, *query(ListPendingItems, limit=LIMIT, after=after_token(13, example="100"))),
     answers=(_look("PendingPage", "A page."),),
     problems=("batch_unknown", *READING),
-    examples=(
-        Example(
-            name="batch-pending",
-            text="One of three.",
-            target=f"{_ONE}/pending",
-            status=200,
-            answer={"items": [f"{BATCH_ID}:0:2"], "next": None},
-            after=("batch-open", "batch-add", "acknowledge"),
-        ),
-    ),
 )
 PROGRESS = Operation(
     method="GET",
@@ -174,30 +83,6 @@ PROGRESS = Operation(
     ),
     answers=(_look("ProgressPage", "A page."),),
     problems=("batch_unknown", *READING),
-    examples=(
-        Example(
-            name="batch-progress",
-            text="Alice has two messages, and has not collected them.",
-            target=f"{_ONE}/progress?waiting=true",
-            status=200,
-            answer={
-                "recipients": [
-                    {
-                        "recipient": "alice",
-                        "collected": 0,
-                        "waiting": 2,
-                        "set_aside": 0,
-                        "expired": 0,
-                        "withdrawn": 0,
-                        "oldest_waiting": _TIME,
-                        "duplicates_waiting": 0,
-                    }
-                ],
-                "next": None,
-            },
-            after=("batch-open", "publish-batch"),
-        ),
-    ),
 )
 WAIT = Operation(
     method="GET",
@@ -219,21 +104,4 @@ WAIT = Operation(
         Answer(status=204, text="It is not complete yet.", headers=("Cache-Control",)),
     ),
     problems=("batch_unknown", *READING),
-    examples=(
-        Example(
-            name="batch-wait",
-            text="Complete.",
-            target=f"{_ONE}/wait?seconds=20",
-            status=200,
-            answer=_COMPLETE,
-            after=_DONE,
-        ),
-        Example(
-            name="batch-wait-over",
-            text="Not yet.",
-            target=f"{_ONE}/wait",
-            status=204,
-            after=("batch-open",),
-        ),
-    ),
 )

@@ -8,7 +8,6 @@ from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import (
     Answer,
     BodyContent,
-    Example,
     Operation,
     QueryText,
     Subject,
@@ -18,13 +17,10 @@ from restante.server.openapi.places import (
     BUNDLE,
     BUNDLE_ID,
     LIMIT,
-    MESSAGE_ID,
     ORIGIN,
     ORIGIN_GROUP,
-    OTHER_ID,
     READING,
     RECIPIENT,
-    SECOND_ID,
     WAIT,
     WRITING,
     after_token,
@@ -33,54 +29,6 @@ from restante.server.openapi.query import query
 from restante.server.openapi.schemas import ARROW, UUID
 from restante.wire import media
 
-TIME = "2030-01-31T12:00:00Z"
-PRECISE_TIME = "2030-01-31T12:00:00.000000Z"
-_COMMON = {
-    "recipient": "alice",
-    "origin": "billing",
-    "kind": "invoice",
-    "document_type": "invoice",
-    "weight": 1,
-    "bundleable": True,
-    "published_at": PRECISE_TIME,
-    "state": "waiting",
-}
-FIRST_SHOWN = {
-    **_COMMON,
-    "id": MESSAGE_ID,
-    "sequence_number": 1,
-    "media_type": "application/json",
-    "properties": {"night": "7"},
-    "data": {"number": 1001, "amount": "12.50"},
-}
-SECOND_SHOWN = {
-    **_COMMON,
-    "id": SECOND_ID,
-    "sequence_number": 2,
-    "media_type": "application/pdf",
-    "properties": {},
-    "data_base64": "JVBERi0xLjcK",
-}
-_BUNDLE = {
-    "bundle_id": BUNDLE_ID,
-    "origin": "billing",
-    "kind": "invoice",
-    "document_types": ["invoice"],
-    "messages": [FIRST_SHOWN, SECOND_SHOWN],
-}
-_EVENT = {
-    "specversion": "1.0",
-    "source": "billing",
-    "type": "invoice",
-    "recipient": "alice",
-    "documenttype": "invoice",
-    "weight": 1,
-    "bundleable": True,
-}
-_EVENTS = [
-    {**_EVENT, "id": MESSAGE_ID, "datacontenttype": "application/json", "night": "7", "data": FIRST_SHOWN["data"]},
-    {**_EVENT, "id": SECOND_ID, "datacontenttype": "application/pdf", "data_base64": "JVBERi0xLjcK"},
-]
 _BUNDLE_HEADERS = {
     "Restante-Bundle-Id": BUNDLE_ID,
     "Restante-Origin": "billing",
@@ -88,7 +36,6 @@ _BUNDLE_HEADERS = {
     "Restante-Document-Types": "invoice",
     "Restante-Message-Count": "2",
 }
-_PEEK = "/v1/recipients/alice/peek"
 
 PEEK = Operation(
     method="GET",
@@ -154,75 +101,6 @@ origin does not deliver, the answer is `204` with that reason, and the next peek
         Answer(status=204, text="There is nothing.", headers=("Restante-Empty-Reason", "Cache-Control")),
     ),
     problems=("not_acceptable", "bundle_open", "bundle_id_used", *WRITING),
-    examples=(
-        Example(
-            name="peek",
-            text="A bundle as JSON, under an id of the caller's choice.",
-            target=f"{_PEEK}?bundle_id={BUNDLE_ID}",
-            status=200,
-            answer=_BUNDLE,
-            answer_headers=_BUNDLE_HEADERS,
-            after=("publish",),
-        ),
-        Example(
-            name="peek-events",
-            text="The same bundle as CloudEvents.",
-            target=_PEEK,
-            headers={"Accept": media.CLOUDEVENTS_BATCH},
-            status=200,
-            answer=_EVENTS,
-            answer_headers=_BUNDLE_HEADERS,
-            after=("publish", "peek"),
-        ),
-        Example(
-            name="peek-arrow",
-            text="The same bundle as an Arrow stream.",
-            target=_PEEK,
-            headers={"Accept": media.ARROW},
-            status=200,
-            answer_headers=_BUNDLE_HEADERS,
-            after=("publish", "peek"),
-        ),
-        Example(
-            name="peek-empty",
-            text="Nothing is there, nor comes while it waits.",
-            target=f"{_PEEK}?wait=0.01",
-            status=204,
-            answer_headers={"Restante-Empty-Reason": "recipient_unknown"},
-        ),
-        Example(
-            name="peek-other",
-            text="Another id is proposed while a bundle is open.",
-            target=f"{_PEEK}?bundle_id={OTHER_ID}",
-            status=409,
-            code="bundle_open",
-            after=("publish", "peek"),
-        ),
-        Example(
-            name="peek-used",
-            text="An id that was used before.",
-            target=f"{_PEEK}?bundle_id={BUNDLE_ID}",
-            status=409,
-            code="bundle_id_used",
-            after=("publish", "peek", "dequeue"),
-        ),
-        Example(
-            name="peek-html",
-            text="A type that a bundle cannot be answered in.",
-            target=_PEEK,
-            headers={"Accept": "text/html"},
-            status=406,
-            code="not_acceptable",
-            after=("publish",),
-        ),
-        Example(
-            name="peek-misspelt",
-            text="An unknown query parameter.",
-            target=f"{_PEEK}?max_mesages=5",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 DEQUEUE = Operation(
     method="DELETE",
@@ -239,31 +117,6 @@ DEQUEUE = Operation(
         ),
     ),
     problems=("bundle_unknown", *WRITING),
-    examples=(
-        Example(
-            name="dequeue",
-            text="The bundle that was peeked.",
-            target=f"/v1/recipients/alice/bundles/{BUNDLE_ID}",
-            status=200,
-            answer={"bundle_id": BUNDLE_ID, "messages": 2},
-            after=("publish", "peek"),
-        ),
-        Example(
-            name="dequeue-again",
-            text="Dequeued before: the problem says when, so that a retry can tell.",
-            target=f"/v1/recipients/alice/bundles/{BUNDLE_ID}",
-            status=404,
-            code="bundle_unknown",
-            after=("publish", "peek", "dequeue"),
-        ),
-        Example(
-            name="dequeue-no-uuid",
-            text="Not a UUID.",
-            target="/v1/recipients/alice/bundles/first",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 EXPLAIN = Operation(
     method="GET",
@@ -280,29 +133,6 @@ EXPLAIN = Operation(
         ),
     ),
     problems=READING,
-    examples=(
-        Example(
-            name="explain",
-            text="Messages wait.",
-            target="/v1/recipients/alice/explain",
-            status=200,
-            answer={
-                "reason": "ready",
-                "text": "A peek answers messages now.",
-                "waiting": [{"origin": "billing", "kind": "invoice", "messages": 2, "oldest": TIME}],
-                "open_bundles": [],
-                "not_yet_visible": 0,
-            },
-            after=("publish",),
-        ),
-        Example(
-            name="explain-no-group",
-            text="A group that nobody has heard of.",
-            target="/v1/recipients/alice/explain?origin_group=nobody",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 RECIPIENTS = Operation(
     method="GET",
@@ -327,20 +157,6 @@ RECIPIENTS = Operation(
         ),
     ),
     problems=READING,
-    examples=(
-        Example(
-            name="recipients",
-            text="Whoever waits longest.",
-            target="/v1/recipients?order=oldest&limit=10",
-            status=200,
-            answer={
-                "recipients": [{"recipient": "alice", "waiting": 2, "oldest": TIME, "partition": 7}],
-                "next": None,
-            },
-            answer_headers={"Restante-As-Of": TIME},
-            after=("publish",),
-        ),
-    ),
 )
 SUBJECT = Subject(
     name="Collecting",
