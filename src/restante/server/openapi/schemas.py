@@ -43,7 +43,7 @@ from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
 from restante.server.routes.messages import PurgeBody
 from restante.server.routes.producers import LinkBody
 
-ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
+_ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
 UUID: Schema = {
     "type": "string",
     "format": "uuid",
@@ -279,7 +279,7 @@ def components() -> dict[str, Any]:
     batch_schemas.complete(made, uuid=UUID)
     consignment_schemas.complete(made, uuid=UUID)
     owned = made["PartitionStatus"]
-    owned["properties"]["owner"] = ADDRESS
+    owned["properties"]["owner"] = _ADDRESS
     owned["required"] = [*owned["required"], "owner"]
     return {
         **made,
@@ -300,7 +300,7 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
-        "Place": record({"partition": _COUNT, "owner": ADDRESS}),
+        "Place": record({"partition": _COUNT, "owner": _ADDRESS}),
         "Removed": record(
             {"messages": {**_COUNT, "description": "How many messages; with `dry_run`, how many it would be."}}
         ),
