@@ -33,6 +33,7 @@ from restante.server.app import Application
 from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection, Socket
 from restante.server.desk import Desk
+from restante.server.hub_metrics import HubMetrics
 from restante.server.metrics import Metrics
 from restante.settings import Settings
 from restante.version import __version__
@@ -84,7 +85,7 @@ class Service:
         host, port = self._socket.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self.desk = Desk(InProcess(hub), settings, gate, path, metrics, self.url)
-        metrics.watch(self.desk)
+        metrics.registry.register(HubMetrics(self.desk))
         self._server = _Server(self._config())
 
     def _config(self) -> uvicorn.Config:
