@@ -40,10 +40,12 @@ from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
-from restante.server.routes.messages import PurgeBody
+from restante.server.routes.health import Health
+from restante.server.routes.messages import PurgeBody, Removed
+from restante.server.routes.operating import Done
+from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 
-_ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
 UUID: Schema = {
     "type": "string",
     "format": "uuid",
@@ -52,7 +54,6 @@ UUID: Schema = {
 BINARY: Schema = {"type": "string", "format": "binary"}
 ARROW: Schema = {**BINARY, "description": "An Arrow stream (IPC), with the fields of messages as columns."}
 TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
 _MEDIA_TYPE = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
@@ -233,13 +234,6 @@ EVENT: Schema = {
     "not": {"anyOf": [{"required": ["data", "data_base64"]}, {"required": ["ceid"]}]},
     "description": "A CloudEvent 1.0. Attributes that are not listed here become `properties`.",
 }
-_CHECK = record(
-    {"name": TEXT, "status": {"enum": ["pass", "fail"]}, "duration_ms": {"type": "number"}, "reason": TEXT},
-    optional=("reason",),
-)
-HEALTH = record({"status": {"enum": ["pass", "fail"]}, "checks": {"type": "array", "items": _CHECK}})
-
-
 _VALUES = (
     Receipt,
     PartitionReceipt,
@@ -269,6 +263,10 @@ _VALUES = (
     CommitBody,
     ConsignmentDetails,
     ConsignmentPage,
+    Place,
+    Removed,
+    Done,
+    Health,
 )
 """What the hub answers or is asked as it is in the code."""
 
@@ -279,7 +277,7 @@ def components() -> dict[str, Any]:
     batch_schemas.complete(made, uuid=UUID)
     consignment_schemas.complete(made, uuid=UUID)
     owned = made["PartitionStatus"]
-    owned["properties"]["owner"] = _ADDRESS
+    owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
     return {
         **made,
@@ -300,10 +298,4 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
-        "Place": record({"partition": _COUNT, "owner": _ADDRESS}),
-        "Removed": record(
-            {"messages": {**_COUNT, "description": "How many messages; with `dry_run`, how many it would be."}}
-        ),
-        "Done": record({"count": {**_COUNT, "description": "How many runs were merged, or messages settled."}}),
-        "Health": HEALTH,
     }
