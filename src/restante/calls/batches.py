@@ -23,6 +23,7 @@ from restante.model.batches.batch_answers import (
     Webhook,
 )
 from restante.model.batches.items import Indices
+from restante.model.uuid_text import UuidText
 
 
 class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ class ListBatches(Call[BatchPage], frozen=True, kw_only=True):
     state: BatchState | None = None
     key: str | None = None
     limit: Count | None = None
-    after: str | None = None
+    after: UuidText | None = None
 
 
 class ListPendingItems(Call[PendingPage], frozen=True):

@@ -15,6 +15,7 @@ from restante.model.consignments.consignment_answers import (
     Winner,
 )
 from restante.model.mailboxes.answers import Receipt
+from restante.model.uuid_text import UuidText
 
 
 class BeginConsignment(Call[ConsignmentOpened], frozen=True):
@@ -59,4 +60,4 @@ class ListConsignments(Call[ConsignmentPage], frozen=True, kw_only=True):
     state: ConsignmentState | None = None
     key: str | None = None
     limit: Count | None = None
-    after: str | None = None
+    after: UuidText | None = None

@@ -16,6 +16,7 @@ from restante.model.mailboxes.answers import (
     RecipientPage,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.uuid_text import UuidText
 
 Order = Literal["waiting", "oldest"]
 
@@ -26,7 +27,7 @@ class Peek(Call[BundleAnswer | None], frozen=True):
     recipient: str
     origins: tuple[str, ...] = field(default=(), name="origin")
     origin_groups: tuple[str, ...] = field(default=(), name="origin_group")
-    bundle_id: str | None = None
+    bundle_id: UuidText | None = None
     """The id that a new bundle is to have."""
     format: str | None = None
     """Handed to the origin of a claim-check bundle."""

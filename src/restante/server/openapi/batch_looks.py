@@ -12,7 +12,6 @@ from restante.server.openapi.places import (
     LIMIT,
     READING,
     STATE,
-    after_id,
     after_text,
     after_token,
 )
@@ -49,7 +48,7 @@ BATCHES = Operation(
     name="listBatches",
     summary="List batches",
     text="The newest first, by their ids.",
-    parameters=query(ListBatches, state=STATE, key=KEY, limit=LIMIT, after=after_id(BATCH_ID)),
+    parameters=query(ListBatches, state=STATE, key=KEY, limit=LIMIT, after=after_text(BATCH_ID)),
     answers=(_look("BatchPage", "A page."),),
     problems=READING,
 )

@@ -26,7 +26,7 @@ from restante.server.openapi.places import (
     after_token,
 )
 from restante.server.openapi.query import query
-from restante.server.openapi.schemas import ARROW, UUID
+from restante.server.openapi.schemas import ARROW
 from restante.wire import media
 
 _BUNDLE_HEADERS = {
@@ -58,7 +58,6 @@ origin does not deliver, the answer is `204` with that reason, and the next peek
             origin_group=ORIGIN_GROUP,
             bundle_id=QueryText(
                 text="The id that a new bundle is to have; it is made by the hub if left out.",
-                form=UUID,
                 example=BUNDLE_ID,
             ),
             format=QueryText(

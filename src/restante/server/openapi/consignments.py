@@ -20,7 +20,7 @@ from restante.server.openapi.places import (
     READING,
     STATE,
     WRITING,
-    after_id,
+    after_text,
 )
 from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT
 from restante.server.openapi.query import query
@@ -157,7 +157,7 @@ CONSIGNMENTS = Operation(
     name="listConsignments",
     summary="List consignments",
     text="The newest first.",
-    parameters=query(ListConsignments, state=STATE, key=KEY, limit=LIMIT, after=after_id(CONSIGNMENT_ID)),
+    parameters=query(ListConsignments, state=STATE, key=KEY, limit=LIMIT, after=after_text(CONSIGNMENT_ID)),
     answers=(_json(200, "A page.", "ConsignmentPage"),),
     problems=READING,
 )

@@ -83,10 +83,6 @@ def after_token(digits_max: int, *, example: str) -> QueryText:
     return QueryText(text=_NEXT, form=form, example=example)
 
 
-def after_id(example: str) -> QueryText:
-    return QueryText(text=_NEXT, form=UUID, example=example)
-
-
 def after_text(example: str) -> QueryText:
     return QueryText(text=_NEXT, example=example)
 

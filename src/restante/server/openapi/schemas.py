@@ -35,7 +35,8 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
-from restante.server.openapi import batch_schemas, consignment_schemas
+from restante.model.uuid_text import UuidText
+from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
@@ -46,11 +47,7 @@ from restante.server.routes.operating import Done
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 
-UUID: Schema = {
-    "type": "string",
-    "format": "uuid",
-    "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
-}
+UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
 ARROW: Schema = {**BINARY, "description": "An Arrow stream (IPC), with the fields of messages as columns."}
 TEXT: Schema = {"type": "string"}
@@ -274,8 +271,7 @@ _VALUES = (
 def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
-    batch_schemas.complete(made, uuid=UUID)
-    consignment_schemas.complete(made, uuid=UUID)
+    added_schemas.complete(made)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
