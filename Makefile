@@ -55,6 +55,7 @@ check: setup ## Check format, lint, types, imports, the shape of the code, and t
 	$(BIN)/ruff check $(wildcard $(PATHS))
 	$(BIN)/mypy $(wildcard $(PATHS))
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python -m tests.durations
