@@ -15,7 +15,7 @@ from restante.cli.batches.batches_watch import watch
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, Yes, is_meant
-from restante.cli.shared.output import listing, print_json, tell
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time
 
@@ -130,7 +130,7 @@ def seal(
     with door.open() as opened:
         complete = opened.batches.get(batch).seal()
     told = f"{batch} is sealed{' and complete' if complete else '; it is not complete yet'}."
-    tell({"id": batch, "complete": complete}, told, as_json=as_json)
+    print_answer({"id": batch, "complete": complete}, told, as_json=as_json)
 
 
 @at_hub
@@ -156,7 +156,7 @@ def delete(
         if not dry_run and is_meant(f"Delete {what}?", yes=yes):
             found.delete()
     told = f"{'Would delete' if dry_run else 'Deleted'} {what}."
-    tell({"id": batch, "deleted": not dry_run, "dry_run": dry_run}, told, as_json=as_json)
+    print_answer({"id": batch, "deleted": not dry_run, "dry_run": dry_run}, told, as_json=as_json)
 
 
 @at_hub
@@ -177,7 +177,7 @@ def reap(
     """
     with door.open() as opened:
         gone = tuple(opened.batches.reap(dry_run=dry_run))
-    tell({"batches": gone, "dry_run": dry_run}, partial(_print_reaped, gone, dry_run=dry_run), as_json=as_json)
+    print_answer({"batches": gone, "dry_run": dry_run}, partial(_print_reaped, gone, dry_run=dry_run), as_json=as_json)
 
 
 def _print_reaped(gone: tuple[ReapedBatch, ...], *, dry_run: bool) -> None:

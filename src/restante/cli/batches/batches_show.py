@@ -15,7 +15,7 @@ import typer
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import print_more
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import listing, output, print_json, table_of, tell
+from restante.cli.shared.output import listing, output, print_answer, print_json, table_of
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, counted
 
@@ -48,7 +48,7 @@ def status(
     """
     with door.open() as opened:
         found = opened.batches.get(batch).status()
-    tell(found, partial(_print_status, found), as_json=as_json)
+    print_answer(found, partial(_print_status, found), as_json=as_json)
 
 
 @at_hub
@@ -168,7 +168,7 @@ def list_(
     wanted = None if state is None else BatchState(state.value)
     with door.open() as opened:
         found = list(islice(opened.batches.list(state=wanted, key=key), limit))
-    tell({"batches": found}, partial(_print_list, found, limit), as_json=as_json)
+    print_answer({"batches": found}, partial(_print_list, found, limit), as_json=as_json)
 
 
 def _print_list(found: Sequence[BatchStatus], limit: int) -> None:

@@ -15,7 +15,7 @@ from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
-from restante.cli.shared.output import listing, output, table_of, tell
+from restante.cli.shared.output import listing, output, print_answer, table_of
 from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def list_(
     wanted = None if state is None else ConsignmentState(state.value)
     with closing(door.link()) as link:
         found = _listed(link, wanted, key, limit)
-    tell({"consignments": found}, partial(_print_list, found, limit), as_json=as_json)
+    print_answer({"consignments": found}, partial(_print_list, found, limit), as_json=as_json)
 
 
 @at_hub
@@ -99,7 +99,7 @@ def show(
     """
     with closing(door.link()) as link:
         found = link.call(ReadConsignment(_id_of(link, consignment)))
-    tell(found, partial(_print_details, found), as_json=as_json)
+    print_answer(found, partial(_print_details, found), as_json=as_json)
 
 
 @at_hub
@@ -126,7 +126,7 @@ def commit(
         receipt = found.receipt or link.call(CommitConsignment(found.id, winners))
     answer = {"id": found.id, "key": found.key, "state": "committed", "receipt": receipt}
     told = f"{found.key} ({found.id}) is committed: {_stored(receipt)}.{_left_out(found, winners)}"
-    tell(answer, told, as_json=as_json)
+    print_answer(answer, told, as_json=as_json)
 
 
 @at_hub
@@ -156,7 +156,7 @@ def discard(
             link.call(DiscardConsignment(found.id))
     answer = {"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run}
     done = f"{'Would discard' if dry_run else 'Discarded'} {what}."
-    tell(answer, done if is_open else f"{found.key} ({found.id}) was discarded before.", as_json=as_json)
+    print_answer(answer, done if is_open else f"{found.key} ({found.id}) was discarded before.", as_json=as_json)
 
 
 def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from restante.cli.jobs.jobs_run import JobName, run
 from restante.cli.jobs.jobs_serve import serve
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.options import AsJson
-from restante.cli.shared.output import listing, print_json
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
 
 app = command_group("jobs")
@@ -41,10 +42,9 @@ def list_(as_json: AsJson = False) -> None:
     from restante.spark.running import registry
 
     found = registry.all_jobs()
-    if as_json:
-        print_json([{"name": job.name, "summary": job.summary} for job in found])
-    else:
-        listing(("job", "what it does"), [(job.name, job.summary) for job in found], whole=["job"])
+    rows = [(job.name, job.summary) for job in found]
+    answer = [{"name": name, "summary": summary} for name, summary in rows]
+    print_answer(answer, partial(listing, ("job", "what it does"), rows, whole=["job"]), as_json=as_json)
 
 
 def show(name: JobName, as_json: AsJson = False) -> None:

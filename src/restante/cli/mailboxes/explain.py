@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ from restante.calls.mailboxes import Explain
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson, RecipientName
-from restante.cli.shared.output import output, table_of, tell
+from restante.cli.shared.output import output, print_answer, table_of
 from restante.model.columns.plain_text import plain
 from restante.model.figures import clock_time, counted
 
@@ -45,7 +46,7 @@ def explain(
     else:
         with door.open() as opened:
             found = opened.recipient(recipient).explain(origins=origins, origin_groups=groups)
-    tell(found, lambda: _print(recipient, found), as_json=as_json)
+    print_answer(found, partial(_print, recipient, found), as_json=as_json)
     raise typer.Exit(0 if found.reason is Reason.READY else NOTHING_THERE)
 
 

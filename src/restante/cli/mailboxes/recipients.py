@@ -14,7 +14,7 @@ from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered
 from restante.cli.shared.options import AsJson, Limit, RecipientName, Yes, is_meant
-from restante.cli.shared.output import listing, tell
+from restante.cli.shared.output import listing, print_answer
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def recipients(
 
     with door.open() as opened:
         found = _listed(opened, order, limit)
-    tell({"recipients": found}, partial(_print, found), as_json=as_json)
+    print_answer({"recipients": found}, partial(_print, found), as_json=as_json)
 
 
 @command_of(app, "purge")
@@ -203,4 +203,4 @@ def _print(found: list[RecipientSummary]) -> None:
 
 def _print_count(what: str, recipient: str, count: int, *, dry_run: bool, as_json: bool) -> None:
     told = f"{counted(count, 'message')} of {recipient} {'would be ' if dry_run else ''}{what}."
-    tell({"recipient": recipient, "messages": count, "dry_run": dry_run}, told, as_json=as_json)
+    print_answer({"recipient": recipient, "messages": count, "dry_run": dry_run}, told, as_json=as_json)

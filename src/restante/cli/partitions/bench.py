@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.options import AsJson
-from restante.cli.shared.output import output, print_json, progress_bar, table_of
+from restante.cli.shared.output import output, print_answer, progress_bar, table_of
 from restante.model.columns.plain_text import plain
 from restante.model.figures import duration
 
@@ -39,10 +40,8 @@ def bench(
     with door.open(create=False) as opened, progress_bar() as bar:
         task = bar.add_task(f"measuring {door.where}", total=None, note="")
         found = measure(opened, messages, small, lambda name: bar.update(task, note=name))
-    if as_json:
-        print_json({"hub": door.where, "measured": [one.as_answer() for one in found]})
-    else:
-        _print(door.where, found)
+    answer = {"hub": door.where, "measured": [one.as_answer() for one in found]}
+    print_answer(answer, partial(_print, door.where, found), as_json=as_json)
 
 
 def _print(where: str, found: list[Measured]) -> None:

@@ -16,7 +16,7 @@ from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.lists import gathered, print_more
 from restante.cli.shared.options import AsJson, Limit
-from restante.cli.shared.output import listing, output, table_of, tell
+from restante.cli.shared.output import listing, output, print_answer, table_of
 from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def partitions(
 
     with door.open() as opened:
         found = opened.partitions()
-    tell({"partitions": found}, partial(_print, found), as_json=as_json)
+    print_answer({"partitions": found}, partial(_print, found), as_json=as_json)
 
 
 @command_of(app, "producers")
@@ -76,7 +76,7 @@ def producers(
     with closing(door.link()) as link:
         found = _listed(link, partition, limit)
     where = "" if partition is None else f" in partition {partition}"
-    tell({"producers": found}, partial(_print_producers, found, limit, where), as_json=as_json)
+    print_answer({"producers": found}, partial(_print_producers, found, limit, where), as_json=as_json)
 
 
 def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState]:

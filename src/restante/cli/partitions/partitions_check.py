@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante import limits
 from restante.cli.shared.options import AsJson
-from restante.cli.shared.output import output, print_json, table_of
+from restante.cli.shared.output import output, print_answer, table_of
 from restante.model.figures import counted
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ def check(
     if not counts.any():
         raise InvalidRequest("There are no names. Give a file with one name a line, or a pattern: 'user-{1..1000}'.")
     found = spread_of(counts)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found, counts)
+    print_answer(found, partial(_print, found, counts), as_json=as_json)
 
 
 def _print(found: Spread, counts: NDArray[np.int64]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.options import AsJson, HubFolder
-from restante.cli.shared.output import tell
+from restante.cli.shared.output import print_answer
 
 app = command_group("origins")
 
@@ -40,4 +40,4 @@ def secret(
     if not data.is_dir():
         raise InvalidRequest(f"There is no folder {data}. Give the data folder of the hub with --data.")
     text = secret_text(origin_secret(data))
-    tell({"secret": text}, text, as_json=as_json)
+    print_answer({"secret": text}, text, as_json=as_json)

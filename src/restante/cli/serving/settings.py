@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ import typer
 from restante.cli.shared.exits import WRONG
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.options import AsJson
-from restante.cli.shared.output import output, print_json, table_of
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
 from restante.model.figures import counted
 
@@ -64,11 +65,9 @@ def show(
     except InvalidSettings as error:
         say(*_problems_of(error), sep="\n", file=sys.stderr)
         raise typer.Exit(WRONG) from error
-    if as_json:
-        print_json({"settings": effective})
-    else:
-        rows = [(setting.key, _shown(setting.value), setting.source) for setting in effective]
-        output().print(table_of(("setting", "value", "from"), rows))
+    rows = [(setting.key, _shown(setting.value), setting.source) for setting in effective]
+    shown = partial(listing, ("setting", "value", "from"), rows)
+    print_answer({"settings": effective}, shown, as_json=as_json)
 
 
 @command_of(app, "check")

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.options import AsJson, HubFolder
-from restante.cli.shared.output import listing, print_json, tell
+from restante.cli.shared.output import listing, print_answer
 from restante.cli.shared.plain import say
 from restante.model.access.access import Role
 from restante.model.figures import clock_time
@@ -100,10 +101,8 @@ def create(
         now=now,
     )
     (made,) = (token for token in file.listed() if token.id == id_of(secret))
-    if as_json:
-        print_json({"token": secret, **_described(made, now)})
-    else:
-        _print_new(secret, made, file.path)
+    answer = {"token": secret, **_described(made, now)}
+    print_answer(answer, partial(_print_new, secret, made, file.path), as_json=as_json)
 
 
 @command_of(app, "list")
@@ -116,8 +115,8 @@ def list_(data: HubFolder = Path("data"), as_json: AsJson = False) -> None:
     """
     now = datetime.now(UTC)
     found = _tokens_there(data).listed()
-    tell(
-        {"tokens": [_described(token, now) for token in found]}, lambda: _print_list(found, data, now), as_json=as_json
+    print_answer(
+        {"tokens": [_described(token, now) for token in found]}, partial(_print_list, found, data, now), as_json=as_json
     )
 
 
@@ -137,7 +136,7 @@ def revoke(
     file, now = _tokens_there(data), datetime.now(UTC)
     token = file.find(identity) if dry_run else file.revoke(identity, now=now)
     told = f"{'Would revoke' if dry_run else 'Revoked'} {token.id}: {_roles(token)}."
-    tell({"dry_run": dry_run, **_described(token, now)}, told, as_json=as_json)
+    print_answer({"dry_run": dry_run, **_described(token, now)}, told, as_json=as_json)
 
 
 def _tokens_of(data: Path) -> TokenFile:

@@ -103,7 +103,7 @@ def listing(
     console.print(table_of([headings[number] for number in kept], shown, right=right, whole=whole))
 
 
-def tell(answer: object, told: str | Callable[[], None], *, as_json: bool) -> None:
+def print_answer(answer: object, told: str | Callable[[], None], *, as_json: bool) -> None:
     """An answer: as JSON, for programs; or for people, as a line or by what prints it."""
     if as_json:
         print_json(answer)
