@@ -56,6 +56,7 @@ check: setup ## Check format, lint, types, imports, generated modules, the shape
 	$(BIN)/mypy $(wildcard $(PATHS))
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_sync.py --check
+	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python -m tests.durations

@@ -14,6 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 import restante
 from bench.process import resident_bytes
 from bench.workloads.emptied import stored
+from restante.hub.batches.batch_upkeep import fold
 from restante.hub.door.hub import OpenHub as LocalHub
 from restante.model.batches.batch_answers import BatchState, ItemRange
 
@@ -126,7 +128,7 @@ def _acknowledge(folder: Path, work: Work, batch: Begun, step: int) -> Point:
         own.status()
         before = resident_bytes()
         seconds = sum(_timed(partial(own.acknowledge, work.named(batch.group, order, call)))[1] for call in calls)
-        seconds += _timed(cast("LocalHub", hub.link).fold_batches)[1]
+        seconds += _timed(partial(fold, cast("LocalHub", hub.link).core, UUID(batch.id).bytes))[1]
         status = own.status()
         held = resident_bytes() - before
     assert (status.state is BatchState.COMPLETE) == (step == STEPS - 1), status

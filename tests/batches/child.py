@@ -22,6 +22,7 @@ from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, SealBa
 from restante.errors import BatchSealed
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import ItemRange
+from tests.batches.folding import fold_batches
 from tests.batches.places import SETTINGS
 
 ACKNOWLEDGERS = 3
@@ -110,7 +111,7 @@ class Work:
     def fold(self, seed: int) -> None:
         rested = threading.Event()
         while True:
-            self.hub.fold_batches()
+            fold_batches(self.hub)
             rested.wait(0.002)
 
 

@@ -24,6 +24,7 @@ from restante.client.surface import sync
 from restante.errors import BatchSealed, RestanteError
 from restante.model.batches.batch_answers import BatchState, Counting, RecipientProgress
 from restante.model.publishing.message import Message, State
+from tests.batches.folding import fold_batches
 from tests.batches.model import moment
 from tests.batches.places import PLACES
 from tests.hub.engines import FakeClock
@@ -235,7 +236,7 @@ class BoundBatches(RuleBasedStateMachine):
 
     def file(self) -> None:
         self.hub.file()
-        self.core.fold_batches()
+        fold_batches(self.core)
 
     def reopen(self) -> None:
         # Of estimated batches the acknowledgements by hand are forgotten then; that is tried elsewhere.

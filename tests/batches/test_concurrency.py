@@ -37,6 +37,7 @@ from restante.model.batches.batch_answers import BatchState, BatchStatus, Counti
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
 from restante.server.serve import start
+from tests.batches.folding import fold_batches
 from tests.batches.places import PLACES, SETTINGS
 from tests.profiles import by_profile
 
@@ -286,7 +287,7 @@ def over(race: Race) -> bool:
 
 async def fold(there: Reached, race: Race) -> None:
     while not over(race):
-        await asyncio.to_thread(there.hub.fold_batches)
+        await asyncio.to_thread(fold_batches, there.hub)
 
 
 async def look(there: Reached, race: Race) -> None:

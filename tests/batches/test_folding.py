@@ -18,6 +18,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.model.batches.batch_answers import Acknowledged, BatchState, ItemRange
 from restante.model.storage.changes import Changes, Space
 from restante.stores.memory import MemoryStore
+from tests.batches.folding import fold_batches
 from tests.batches.places import PLACES, SETTINGS
 from tests.batches.wishes import CHUNK, SEGMENT
 
@@ -77,7 +78,7 @@ def test_what_is_acknowledged_while_a_batch_is_folded_is_not_forgotten(
     hub.call(AcknowledgeItems([f"{group}:0"]))
     hub.call(AcknowledgeItems([f"{group}:1"]))
     store.after, store.meanwhile = after, lambda: hub.call(AcknowledgeItems([f"{group}:2"]))
-    hub.fold_batches()
+    fold_batches(hub)
     assert store.done.wait(PATIENCE_SECONDS)
     assert pending_of(hub, batch_id) == [f"{group}:3", f"{group}:4"]
     hub.close()
@@ -109,7 +110,7 @@ def test_an_entry_written_while_the_entries_before_it_are_dropped_stays(monkeypa
     hub.call(AcknowledgeItems([f"{group}:0"]))
     hub.call(AcknowledgeItems([f"{group}:1"]))
     store.meanwhile = lambda: hub.call(AcknowledgeItems([f"{group}:2"]))
-    hub.fold_batches()
+    fold_batches(hub)
     if store.meanwhile is not None:
         store.meanwhile()
     hub.close()
@@ -211,10 +212,10 @@ def test_a_fold_that_fails_at_any_step_forgets_nothing(step: int) -> None:
     expected = pending_of(hub, batch_id)
     store.fail_at(step)
     with pytest.raises(Unavailable):
-        hub.fold_batches()
+        fold_batches(hub)
     hub.close()
     again = reopened(store)
     assert pending_of(again, batch_id) == expected
-    again.fold_batches()
+    fold_batches(again)
     assert pending_of(again, batch_id) == expected
     again.close()

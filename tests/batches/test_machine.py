@@ -32,6 +32,7 @@ from restante.calls.batches import (
 )
 from restante.errors import RestanteError
 from restante.model.batches.batch_answers import Acknowledged, BatchState, BatchStatus, Counting, ItemRange
+from tests.batches.folding import fold_batches
 from tests.batches.model import Batch, Model, Refused
 from tests.batches.places import DAY, HOUR, PLACES, SETTINGS
 from tests.batches.wishes import ITEMS, MALFORMED, MALFORMED_RANGES, NOBODY, SIZES, Items, Named, name
@@ -253,7 +254,7 @@ class Batches(RuleBasedStateMachine):
         event(f"reaped: {len(expected)}")
 
     def fold(self) -> None:
-        self.hub.fold_batches()
+        fold_batches(self.hub)
 
     def reopen(self) -> None:
         self.hub.close()

@@ -25,6 +25,7 @@ from restante.calls.batches import (
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch_answers import BatchStatus, ItemRange
 from restante.stores.sqlite import SqliteStore
+from tests.batches.folding import fold_batches
 from tests.batches.places import SETTINGS
 from tests.batches.wishes import CHUNK, SEGMENT
 from tests.crash.test_torn import LOG_NAME
@@ -56,7 +57,7 @@ def ranges(*spans: tuple[int, int]) -> Act:
 
 
 def fold(hub: OpenHub) -> None:
-    assert hub.fold_batches()
+    assert fold_batches(hub)
 
 
 ACTS: list[Act] = [
@@ -125,7 +126,7 @@ def seen_after(recorded: Recorded, folder: Path, log: bytes) -> Seen:
     hub = open_hub(folder, settings=SETTINGS, clock=FakeClock())
     try:
         found = look(hub)
-        hub.fold_batches()
+        fold_batches(hub)
         assert look(hub) == found
     finally:
         hub.close()

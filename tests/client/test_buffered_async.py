@@ -210,8 +210,7 @@ def test_whenever_enqueues_are_cancelled_exactly_those_that_returned_were_taken(
     async def program(hub: asynchronous.Hub) -> None:
         async with BufferedProducer(hub, max_buffer_length=3, max_parcel_messages=2, max_wait_time=0) as producer:
             tasks = [asyncio.create_task(producer.enqueue(letter(number))) for number in range(200)]
-            while not any(task.done() for task in tasks):
-                await asyncio.sleep(0)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             while not all(task.done() for task in tasks):
                 chance.choice(tasks).cancel()
                 for _ in range(chance.randrange(4)):

@@ -34,6 +34,7 @@ from restante.model.columns.bits import SEGMENT_BITS
 from restante.model.storage.changes import Changes, Space
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
+from tests.batches.folding import fold_batches
 from tests.hub.engines import FakeClock
 
 _QUIET = Settings(partition_count=4, housekeeping_seconds=0, filing=False)
@@ -240,7 +241,7 @@ def test_nothing_but_its_id_is_left_of_a_deleted_batch_and_not_for_ever(reopen: 
     batch = hub.call(OpenBatch(key="k")).id
     hub.call(AddItems(batch, 100_000, request_id=str(uuid.uuid4())))
     hub.call(AcknowledgeItems(ranges=[ItemRange(group=f"{batch}:0", start=5, upto=90_000)]))
-    hub.fold_batches()
+    fold_batches(hub)
     hub.call(AcknowledgeItems(_ids(batch, "0", 0)))
     hub.call(DeleteBatch(batch))
     store = hub.core.store
@@ -287,7 +288,7 @@ def test_ranges_that_overlap_count_once_however_many_they_are(reopen: Opener) ->
     short = ItemRange(group=f"{batch}:0", start=0, upto=10)
     assert hub.call(AcknowledgeItems(ranges=[short] * 5_000)).acknowledged == 10
     assert hub.call(AcknowledgeItems(_ids(batch, "0", 3, 10**9 - 1), ranges=[long] * 5_000)).acknowledged == 10**9 - 14
-    assert hub.fold_batches() == 1
+    assert fold_batches(hub) == 1
     assert _pending(reopen(), batch) == _ids(batch, "0", *range(10**9 - 5, 10**9 - 1))
 
 
@@ -301,10 +302,10 @@ def test_folding_changes_nothing_that_anybody_sees(reopen: Opener) -> None:
         chosen = random.integers(0, 3 * SEGMENT_BITS, 500).tolist()
         hub.call(AcknowledgeItems(_ids(batch, "0", *chosen)))
         done |= set(chosen)
-        assert hub.fold_batches() == 1
+        assert fold_batches(hub) == 1
         assert hub.core.store.scan(home_of(hub.core, uuid.UUID(batch).bytes), Space.BATCH_ACKNOWLEDGED) == []
     hub.call(AcknowledgeItems(ranges=[ItemRange(group=f"{batch}:0", start=0, upto=SEGMENT_BITS + 7)]))
-    hub.fold_batches()
+    fold_batches(hub)
     hub = reopen()
     left = [position for position in sorted(done) if position >= SEGMENT_BITS + 7]
     assert hub.call(ReadBatch(batch)).acknowledged == SEGMENT_BITS + 7 + len(left)
@@ -330,7 +331,7 @@ def test_what_is_written_ahead_after_all_was_folded_is_kept(reopen: Opener, cloc
     for index in range(4):
         assert hub.call(AcknowledgeItems(_ids(batch, "0", index))).acknowledged == 1
         if index % 2:
-            hub.fold_batches()
+            fold_batches(hub)
         clock.advance(100)
         hub.core.commit(lambda _: drop_quiet(hub.core, before=clock()))
     assert _pending(hub, batch) == _ids(batch, "0", 4)
@@ -387,7 +388,7 @@ def test_the_doctor_finds_batches_that_do_not_add_up(tmp_path: Path, clock: Fake
     batch = hub.call(OpenBatch(key="k")).id
     hub.call(AddItems(batch, 50))
     hub.call(AcknowledgeItems(_ids(batch, "0", 3, 4)))
-    hub.fold_batches()
+    fold_batches(hub)
     hub.call(AcknowledgeItems(_ids(batch, "0", 5)))
     done = hub.call(OpenBatch()).id
     hub.call(SealBatch(done))

@@ -19,7 +19,7 @@ import pytest
 from restante.server.app import ROUTES
 from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
-from restante.server.openapi.parts import CLOCK
+from restante.server.openapi.examples import CLOCK, examples
 from restante.server.openapi.places import CONSIGNMENT_ID
 from restante.server.serve import ServedHub, start
 
@@ -141,6 +141,11 @@ def _check_body(described: dict[str, Any], answered: Answered) -> object:
     if kind == "application/vnd.apache.arrow.stream":
         return pa.ipc.open_stream(io.BytesIO(answered.body)).read_all().num_rows
     return answered.body
+
+
+def test_every_operation_has_examples_and_every_example_is_of_an_operation() -> None:
+    assert all(examples().values())
+    assert examples().keys() == {operation["operationId"] for operation in _OPERATIONS}
 
 
 def test_names_of_examples_are_distinct() -> None:

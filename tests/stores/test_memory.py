@@ -36,12 +36,11 @@ def store_with_a_blob() -> MemoryStore:
     return store
 
 
-def test_a_commit_has_a_step_for_each_blob_each_partition_and_being_seen() -> None:
-    assert MemoryStore().steps_of(two_of_each()) == 2 + 2 + 1
-    assert MemoryStore().steps_of(Changes()) == 1
+STEPS = 2 + 2 + 1
+"""Of that commit: each blob, each partition, and being seen."""
 
 
-@pytest.mark.parametrize("step", range(5))
+@pytest.mark.parametrize("step", range(STEPS))
 def test_a_crash_before_the_last_step_leaves_blobs_that_no_entry_names(step: int) -> None:
     store = store_with_a_blob()
     store.fail_at(step)
@@ -55,7 +54,7 @@ def test_a_crash_before_the_last_step_leaves_blobs_that_no_entry_names(step: int
 
 def test_a_crash_after_the_last_step_leaves_all_of_it_and_no_answer() -> None:
     store = store_with_a_blob()
-    store.fail_at(store.steps_of(two_of_each()))
+    store.fail_at(STEPS)
     with pytest.raises(Unavailable):
         store.commit(two_of_each())
     found = store.survivor()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import field
 
-from restante.calls.call import Call
+from restante.calls.call import Call, Count, Seconds
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -23,6 +23,7 @@ from restante.model.batches.batch_answers import (
     Webhook,
 )
 from restante.model.batches.items import Indices
+from restante.model.uuid_text import UuidText
 
 
 class OpenBatch(Call[BatchOpened], frozen=True, kw_only=True):
@@ -76,15 +77,15 @@ class ListBatches(Call[BatchPage], frozen=True, kw_only=True):
 
     state: BatchState | None = None
     key: str | None = None
-    limit: int | None = None
-    after: str | None = None
+    limit: Count | None = None
+    after: UuidText | None = None
 
 
 class ListPendingItems(Call[PendingPage], frozen=True):
     """The items of a batch that are not acknowledged."""
 
     batch_id: str
-    limit: int | None = None
+    limit: Count | None = None
     after: str | None = None
 
 
@@ -94,7 +95,7 @@ class ReadProgress(Call[ProgressPage], frozen=True):
     batch_id: str
     waiting: bool = False
     """Only those who have not collected everything."""
-    limit: int | None = None
+    limit: Count | None = None
     after: str | None = None
 
 
@@ -102,7 +103,7 @@ class WaitForBatch(Call[BatchStatus | None], frozen=True):
     """The status of a batch as soon as it is complete; None if it is not within so many seconds."""
 
     batch_id: str
-    seconds: float = 0
+    seconds: Seconds = 0
 
 
 class DeleteBatch(Call[None], frozen=True):

@@ -5,12 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
+
+# What a request may say. The hub refuses the rest, and the description of the routes tells it.
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Number = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Call(msgspec.Struct, Generic[Answer_co], frozen=True):
@@ -63,8 +68,10 @@ def _text(value: object) -> str:
 
 
 def _plain(annotation: Any) -> type:  # noqa: ANN401 - what annotations are
-    """The type of an annotation, less `None` and what a tuple or a `Literal` consists of."""
+    """The type of an annotation, less `None`, its bounds, and what a tuple or a `Literal` consists of."""
     of = get_origin(annotation)
+    if of is Annotated:
+        return _plain(get_args(annotation)[0])
     if of is Literal:
         return str
     if isinstance(of, type) and issubclass(of, tuple):

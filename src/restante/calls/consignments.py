@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from restante.calls.call import Call
+from restante.calls.call import Call, Count, Number
 from restante.model.consignments.consignment_answers import (
     BatchWish,
     ConsignmentDetails,
@@ -15,6 +15,7 @@ from restante.model.consignments.consignment_answers import (
     Winner,
 )
 from restante.model.mailboxes.answers import Receipt
+from restante.model.uuid_text import UuidText
 
 
 class BeginConsignment(Call[ConsignmentOpened], frozen=True):
@@ -30,8 +31,8 @@ class StageParcel(Call[Staged], frozen=True):
     consignment_id: str
     sent: object
     writer: str
-    attempt: int
-    parcel: int
+    attempt: Number
+    parcel: Number
 
 
 class CommitConsignment(Call[Receipt], frozen=True):
@@ -58,5 +59,5 @@ class ListConsignments(Call[ConsignmentPage], frozen=True, kw_only=True):
 
     state: ConsignmentState | None = None
     key: str | None = None
-    limit: int | None = None
-    after: str | None = None
+    limit: Count | None = None
+    after: UuidText | None = None

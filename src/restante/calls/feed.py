@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.calls.call import Call
+from restante.calls.call import Call, Count, Number, Seconds
 from restante.model.feed.feed_answers import EVERYTHING, FeedAnswer, FeedWish, SnapshotAnswer
 
 
@@ -10,10 +10,10 @@ class ReadFeed(Call[FeedAnswer], frozen=True):
     """The changes of a partition beyond `after`; if there are none, `wait` seconds for one."""
 
     partition: int
-    after: int | None = None
+    after: Number | None = None
     wish: FeedWish = EVERYTHING
-    limit: int | None = None
-    wait: float = 0
+    limit: Count | None = None
+    wait: Seconds = 0
     reader: str | None = None
     """A name under which the hub says how far this reader has come."""
 
@@ -26,6 +26,6 @@ class ReadSnapshot(Call[SnapshotAnswer], frozen=True):
 
     partition: int
     after: str | None = None
-    position: int | None = None
+    position: Number | None = None
     wish: FeedWish = EVERYTHING
-    limit: int | None = None
+    limit: Count | None = None

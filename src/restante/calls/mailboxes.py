@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
-from restante.calls.call import Call
+from restante.calls.call import Call, Count, Number, Seconds
 from restante.model.mailboxes.answers import (
     BundleAnswer,
     Dequeued,
@@ -16,6 +16,7 @@ from restante.model.mailboxes.answers import (
     RecipientPage,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.uuid_text import UuidText
 
 Order = Literal["waiting", "oldest"]
 
@@ -26,14 +27,14 @@ class Peek(Call[BundleAnswer | None], frozen=True):
     recipient: str
     origins: tuple[str, ...] = field(default=(), name="origin")
     origin_groups: tuple[str, ...] = field(default=(), name="origin_group")
-    bundle_id: str | None = None
+    bundle_id: UuidText | None = None
     """The id that a new bundle is to have."""
     format: str | None = None
     """Handed to the origin of a claim-check bundle."""
-    max_messages: int | None = None
-    max_weight: int | None = None
+    max_messages: Count | None = None
+    max_weight: Count | None = None
     """In KiB."""
-    wait: float = 0
+    wait: Seconds = 0
     """Seconds to wait until there is something."""
 
 
@@ -56,10 +57,10 @@ class ReadHistory(Call[HistoryPage], frozen=True):
     """A page of a recipient's messages by sequence number, collected ones included."""
 
     recipient: str
-    after: int | None = None
-    before: int | None = None
+    after: Number | None = None
+    before: Number | None = None
     state: State | None = None
-    limit: int | None = None
+    limit: Count | None = None
     live_gap: int | None = None
     """How many messages are missing that were not pushed: a server counts the gaps of those who are connected to it."""
 
@@ -75,7 +76,7 @@ class ListRecipients(Call[RecipientPage], frozen=True):
     """The recipients with waiting messages: those with most first, or the oldest."""
 
     order: Order = "waiting"
-    limit: int | None = None
+    limit: Count | None = None
     after: str | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.calls.call import Call
+from restante.calls.call import Call, Count
 from restante.model.mailboxes.answers import ProducerPage, ProducerState
 
 
@@ -26,5 +26,5 @@ class ListProducers(Call[ProducerPage], frozen=True):
     """The producer groups of a partition."""
 
     partition: int
-    limit: int | None = None
+    limit: Count | None = None
     after: str | None = None

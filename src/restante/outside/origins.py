@@ -21,6 +21,7 @@ from pyreqwest.response import SyncResponse
 
 from restante import limits
 from restante.errors import OriginDidNotDeliver
+from restante.model.back_off import back_off
 from restante.model.batches.webhook_signing import signed_headers
 from restante.model.columns.media_types import BYTES, JSON, looks_right
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
@@ -78,7 +79,7 @@ class _Counter:
                 with self._posted(request.request_id, body, deadline) as response:
                     return Content(media_type=self._media_type(response), data=self._data(response))
             except _TryAgain as failure:
-                pause = _PAUSE_SECONDS * 2 ** (attempt - 1)
+                pause = back_off(attempt, first=_PAUSE_SECONDS, longest=self.seconds)
                 if attempt == limits.CONTENT_TRIES_MAX or time.monotonic() + pause >= deadline:
                     tries = "once" if attempt == 1 else f"{attempt} times"
                     raise self._failed(f"{failure} (asked {tries})") from failure

@@ -21,15 +21,17 @@ from restante.server.routes import (
     health,
     messages,
     operating,
-    pages,
     partitions,
     producers,
     publishing,
 )
+from restante.server.routes.pages import Pages
 
 _log = logging.getLogger("restante.server")
 
-ROUTES: tuple[Route, ...] = (
+SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
+"""What a web socket can be opened for."""
+_WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *producers.ROUTES,
     *consignments.ROUTES,
@@ -42,11 +44,9 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,
-    *pages.ROUTES,
 )
-
-SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
-"""What a web socket can be opened for."""
+ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)
+"""All of them, with those of the pages that tell of them."""
 
 
 class Application:

@@ -10,23 +10,10 @@ import statistics
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
-
-from restante.calls.mailboxes import ListPartitions
-from restante.server.connections.room import Wait
-
-if TYPE_CHECKING:
-    from restante.hub.batches.memory import BatchMemory
-    from restante.hub.consignments.calls import ConsignmentTotals
-    from restante.model.feed.feed_answers import ReaderStatus
-    from restante.server.desk import Desk
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RECENT = 256
@@ -102,145 +89,5 @@ class Metrics:
         since = time.monotonic() - _RECENT_SECONDS
         return statistics.median([seconds for at, seconds in self._publishes if at >= since] or [0.0])
 
-    def watch(self, desk: Desk) -> None:
-        """Show what the hub itself can tell."""
-        self.registry.register(_HubState(desk))
-
     def text(self) -> bytes:
         return generate_latest(self.registry)
-
-
-class _HubState(Collector):
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def describe(self) -> Iterable[Metric]:
-        return ()  # else registering it would already collect
-
-    def collect(self) -> Iterator[Metric]:
-        yield from _requests(self._desk.metrics)
-        metrics, hub = self._desk.metrics, self._desk.hub.consignment_totals()
-        consigned = {metrics.accepted: hub.accepted, metrics.duplicates: hub.duplicates}
-        for tally in metrics.tallies:
-            yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
-        yield from _state(self._desk)
-
-
-def _requests(metrics: Metrics) -> Iterator[Metric]:
-    requests = CounterMetricFamily("restante_requests", "Requests answered.", labels=("method", "route", "status"))
-    for (method, route, status), count in tuple(metrics.requests.items()):
-        requests.add_metric((method, route, str(status)), count)
-    yield requests
-    took = HistogramMetricFamily(
-        "restante_request_duration_seconds",
-        "From the first byte asked to the last byte answered.",
-        labels=("method", "route"),
-    )
-    for labels, durations in tuple(metrics.durations.items()):
-        took.add_metric(labels, durations.buckets(), durations.seconds)
-    yield took
-
-
-def _state(desk: Desk) -> Iterator[Metric]:
-    partitions = desk.hub.call(ListPartitions())
-    size = desk.hub.store_size()
-    gauges = {
-        "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-        "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
-        "restante_partitions": ("Partitions.", len(partitions)),
-        "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
-        "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
-        "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
-        "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
-        "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits[Wait.PEEK]),
-        "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
-        "restante_feeds_waiting": ("Readers of the feed that wait for changes.", desk.room.waits[Wait.FEED]),
-    }
-    for name, (text, value) in gauges.items():
-        yield GaugeMetricFamily(name, text, value=value)
-    producers = desk.hub.producer_totals
-    counters = {
-        "restante_store_written_bytes": ("Bytes written to the store.", size.written_bytes),
-        "restante_overloaded_requests": ("Requests refused as overloaded.", desk.room.refused),
-        "restante_producer_replays": ("Numbered parcels sent again and answered as before.", producers.replays),
-        "restante_producer_fenced": (
-            "Producers refused because a higher owner level has taken over.",
-            producers.fenced,
-        ),
-        "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
-    }
-    for name, (text, value) in counters.items():
-        yield CounterMetricFamily(name, text, value=value)
-    yield from _batches(desk.hub.batch_totals)
-    yield from _consignments(desk.hub.consignment_totals())
-    yield from _readers(desk.hub.feed_readers())
-    yield from _live(desk)
-
-
-def _live(desk: Desk) -> Iterator[Metric]:
-    post = desk.post
-    queues = [connection.queue for connection in tuple(post.connections())]
-    gauges = {
-        "restante_live_connections": ("Clients that are connected for live delivery.", len(queues)),
-        "restante_live_queued_messages": ("Messages that wait in the queues of clients.", sum(map(len, queues))),
-        "restante_live_fullest_queue": ("Messages in the fullest of these queues.", max(map(len, queues), default=0)),
-    }
-    for name, (text, value) in gauges.items():
-        yield GaugeMetricFamily(name, text, value=value)
-    tally = post.tally
-    counters = {
-        "restante_live_pushed": ("Messages handed to connected clients, also those dropped there.", tally.pushed),
-        "restante_live_dropped": ("Messages that a full queue dropped.", tally.dropped(queues)),
-        "restante_live_gaps": ("How often a queue began to drop.", tally.gaps(queues)),
-        "restante_live_replays": ("Times that a client was given messages from history.", tally.replays),
-        "restante_live_replayed": ("Messages that were given from history.", tally.replayed),
-        "restante_live_gaps_recovered": ("Gaps that clients filled from history.", tally.gaps_recovered),
-        "restante_live_sent": ("Messages that clients sent over their connections.", tally.sent),
-        "restante_live_echoes_dropped": ("Echoes that were left out for a client too slow.", tally.echoes_dropped),
-    }
-    for name, (text, value) in counters.items():
-        yield CounterMetricFamily(name, text, value=value)
-    latency = HistogramMetricFamily(
-        "restante_live_push_duration_seconds", "From the commit until its messages were handed to their clients."
-    )
-    latency.add_metric((), tally.latency.buckets(), tally.latency.seconds)
-    yield latency
-
-
-def _batches(totals: BatchMemory) -> Iterator[Metric]:
-    counters = {
-        "restante_batches_opened": ("Batches opened.", totals.opened),
-        "restante_batches_completed": ("Batches that became complete.", totals.completed),
-        "restante_batches_reaped": ("Batches removed because nobody used them.", totals.reaped),
-        "restante_batch_items_acknowledged": ("Items acknowledged by hand.", totals.items_acknowledged),
-    }
-    for name, (text, value) in counters.items():
-        yield CounterMetricFamily(name, text, value=value)
-    notices = CounterMetricFamily(
-        "restante_batch_notices", "Attempts to tell somebody that a batch is complete.", labels=("to", "result")
-    )
-    for result, counted in (("delivered", totals.notices_delivered), ("failed", totals.notices_failed)):
-        for to, count in tuple(counted.items()):
-            notices.add_metric((to, result), count)
-    yield notices
-
-
-def _consignments(totals: ConsignmentTotals) -> Iterator[Metric]:
-    gauges = {
-        "restante_consignments_open": ("Consignments that are open.", totals.open),
-        "restante_staged_messages": ("Messages that open consignments have staged.", totals.staged_messages),
-        "restante_staged_bytes": ("Bytes that open consignments have staged.", totals.staged_bytes),
-    }
-    for name, (text, value) in gauges.items():
-        yield GaugeMetricFamily(name, text, value=value)
-    yield CounterMetricFamily("restante_consignments_committed", "Consignments committed.", value=totals.committed)
-
-
-def _readers(readers: Iterable[ReaderStatus]) -> Iterator[Metric]:
-    lag = GaugeMetricFamily("restante_feed_lag", "Numbers that a reader has not read yet.", labels=("reader",))
-    changes = CounterMetricFamily("restante_feed_changes", "Rows of changes given to a reader.", labels=("reader",))
-    for status in readers:
-        lag.add_metric((status.reader,), status.lag)
-        changes.add_metric((status.reader,), status.changes)
-    yield lag
-    yield changes

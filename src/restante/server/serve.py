@@ -34,6 +34,7 @@ from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
+from restante.server.hub_metrics import HubMetrics
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
 from restante.server.routes.short_publish import ShortPublish
@@ -87,7 +88,7 @@ class Service:
         host, port = self._socket.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self.desk = Desk(InProcess(hub), settings, gate, path, metrics, self.url)
-        metrics.watch(self.desk)
+        metrics.registry.register(HubMetrics(self.desk))
         self._application = Application(self.desk)
         given = {"settings": settings.server, "metrics": metrics}
         self._bound: type[HttpConnection] = type("Connection", (HttpConnection,), given)

@@ -143,10 +143,6 @@ class MemoryStore:
         with self._lock:
             self._closed = True
 
-    def steps_of(self, changes: Changes) -> int:
-        """How many steps a commit takes: each blob, each partition's entries, and making it all visible."""
-        return len(self._steps(changes))
-
     def fail_at(self, step: int | None, error: RestanteError | None = None) -> None:
         """Let the next write fail when `step` of its steps are done; all of them: it is whole but for the answer.
 
@@ -166,6 +162,7 @@ class MemoryStore:
         return survivor
 
     def _steps(self, changes: Changes) -> list[_Step]:
+        """A commit, step by step: each blob, each partition's entries, and making it all visible."""
         blobs: list[_Step] = [partial(self._write_blob, blob, parts) for blob, parts in changes.blobs]
         # Prepared somewhere, seen by nobody: a crash after one of these leaves what a crash before it would.
         groups: list[_Step] = [_prepare_entries for _ in {entry.partition for entry in changes.entries}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,23 +12,18 @@ import typer
 from restante.cli.batches.batches_items import ack, add
 from restante.cli.batches.batches_show import BatchId, list_, pending, progress, status
 from restante.cli.batches.batches_watch import watch
-from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, HelpGroup
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.options import AsJson, Yes, is_meant
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
+from restante.model.figures import clock_time
 
 if TYPE_CHECKING:
     from restante.client.surface.surface import Batch
     from restante.model.batches.batch_answers import ReapedBatch, Webhook
 
-app = typer.Typer(
-    name="batches",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    epilog=EPILOG,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+app = command_group("batches")
 
 
 class CountingName(Enum):
@@ -52,6 +48,7 @@ def batches() -> None:
     """
 
 
+@at_hub
 def open_(
     *,
     key: Annotated[str | None, typer.Option(help="Your own name for it.", show_default=False)] = None,
@@ -72,9 +69,7 @@ def open_(
         str | None,
         typer.Option(metavar="RECIPIENT", help="Who gets a message when it is complete.", show_default=False),
     ] = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Open a batch and print its id.
@@ -92,7 +87,7 @@ def open_(
     told = _webhook(webhook, webhook_secret)
     from restante.model.batches.batch_answers import Counting
 
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         batch = opened.batches.open(
             key=key, unique=unique, counting=Counting(counting.value), webhook=told, notify=notify
         )
@@ -110,8 +105,6 @@ def _webhook(url: str | None, secret: str | None) -> Webhook | None:
 def _print_new(batch: Batch, *, as_json: bool) -> None:
     from rich.console import Console
 
-    from restante.cli.shared.output import print_json
-
     if as_json:
         print_json({"id": batch.id, "key": batch.key, "state": "open", "webhook_secret": batch.webhook_secret})
         return
@@ -122,11 +115,11 @@ def _print_new(batch: Batch, *, as_json: bool) -> None:
         beside.print("Keep it now: it is not shown again.", style="bold yellow")
 
 
+@at_hub
 def seal(
     batch: BatchId,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Seal a batch: nothing can be added from now on. Sealing it again changes nothing.
@@ -134,23 +127,19 @@ def seal(
     \b
     restante batches seal $B
     """
-    from restante.cli.shared.output import print_json
-
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         complete = opened.batches.get(batch).seal()
-    if as_json:
-        print_json({"id": batch, "complete": complete})
-    else:
-        say(f"{batch} is sealed{' and complete' if complete else '; it is not complete yet'}.")
+    told = f"{batch} is sealed{' and complete' if complete else '; it is not complete yet'}."
+    print_answer({"id": batch, "complete": complete}, told, as_json=as_json)
 
 
+@at_hub
 def delete(
     batch: BatchId,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    yes: Yes = False,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Delete a batch in whatever state. Messages that are bound to it stay where they are.
@@ -160,24 +149,21 @@ def delete(
     restante batches delete $B --yes     without being asked
     """
     from restante.cli.batches.batches_show import described
-    from restante.cli.shared.output import print_json
 
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = opened.batches.get(batch)
         what = described(found.status())
-        if not dry_run and (yes or typer.confirm(f"Delete {what}?", abort=True, err=True)):
+        if not dry_run and is_meant(f"Delete {what}?", yes=yes):
             found.delete()
-    if as_json:
-        print_json({"id": batch, "deleted": not dry_run, "dry_run": dry_run})
-    else:
-        say(f"{'Would delete' if dry_run else 'Deleted'} {what}.")
+    told = f"{'Would delete' if dry_run else 'Deleted'} {what}."
+    print_answer({"id": batch, "deleted": not dry_run, "dry_run": dry_run}, told, as_json=as_json)
 
 
+@at_hub
 def reap(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which ones it would be.")] = False,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Delete the batches that nobody uses any more, as the hub does by itself from time to time.
@@ -189,23 +175,15 @@ def reap(
     restante batches reap --dry-run
     restante batches reap
     """
-    from restante.cli.shared.output import print_json
-
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         gone = tuple(opened.batches.reap(dry_run=dry_run))
-    if as_json:
-        print_json({"batches": gone, "dry_run": dry_run})
-    else:
-        _print_reaped(gone, dry_run=dry_run)
+    print_answer({"batches": gone, "dry_run": dry_run}, partial(_print_reaped, gone, dry_run=dry_run), as_json=as_json)
 
 
 def _print_reaped(gone: tuple[ReapedBatch, ...], *, dry_run: bool) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import clock_time
-
     if gone:
         rows = [(one.id, one.key or "–", one.state.value, clock_time(one.idle_since)) for one in gone]
-        output().print(table_of(("batch", "key", "state", "not used since"), rows, whole=["batch", "not used since"]))
+        listing(("batch", "key", "state", "not used since"), rows, whole=["batch", "not used since"])
     say(f"{'Would delete' if dry_run else 'Deleted'} {len(gone):,} unused {'batch' if len(gone) == 1 else 'batches'}.")
 
 
@@ -223,4 +201,4 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reap": reap,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name, epilog=EPILOG, cls=Command)(_command)
+    command_of(app, _name)(_command)

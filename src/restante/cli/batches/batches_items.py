@@ -15,8 +15,11 @@ import typer
 
 from restante.cli.batches.batches_show import BatchId
 from restante.cli.shared.exits import WRONG
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import print_json, write_output
 from restante.cli.shared.plain import say
+from restante.model.figures import counted
 
 if TYPE_CHECKING:
     from restante.client.batches.batch_items import Items
@@ -30,13 +33,13 @@ _LINE_BYTES_MAX = 256
 _RANGE = re.compile(r"(?P<group>[^:]*:[^:]*):(?P<start>[0-9]{1,18})-(?P<upto>[0-9]{1,18})", re.ASCII)
 
 
+@at_hub
 def add(
     batch: BatchId,
     count: Annotated[int, typer.Argument(metavar="COUNT", min=1, help="How many items.", show_default=False)],
     items: Annotated[bool, typer.Option("--items", help="Print every item's id, a line each.")] = False,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Add items to a batch, and print them: as ranges, or one by one.
@@ -51,7 +54,7 @@ def add(
     """
     if items and as_json:
         raise typer.BadParameter("It prints lines: without --json.", param_hint="--items")
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         added = opened.batches.get(batch).add(count)
     if as_json:
         _print_groups(batch, added)
@@ -60,15 +63,11 @@ def add(
 
 
 def _print_groups(batch: str, added: Items) -> None:
-    from restante.cli.shared.output import print_json
-
     print_json({"id": batch, "groups": added.groups})
 
 
 def _print_lines(lines: Iterable[str]) -> None:
     """In pieces: there may be very many."""
-    from restante.cli.shared.output import write_output
-
     rest = iter(lines)
     while piece := list(islice(rest, _AT_ONCE)):
         write_output("".join(f"{line}\n" for line in piece).encode())
@@ -88,6 +87,7 @@ class _Done:
         self.unknown += answer.unknown
 
 
+@at_hub
 def ack(
     items: Annotated[
         list[str] | None,
@@ -97,9 +97,8 @@ def ack(
         list[str] | None,
         typer.Option("--range", metavar="RANGE", help="Items FROM to UPTO - 1 of a group; may be given again."),
     ] = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Acknowledge items: they are done. What was acknowledged before stays so.
@@ -122,7 +121,7 @@ def ack(
     done, pieces = _Done(), _pieces(sources)
     # What is read comes first: the command before it in a pipe may have the folder open until then.
     begin = list(islice(pieces, 1))
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         for place, piece in chain(begin, pieces):
             _acknowledge(opened, place, piece, done)
     _print_done(done, as_json=as_json)
@@ -222,9 +221,6 @@ def _text(one: str | ItemRange) -> str:
 
 
 def _print_done(done: _Done, *, as_json: bool) -> None:
-    from restante.cli.shared.output import print_json
-    from restante.model.figures import counted
-
     if as_json:
         complete = [{"id": identity, "key": key} for identity, key in done.complete.items()]
         print_json({"acknowledged": done.acknowledged, "complete": complete, "unknown": done.unknown})

@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.lists import print_more
+from restante.cli.shared.options import AsJson, Limit
+from restante.cli.shared.output import listing, output, print_answer, print_json, table_of
 from restante.cli.shared.plain import say
+from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,11 +33,11 @@ class BatchStateName(Enum):
     COMPLETE = "complete"
 
 
+@at_hub
 def status(
     batch: BatchId,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Show a batch: its state, its items and what became of them, and whom its completion was told.
@@ -41,22 +46,17 @@ def status(
     restante batches status $B
     restante batches status $B --json | jq .pending
     """
-    from restante.cli.shared.output import print_json
-
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = opened.batches.get(batch).status()
-    if as_json:
-        print_json(found)
-    else:
-        _print_status(found)
+    print_answer(found, partial(_print_status, found), as_json=as_json)
 
 
+@at_hub
 def pending(
     batch: BatchId,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Print the items that are not acknowledged, a line each.
@@ -67,9 +67,7 @@ def pending(
     restante batches pending $B
     restante batches pending $B --limit 1000000 > left.txt
     """
-    from restante.cli.shared.output import print_json
-
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = opened.batches.get(batch)
         items = list(islice(found.pending(), limit + 1))
         waiting = found.status().pending if len(items) <= limit else 0
@@ -82,8 +80,6 @@ def pending(
 
 def _print_left(items: int, waiting: int, limit: int) -> None:
     """Beside the items, which are for programs."""
-    from restante.model.figures import counted
-
     if items > limit:
         say("There are more: give a higher --limit.", file=sys.stderr)
     elif waiting > items:
@@ -92,13 +88,13 @@ def _print_left(items: int, waiting: int, limit: int) -> None:
         say("Nothing is pending.", file=sys.stderr)
 
 
+@at_hub
 def progress(
     batch: BatchId,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only recipients that have not collected all.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    limit: Limit = 20,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Show by recipient what became of the messages of a batch: those with most waiting first.
@@ -108,9 +104,7 @@ def progress(
     restante batches progress $B --waiting --limit 100
     restante batches progress $B --json
     """
-    from restante.cli.shared.output import output, print_json
-
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found, count, late = held_up(opened.batches.get(batch).progress(waiting=waiting), limit)
     if as_json:
         print_json({"id": batch, "recipients": found, "recipient_count": count, "late_count": late})
@@ -151,15 +145,15 @@ def _left(one: RecipientProgress) -> int:
     return one.waiting + one.set_aside + one.duplicates_waiting
 
 
+@at_hub
 def list_(
     state: Annotated[
         BatchStateName | None, typer.Option(help="Only batches in this state.", show_default=False)
     ] = None,
     key: Annotated[str | None, typer.Option(help="Only batches with this key.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    limit: Limit = 20,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """List batches, the newest first.
@@ -169,25 +163,15 @@ def list_(
     restante batches list --state sealed
     restante batches list --key nightly --limit 1 --json
     """
-    from restante.cli.shared.output import print_json
     from restante.model.batches.batch_answers import BatchState
 
     wanted = None if state is None else BatchState(state.value)
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = list(islice(opened.batches.list(state=wanted, key=key), limit))
-    if as_json:
-        print_json({"batches": found})
-    else:
-        _print_list(found, limit)
+    print_answer({"batches": found}, partial(_print_list, found, limit), as_json=as_json)
 
 
 def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
-    from restante.cli.shared.output import listing
-    from restante.model.figures import clock_time
-
-    if not found:
-        say("No such batch is there.")
-        return
     rows = [
         (
             one.id,
@@ -202,9 +186,9 @@ def _print_list(found: Sequence[BatchStatus], limit: int) -> None:
     ]
     headings = ("batch", "key", "state", "items", "pending", "opened", "completed")
     whole, spare = ["batch", "state", "opened", "completed"], ["completed", "opened", "items"]
-    listing(headings, rows, right=["items", "pending"], whole=whole, spare=spare)
-    if len(found) == limit:
-        say("There may be more: give a higher --limit.")
+    nothing = "No such batch is there."
+    listing(headings, rows, nothing=nothing, right=["items", "pending"], whole=whole, spare=spare)
+    print_more(len(found), limit)
 
 
 def described(found: BatchStatus) -> str:
@@ -214,8 +198,6 @@ def described(found: BatchStatus) -> str:
 
 
 def _print_status(found: BatchStatus) -> None:
-    from restante.cli.shared.output import output, table_of
-
     console = output()
     console.print(table_of(("batch", found.id), _status_rows(found), whole=[found.id]))
     if found.deliveries:
@@ -224,8 +206,6 @@ def _print_status(found: BatchStatus) -> None:
 
 def _status_rows(found: BatchStatus) -> list[tuple[str, str]]:
     """What there never was is left out."""
-    from restante.model.figures import clock_time
-
     done = [(name, getattr(found, name)) for name in ("acknowledged", "collected", "expired", "withdrawn")]
     repeated = [("duplicates", found.duplicates), ("duplicates waiting", found.duplicates_waiting)]
     times = [("opened", found.opened_at), ("sealed", found.sealed_at), ("completed", found.completed_at)]
@@ -241,9 +221,6 @@ def _status_rows(found: BatchStatus) -> list[tuple[str, str]]:
 
 
 def _deliveries(deliveries: Sequence[Delivery]) -> Table:
-    from restante.cli.shared.output import table_of
-    from restante.model.figures import clock_time
-
     rows = [
         (
             one.to,
@@ -260,9 +237,6 @@ def _deliveries(deliveries: Sequence[Delivery]) -> Table:
 
 def progress_table(recipients: Sequence[RecipientProgress]) -> Table:
     """By recipient, with the columns that some of them need."""
-    from restante.cli.shared.output import table_of
-    from restante.model.figures import clock_time
-
     always = ("waiting", "collected")
     seldom = ("set_aside", "expired", "withdrawn", "duplicates_waiting")
     columns = [*always, *(name for name in seldom if any(getattr(one, name) for one in recipients))]

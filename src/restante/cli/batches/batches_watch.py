@@ -12,9 +12,11 @@ import typer
 
 from restante.cli.batches.batches_show import BatchId, held_up, progress_table
 from restante.cli.shared.exits import WRONG
-from restante.cli.shared.hub_options import DEFAULT_URL, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
+from restante.model.figures import clock_time, counted, duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,6 +31,7 @@ _RATE_SECONDS = 60.0
 """The rate and the time left are those of the last minute."""
 
 
+@at_hub
 def watch(
     batch: BatchId,
     timeout: Annotated[
@@ -36,9 +39,8 @@ def watch(
         typer.Option(min=0, metavar="SECONDS", help="How long to watch. Default: until it is complete."),
     ] = None,
     every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look.")] = 1.0,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print how it ended as JSON.")] = False,
 ) -> None:
     """Watch a batch until it is complete: a bar, and the recipients that hold it up.
@@ -52,7 +54,7 @@ def watch(
     restante batches watch $B --timeout 3600 --json
     """
     end = None if timeout is None else time.monotonic() + timeout
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = _watched(opened.batches.get(batch), every, end)
     _print(found, as_json=as_json)
     raise typer.Exit(0 if found.completed_at is not None else WRONG)
@@ -149,8 +151,6 @@ def _with_recipients(bar: Progress, batch: Batch) -> RenderableType:
 
 def _print(found: BatchStatus, *, as_json: bool) -> None:
     from restante.cli.batches.batches_show import described
-    from restante.cli.shared.output import print_json
-    from restante.model.figures import clock_time, counted, duration
 
     if as_json:
         print_json(found)

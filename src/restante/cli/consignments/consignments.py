@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from enum import Enum
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante.calls.consignments import CommitConsignment, DiscardConsignment, ListConsignments, ReadConsignment
-from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, HelpGroup
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
-from restante.cli.shared.plain import say
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.lists import gathered, print_more
+from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, output, print_answer, table_of
+from restante.model.figures import clock_time, counted, size
 
 if TYPE_CHECKING:
     from restante.client.transport.link import Link
@@ -27,14 +29,7 @@ if TYPE_CHECKING:
     )
     from restante.model.mailboxes.answers import Receipt
 
-app = typer.Typer(
-    name="consignments",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    epilog=EPILOG,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+app = command_group("consignments")
 
 ConsignmentName = Annotated[str, typer.Argument(metavar="CONSIGNMENT", help="Its id, or its key.", show_default=False)]
 
@@ -61,15 +56,15 @@ def consignments() -> None:
     """
 
 
+@at_hub
 def list_(
     state: Annotated[
         ConsignmentStateName | None, typer.Option(help="Only those in this state.", show_default=False)
     ] = None,
     key: Annotated[str | None, typer.Option(help="Only those with this key.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    limit: Limit = 20,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """List consignments, the newest first.
@@ -79,23 +74,19 @@ def list_(
     restante consignments list --state open
     restante consignments list --key night-7 --json
     """
-    from restante.cli.shared.output import print_json
     from restante.model.consignments.consignment_answers import ConsignmentState
 
     wanted = None if state is None else ConsignmentState(state.value)
-    with closing(Door(hub, token, data).link()) as link:
-        found = list(islice(_listed(link, wanted, key), limit))
-    if as_json:
-        print_json({"consignments": found})
-    else:
-        _print_list(found, limit)
+    with closing(door.link()) as link:
+        found = _listed(link, wanted, key, limit)
+    print_answer({"consignments": found}, partial(_print_list, found, limit), as_json=as_json)
 
 
+@at_hub
 def show(
     consignment: ConsignmentName,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Show a consignment: its state, and what each attempt of each writer has staged.
@@ -106,21 +97,16 @@ def show(
     restante consignments show night-7
     restante consignments show $C --json | jq .attempts
     """
-    from restante.cli.shared.output import print_json
-
-    with closing(Door(hub, token, data).link()) as link:
+    with closing(door.link()) as link:
         found = link.call(ReadConsignment(_id_of(link, consignment)))
-    if as_json:
-        print_json(found)
-    else:
-        _print_details(found)
+    print_answer(found, partial(_print_details, found), as_json=as_json)
 
 
+@at_hub
 def commit(
     consignment: ConsignmentName,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Deliver all that is staged, at one moment: of each writer its highest attempt.
@@ -134,25 +120,22 @@ def commit(
     restante consignments show night-7       is all of it there?
     restante consignments commit night-7
     """
-    from restante.cli.shared.output import print_json
-
-    with closing(Door(hub, token, data).link()) as link:
+    with closing(door.link()) as link:
         found = link.call(ReadConsignment(_id_of(link, consignment)))
         winners = winners_of(found.attempts)
         receipt = found.receipt or link.call(CommitConsignment(found.id, winners))
-    if as_json:
-        print_json({"id": found.id, "key": found.key, "state": "committed", "receipt": receipt})
-    else:
-        say(f"{found.key} ({found.id}) is committed: {_stored(receipt)}.{_left_out(found, winners)}")
+    answer = {"id": found.id, "key": found.key, "state": "committed", "receipt": receipt}
+    told = f"{found.key} ({found.id}) is committed: {_stored(receipt)}.{_left_out(found, winners)}"
+    print_answer(answer, told, as_json=as_json)
 
 
+@at_hub
 def discard(
     consignment: ConsignmentName,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be dropped.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    yes: Yes = False,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Give up a consignment: what is staged is dropped, and nobody has seen it. Its key can be used anew.
@@ -161,23 +144,19 @@ def discard(
     restante consignments discard night-7 --dry-run
     restante consignments discard night-7 --yes     without being asked
     """
-    from restante.cli.shared.output import print_json
     from restante.model.consignments.consignment_answers import ConsignmentState
 
-    with closing(Door(hub, token, data).link()) as link:
+    with closing(door.link()) as link:
         found = link.call(ReadConsignment(_id_of(link, consignment)))
         what = _described(found)
         if found.state is ConsignmentState.COMMITTED:
             raise _too_late(found)
         is_open = found.state is ConsignmentState.OPEN
-        if is_open and not dry_run and (yes or typer.confirm(f"Discard {what}?", abort=True, err=True)):
+        if is_open and not dry_run and is_meant(f"Discard {what}?", yes=yes):
             link.call(DiscardConsignment(found.id))
-    if as_json:
-        print_json({"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run})
-    elif is_open:
-        say(f"{'Would discard' if dry_run else 'Discarded'} {what}.")
-    else:
-        say(f"{found.key} ({found.id}) was discarded before.")
+    answer = {"id": found.id, "key": found.key, "discarded": not dry_run, "dry_run": dry_run}
+    done = f"{'Would discard' if dry_run else 'Discarded'} {what}."
+    print_answer(answer, done if is_open else f"{found.key} ({found.id}) was discarded before.", as_json=as_json)
 
 
 def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
@@ -191,16 +170,12 @@ def winners_of(attempts: Sequence[StagedAttempt]) -> list[Winner]:
     return [Winner(writer=one.writer, attempt=one.attempt, messages=one.messages) for one in highest.values()]
 
 
-def _listed(link: Link, state: ConsignmentState | None, key: str | None) -> Iterator[ConsignmentStatus]:
-    from restante.limits import PAGE_MAX
+def _listed(link: Link, state: ConsignmentState | None, key: str | None, limit: int) -> list[ConsignmentStatus]:
+    def read(count: int, after: str | None) -> tuple[Sequence[ConsignmentStatus], str | None]:
+        page = link.call(ListConsignments(state=state, key=key, limit=count, after=after))
+        return page.consignments, page.next
 
-    after: str | None = None
-    while True:
-        page = link.call(ListConsignments(state=state, key=key, limit=PAGE_MAX, after=after))
-        yield from page.consignments
-        after = page.next
-        if after is None:
-            return
+    return gathered(read, limit)
 
 
 def _id_of(link: Link, name: str) -> str:
@@ -235,40 +210,26 @@ def _too_late(found: ConsignmentStatus) -> Exception:
 
 
 def _described(found: ConsignmentStatus) -> str:
-    from restante.model.figures import counted, size
-
     staged = f"{counted(found.staged_messages, 'message')} staged ({size(found.staged_bytes)})"
     return f"consignment {found.id} ({found.key}), {found.state.value}, {staged}"
 
 
 def _stored(receipt: Receipt) -> str:
-    from restante.model.figures import counted
-
     skipped = _skipped(receipt)
     return f"{counted(receipt.accepted, 'message')} stored{f', {skipped} skipped' if skipped else ''}"
 
 
 def _skipped(receipt: Receipt) -> str | None:
-    from restante.model.figures import counted
-
     return counted(receipt.duplicates, "duplicate") if receipt.duplicates else None
 
 
 def _left_out(found: ConsignmentDetails, winners: Sequence[Winner]) -> str:
     """Of what was staged, for people."""
-    from restante.model.figures import counted
-
     count = len(found.attempts) - len(winners)
     return f" Dropped: {counted(count, 'lower attempt')}." if count else ""
 
 
 def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
-    from restante.cli.shared.output import listing
-    from restante.model.figures import clock_time, size
-
-    if not found:
-        say("No such consignment is there.")
-        return
     rows = [
         (
             one.key,
@@ -283,15 +244,12 @@ def _print_list(found: Sequence[ConsignmentStatus], limit: int) -> None:
     ]
     headings = ("key", "state", "messages", "size", "opened", "closed", "consignment")
     whole, spare = ["state", "opened", "closed", "consignment"], ["closed", "size", "opened"]
-    listing(headings, rows, right=["messages", "size"], whole=whole, spare=spare)
-    if len(found) == limit:
-        say("There may be more: give a higher --limit.")
+    nothing = "No such consignment is there."
+    listing(headings, rows, nothing=nothing, right=["messages", "size"], whole=whole, spare=spare)
+    print_more(len(found), limit)
 
 
 def _print_details(found: ConsignmentDetails) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import size
-
     console = output()
     console.print(table_of(("consignment", found.id), _detail_rows(found), whole=[found.id]))
     if found.attempts:
@@ -305,8 +263,6 @@ def _print_details(found: ConsignmentDetails) -> None:
 
 def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
     """What there is not is left out."""
-    from restante.model.figures import clock_time, counted, size
-
     staged = f"{counted(found.staged_messages, 'message')}, {size(found.staged_bytes)}"
     rows = [
         ("key", found.key),
@@ -324,4 +280,4 @@ def _detail_rows(found: ConsignmentStatus) -> list[tuple[str, str]]:
 
 _COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "commit": commit, "discard": discard}
 for _name, _command in _COMMANDS.items():
-    app.command(_name, epilog=EPILOG, cls=Command)(_command)
+    command_of(app, _name)(_command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.hub_options import DEFAULT_URL, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ Columns = Annotated[
 ]
 
 
+@at_hub
 def feed(
     *,
     partition: Partitions = None,
@@ -73,9 +74,7 @@ def feed(
     columns: Columns = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.")] = None,
     reader: Annotated[str | None, typer.Option(metavar="NAME", help="What the metrics call this reader.")] = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read along: print every change of every partition, in order, or write it to files.
@@ -118,7 +117,7 @@ def feed(
     )
     rows = _rows(file_format, names, bootstrap=bootstrap)
     known = Positions(positions)
-    with Door(hub, token, data).open() as opened, closing(_output(file_format, output, rows, names)) as out:
+    with door.open() as opened, closing(_output(file_format, output, rows, names)) as out:
         summary = FeedFollower(opened, wish, rows, out, known).all()
     _print(summary, as_json=as_json, beside=output is None)
 

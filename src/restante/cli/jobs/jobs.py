@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import typer
+from functools import partial
 
 from restante.cli.jobs.jobs_run import JobName, run
 from restante.cli.jobs.jobs_serve import serve
-from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, HelpGroup
-from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
 
-app = typer.Typer(
-    name="jobs",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    epilog=EPILOG,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+app = command_group("jobs")
 
 
 @app.callback()
@@ -45,16 +37,14 @@ def list_(as_json: AsJson = False) -> None:
     restante jobs list --json
     """
     from restante.cli.jobs.jobs_spark import require_spark
-    from restante.cli.shared.output import listing, print_json
 
     require_spark()
     from restante.spark.running import registry
 
     found = registry.all_jobs()
-    if as_json:
-        print_json([{"name": job.name, "summary": job.summary} for job in found])
-    else:
-        listing(("job", "what it does"), [(job.name, job.summary) for job in found], whole=["job"])
+    rows = [(job.name, job.summary) for job in found]
+    answer = [{"name": name, "summary": summary} for name, summary in rows]
+    print_answer(answer, partial(listing, ("job", "what it does"), rows, whole=["job"]), as_json=as_json)
 
 
 def show(name: JobName, as_json: AsJson = False) -> None:
@@ -64,7 +54,6 @@ def show(name: JobName, as_json: AsJson = False) -> None:
     restante jobs show analytical-store
     """
     from restante.cli.jobs.jobs_spark import require_spark
-    from restante.cli.shared.output import listing, print_json
 
     require_spark()
     from restante.spark.running import registry
@@ -91,4 +80,4 @@ def _shown(default: object) -> str:
 
 _COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "run": run, "serve": serve}
 for _name, _command in _COMMANDS.items():
-    app.command(_name, epilog=EPILOG, cls=Command)(_command)
+    command_of(app, _name)(_command)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.jobs.jobs_spark import pairs, require_spark, spark_session
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, Token
+from restante.cli.shared.hub_options import DEFAULT_URL, Token
+from restante.cli.shared.options import AsJson
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:

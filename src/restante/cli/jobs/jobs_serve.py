@@ -13,6 +13,7 @@ import typer
 
 from restante.cli.shared.hub_options import Token
 from restante.cli.shared.plain import say
+from restante.model.figures import clock_time, duration
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -89,7 +90,6 @@ class _Lines:
 
 def _worded(event: Event) -> str:
     from restante.cli.jobs.jobs_output import shown, worded
-    from restante.model.figures import clock_time, duration
 
     figures = ", ".join(f"{worded(name)} {shown(value)}" for name, value in (event.figures or {}).items())
     parts = [

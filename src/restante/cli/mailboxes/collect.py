@@ -13,10 +13,13 @@ import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
 from restante.cli.shared.formats import Format
-from restante.cli.shared.hub_options import DEFAULT_URL, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.live_options import After, CollectLive
+from restante.cli.shared.options import RecipientName
+from restante.cli.shared.output import flush_output_to_disk, output, preview, table_of, write_output
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
+from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,8 +47,9 @@ class _Wish(NamedTuple):
     confirm: bool
 
 
+@at_hub
 def collect(
-    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)],
+    recipient: RecipientName,
     *,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write a file for each bundle there.")
@@ -66,9 +70,7 @@ def collect(
     ] = False,
     live: CollectLive = False,
     after: After = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    door: Door,
     text: Annotated[
         bool, typer.Option("--text", help="Print only the data of the messages, each with a line end.")
     ] = False,
@@ -96,7 +98,6 @@ def collect(
         _Wish(origin or [], group or [], max_messages, max_weight, max_bundles, wait, confirm=not no_confirm),
         follow=follow,
     )
-    door = Door(hub, token, data)
     if live or after is not None:
         _collect_live(door, recipient, wish, to=to, live=live, after=after, text=text, as_json=as_json)
         return
@@ -202,8 +203,6 @@ def _confirm(bundle: Bundle) -> None:
 
 def _filer(folder: Path, file_format: FileFormat | None, as_json: bool) -> Deliver:
     from restante.cli.mailboxes.collect_files import Shelf
-    from restante.cli.shared.output import write_output
-    from restante.model.figures import counted
 
     shelf = Shelf(folder, Format.JSONL if file_format is None else Format(file_format.value))
 
@@ -226,8 +225,6 @@ def _bundle_writer(*, text: bool, as_json: bool) -> Write:
 
 
 def _printer(write: Write) -> Deliver:
-    from restante.cli.shared.output import flush_output_to_disk, write_output
-
     def deliver(bundle: Bundle) -> None:
         for content in write(bundle):
             write_output(content, styled=write is _shown)
@@ -269,9 +266,6 @@ def _described(bundle: Bundle) -> dict[str, object]:
 
 def _shown(bundle: Bundle) -> Iterator[bytes]:
     """A bundle for people."""
-    from restante.cli.shared.output import output, preview
-    from restante.model.figures import counted
-
     console = output()
     title = f"{counted(bundle.message_count, 'message')} of {bundle.origin}/{bundle.kind}, bundle {bundle.bundle_id}"
     with console.capture() as captured:
@@ -284,9 +278,6 @@ def _shown(bundle: Bundle) -> Iterator[bytes]:
 
 
 def _table(bundle: Bundle) -> Table:
-    from restante.cli.shared.output import preview, table_of
-    from restante.model.figures import clock_time
-
     rows = [
         (
             str(message.sequence_number),
@@ -300,8 +291,6 @@ def _table(bundle: Bundle) -> Table:
 
 
 def _print_summary(recipient: str, bundles: int, messages: int, *, confirm: bool) -> None:
-    from restante.model.figures import counted
-
     if not bundles:
         say(f"Nothing is there for {recipient}. To see why: restante explain {recipient}")
         return

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante.calls.mailboxes import Explain
 from restante.cli.shared.exits import NOTHING_THERE
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.options import AsJson, RecipientName
+from restante.cli.shared.output import output, print_answer, table_of
 from restante.model.columns.plain_text import plain
+from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
     from restante.client.surface.surface import Explanation
 
 
+@at_hub
 def explain(
-    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)],
+    recipient: RecipientName,
     origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Say why a recipient's next look answers what it answers: what waits, and which bundles are open.
@@ -33,28 +37,21 @@ def explain(
     restante explain alice --origin orders
     restante explain alice --json --data ./data
     """
-    from restante.cli.shared.output import print_json
     from restante.model.mailboxes.answers import Reason
 
-    door, origins, groups = Door(hub, token, data), tuple(origin or ()), tuple(group or ())
-    if data is None:
+    origins, groups = tuple(origin or ()), tuple(group or ())
+    if door.data is None:
         with door.open_small() as link:
             found = link.call(Explain(recipient, origins=origins, origin_groups=groups))
     else:
         with door.open() as opened:
             found = opened.recipient(recipient).explain(origins=origins, origin_groups=groups)
-    if as_json:
-        print_json(found)
-    else:
-        _print(recipient, found)
+    print_answer(found, partial(_print, recipient, found), as_json=as_json)
     raise typer.Exit(0 if found.reason is Reason.READY else NOTHING_THERE)
 
 
 def _print(recipient: str, found: Explanation) -> None:
     from rich.text import Text
-
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import clock_time, counted
 
     console = output()
     style = "bold green" if found.reason.value == "ready" else "bold yellow"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from restante.cli.shared.exits import NOTHING_THERE
-from restante.cli.shared.hub_options import DEFAULT_URL, DataFolder, Door, HubUrl, Token
-from restante.cli.shared.plain import say
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.lists import gathered, print_more
+from restante.cli.shared.options import Limit, RecipientName
+from restante.cli.shared.output import listing, preview, write_output
+from restante.model.figures import clock_time
 
 if TYPE_CHECKING:
     from restante.client.surface.surface import Message, Recipient
@@ -28,8 +32,9 @@ class StateName(Enum):
 _STATES = ", ".join(state.value for state in StateName)
 
 
+@at_hub
 def history(
-    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)],
+    recipient: RecipientName,
     message: Annotated[
         str | None, typer.Argument(metavar="ID", help="Only the message with this id.", show_default=False)
     ] = None,
@@ -38,10 +43,8 @@ def history(
         StateName | None, typer.Option(metavar="STATE", help=f"Only messages in this state: {_STATES}.")
     ] = None,
     after: Annotated[int, typer.Option(min=0, help="Only messages behind this number.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 100,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    limit: Limit = 100,
+    door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print messages as JSON lines.")] = False,
 ) -> None:
     """Show a recipient's messages by their numbers, whatever has become of them.
@@ -57,7 +60,7 @@ def history(
     """
     if message is not None and (state is not None or after):
         raise typer.BadParameter("With the id of a message, --state and --after choose nothing.", param_hint="ID")
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         box = opened.recipient(recipient)
         found = [box.find(message)] if message is not None else _listed(box, state, after, limit)
     if as_json:
@@ -68,23 +71,19 @@ def history(
 
 
 def _listed(box: Recipient, state: StateName | None, after: int, limit: int) -> list[Message]:
-    from restante.limits import PAGE_MAX
     from restante.model.publishing.message import State
 
     wanted = None if state is None else State(state.value)
-    found: list[Message] = []
-    place: int | None = after
-    while place is not None and len(found) < limit:
-        page = box.history(after=place, state=wanted, limit=min(limit - len(found), PAGE_MAX))
-        found += page.messages
-        place = page.next
-    return found
+
+    def read(count: int, place: int | None) -> tuple[Sequence[Message], int | None]:
+        page = box.history(after=place, state=wanted, limit=count)
+        return page.messages, page.next
+
+    return gathered(read, limit, after)
 
 
 def _print_lines(messages: list[Message]) -> None:
     import msgspec
-
-    from restante.cli.shared.output import write_output
 
     for message in messages:
         write_output(msgspec.json.encode(_as_over_http(message)) + b"\n")
@@ -102,12 +101,6 @@ def _as_over_http(message: Message) -> dict[str, Any]:
 
 
 def _print(recipient: str, messages: list[Message], limit: int) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import clock_time
-
-    if not messages:
-        say(f"No such message of {recipient} is there.")
-        return
     rows = [
         (
             str(message.sequence_number),
@@ -120,15 +113,14 @@ def _print(recipient: str, messages: list[Message], limit: int) -> None:
         for message in messages
     ]
     headings = ("number", "state", "published", "id", "origin/kind", "data")
-    output().print(table_of(headings, rows, right=["number"], whole=["state", "published", "id"]))
-    if len(messages) == limit:
-        say(f"There may be more: --after {messages[-1].sequence_number}")
+    nothing = f"No such message of {recipient} is there."
+    listing(headings, rows, nothing=nothing, right=["number"], whole=["state", "published", "id"])
+    if messages:
+        print_more(len(messages), limit, f"--after {messages[-1].sequence_number}")
 
 
 def _preview(message: Message) -> str:
     import msgspec
-
-    from restante.cli.shared.output import preview
 
     if message.data is msgspec.UNSET:
         return "–"

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import output, print_answer, progress_bar, table_of
 from restante.model.columns.plain_text import plain
+from restante.model.figures import duration
 
 if TYPE_CHECKING:
     from restante.cli.partitions.measurements import Measured
 
 
+@at_hub
 def bench(
     messages: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many messages in bulk.")] = 51_200,
     small: Annotated[int, typer.Option(min=1, max=100_000, help="How many publishes of one message.")] = 500,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Measure a hub for a few seconds: publish in bulk, publish one by one, peek and dequeue; messages of 200 bytes.
@@ -32,22 +36,15 @@ def bench(
     restante bench --data ./data --json
     """
     from restante.cli.partitions.measurements import measure
-    from restante.cli.shared.output import print_json, progress_bar
 
-    door = Door(hub, token, data)
     with door.open(create=False) as opened, progress_bar() as bar:
         task = bar.add_task(f"measuring {door.where}", total=None, note="")
         found = measure(opened, messages, small, lambda name: bar.update(task, note=name))
-    if as_json:
-        print_json({"hub": door.where, "measured": [one.as_answer() for one in found]})
-    else:
-        _print(door.where, found)
+    answer = {"hub": door.where, "measured": [one.as_answer() for one in found]}
+    print_answer(answer, partial(_print, door.where, found), as_json=as_json)
 
 
 def _print(where: str, found: list[Measured]) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import duration
-
     headings = ("what", "calls", "messages", "p50", "p99", "rate")
     rows = [
         (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,28 +12,28 @@ import typer
 from restante.calls.mailboxes import ListPartitions
 from restante.calls.producers import ListProducers
 from restante.cli.partitions.partitions_check import check
-from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, HelpGroup
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
-from restante.cli.shared.plain import say
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.lists import gathered, print_more
+from restante.cli.shared.options import AsJson, Limit
+from restante.cli.shared.output import listing, output, print_answer, table_of
+from restante.model.figures import clock_time, counted
 
 if TYPE_CHECKING:
     from restante.client.surface.surface import PartitionStatus
     from restante.client.transport.link import Link
     from restante.model.mailboxes.answers import ProducerState
 
-app = typer.Typer(
-    name="partitions", cls=HelpGroup, epilog=EPILOG, rich_markup_mode="rich", pretty_exceptions_enable=False
-)
-app.command("check", epilog=EPILOG, cls=Command)(check)
+app = command_group("partitions", is_command=True)
+command_of(app, "check")(check)
 
 
 @app.callback(invoke_without_command=True)
+@at_hub
 def partitions(
     context: typer.Context,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions: the last visible number, what waits, and what is not filed yet.
@@ -45,25 +47,21 @@ def partitions(
     """
     if context.invoked_subcommand is not None:
         return
-    from restante.cli.shared.output import print_json
 
-    with Door(hub, token, data).open() as opened:
+    with door.open() as opened:
         found = opened.partitions()
-    if as_json:
-        print_json({"partitions": found})
-    else:
-        _print(found)
+    print_answer({"partitions": found}, partial(_print, found), as_json=as_json)
 
 
-@app.command("producers", epilog=EPILOG, cls=Command)
+@command_of(app, "producers")
+@at_hub
 def producers(
     partition: Annotated[
         int | None, typer.Argument(metavar="PARTITION", min=0, help="Only of this partition.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 1_000,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    limit: Limit = 1_000,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Show the producer groups that number what they publish, of one partition or of all.
@@ -75,36 +73,26 @@ def producers(
     restante partitions producers
     restante partitions producers 7 --json
     """
-    from restante.cli.shared.output import print_json
-
-    with closing(Door(hub, token, data).link()) as link:
+    with closing(door.link()) as link:
         found = _listed(link, partition, limit)
-    if as_json:
-        print_json({"producers": found})
-    else:
-        _print_producers(found, limit, "" if partition is None else f" in partition {partition}")
+    where = "" if partition is None else f" in partition {partition}"
+    print_answer({"producers": found}, partial(_print_producers, found, limit, where), as_json=as_json)
 
 
 def _listed(link: Link, partition: int | None, limit: int) -> list[ProducerState]:
     numbers = [status.partition for status in link.call(ListPartitions())] if partition is None else [partition]
     found: list[ProducerState] = []
     for number in numbers:
-        after: str | None = None
-        while len(found) < limit:
-            page = link.call(ListProducers(number, limit=limit - len(found), after=after))
-            found += page.producers
-            if (after := page.next) is None:
-                break
+        found += gathered(partial(_page, link, number), limit - len(found))
     return found
 
 
-def _print_producers(found: list[ProducerState], limit: int, where: str) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import clock_time
+def _page(link: Link, partition: int, count: int, after: str | None) -> tuple[Sequence[ProducerState], str | None]:
+    page = link.call(ListProducers(partition, limit=count, after=after))
+    return page.producers, page.next
 
-    if not found:
-        say(f"No producer numbers what it publishes{where}.")
-        return
+
+def _print_producers(found: list[ProducerState], limit: int, where: str) -> None:
     headings = ("partition", "group", "owner level", "last number", "last activity", "replays", "fenced attempts")
     rows = [
         (
@@ -118,15 +106,11 @@ def _print_producers(found: list[ProducerState], limit: int, where: str) -> None
         )
         for state in found
     ]
-    output().print(table_of(headings, rows, right=headings))
-    if len(found) == limit:
-        say("There may be more: give a partition, or a higher --limit.")
+    listing(headings, rows, nothing=f"No producer numbers what it publishes{where}.", right=headings)
+    print_more(len(found), limit, "give a partition, or a higher --limit.")
 
 
 def _print(found: tuple[PartitionStatus, ...]) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import counted
-
     headings = ("partition", "visible sequence", "waiting", "unfiled")
     rows = [
         (str(status.partition), f"{status.visible_sequence:,}", f"{status.waiting:,}", f"{status.unfiled:,}")

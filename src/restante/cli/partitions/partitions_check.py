@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante import limits
-from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import output, print_answer, table_of
+from restante.model.figures import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +48,6 @@ def check(
     import numpy as np
 
     from restante.cli.partitions.checked_names import names_of
-    from restante.cli.shared.output import print_json
     from restante.errors import InvalidRequest
     from restante.model.storage.partition import partitions_of
     from restante.model.storage.spread import spread_of
@@ -56,15 +58,10 @@ def check(
     if not counts.any():
         raise InvalidRequest("There are no names. Give a file with one name a line, or a pattern: 'user-{1..1000}'.")
     found = spread_of(counts)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found, counts)
+    print_answer(found, partial(_print, found, counts), as_json=as_json)
 
 
 def _print(found: Spread, counts: NDArray[np.int64]) -> None:
-    from restante.cli.shared.output import output, table_of
-    from restante.model.figures import counted
     from restante.model.storage.spread import is_power_of_two
 
     console = output()

@@ -25,9 +25,12 @@ from restante.cli.publishing.send_options import (
     WithBatch,
 )
 from restante.cli.shared.formats import Format
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
 from restante.cli.shared.live_options import Chat, Me
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
+from restante.model.figures import counted, duration, rate
 
 if TYPE_CHECKING:
     from restante.cli.publishing.pieces import Defaults, FileReading, Pieces
@@ -47,6 +50,7 @@ _SUFFIXES = {
 _STANDARD_INPUT = Path("-")
 
 
+@at_hub
 def send(
     files: Files = None,
     *,
@@ -67,9 +71,7 @@ def send(
     no_commit: NoCommit = False,
     live: Chat = False,
     me: Me = None,
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Send messages from JSON lines, CSV, Parquet and Arrow files; each has the fields of a message as its columns.
@@ -96,7 +98,7 @@ def send(
     from restante.cli.publishing.send_pieces import SendFindings
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
-    findings, door = SendFindings() if dry_run else None, Door(hub, token, data)
+    findings = SendFindings() if dry_run else None
     if live or me is not None:
         others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
         _chat(door, defaults, me, others | {"dry_run": dry_run}, live=live, as_json=as_json)
@@ -219,7 +221,6 @@ def _consign(
 ) -> None:
     """All of them side by side, for one moment of delivery."""
     from restante.cli.consignments.staged_files import ConsignmentWish, consign, tell
-    from restante.cli.shared.output import print_json
 
     key, attempt, idempotent = wish
     with closing(door.link(create=True)) as link:
@@ -306,9 +307,6 @@ def _json_value(text: str) -> object:
 
 
 def _print(sent: SentCounts, sources: int, *, dry_run: bool, as_json: bool) -> None:
-    from restante.cli.shared.output import print_json
-    from restante.model.figures import counted, duration, rate
-
     if as_json:
         print_json(_answer(sent, sources, dry_run=dry_run))
     elif dry_run:

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
+from restante.cli.shared.options import NewFolder
 from restante.cli.shared.plain import say
 
 
 def serve(
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
-    ] = Path("data"),
+    data: NewFolder = Path("data"),
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one. Default: 8470.")

@@ -6,30 +6,26 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.exits import EPILOG, WRONG
-from restante.cli.shared.help import Command, HelpGroup
+from restante.cli.shared.exits import WRONG
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import listing, print_answer, print_json
 from restante.cli.shared.plain import say
+from restante.model.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from restante.errors import InvalidSettings
 
-app = typer.Typer(
-    name="settings",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    epilog=EPILOG,
-)
+app = command_group("settings")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 _NAME = r'(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*")'
 _KEY = rf"{_NAME}(?:\.{_NAME})*"
 """A key as TOML writes it."""
@@ -46,7 +42,7 @@ def settings() -> None:
     """
 
 
-@app.command("show", epilog=EPILOG, cls=Command)
+@command_of(app, "show")
 def show(
     file: Annotated[
         Path | None,
@@ -61,7 +57,6 @@ def show(
     RESTANTE_SERVER__PORT=9000 restante settings show
     restante settings show --json | jq '.settings[] | select(.value == true)'
     """
-    from restante.cli.shared.output import output, print_json, table_of
     from restante.errors import InvalidSettings
     from restante.settings_file import load
 
@@ -70,14 +65,12 @@ def show(
     except InvalidSettings as error:
         say(*_problems_of(error), sep="\n", file=sys.stderr)
         raise typer.Exit(WRONG) from error
-    if as_json:
-        print_json({"settings": effective})
-    else:
-        rows = [(setting.key, _shown(setting.value), setting.source) for setting in effective]
-        output().print(table_of(("setting", "value", "from"), rows))
+    rows = [(setting.key, _shown(setting.value), setting.source) for setting in effective]
+    shown = partial(listing, ("setting", "value", "from"), rows)
+    print_answer({"settings": effective}, shown, as_json=as_json)
 
 
-@app.command("check", epilog=EPILOG, cls=Command)
+@command_of(app, "check")
 def check(
     file: Annotated[
         Path | None,
@@ -95,9 +88,7 @@ def check(
     restante settings check restante.toml    file and environment
     restante settings check                  the environment alone
     """
-    from restante.cli.shared.output import print_json
     from restante.errors import InvalidSettings
-    from restante.model.figures import counted
     from restante.settings_file import load_settings
 
     problems: Sequence[str] = ()

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.exits import EPILOG
-from restante.cli.shared.help import Command, HelpGroup
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.options import AsJson, HubFolder
+from restante.cli.shared.output import listing, print_answer
 from restante.cli.shared.plain import say
 from restante.model.access.access import Role
+from restante.model.figures import clock_time
 
 if TYPE_CHECKING:
     from restante.server.access.tokens import Token, TokenFile
 
-app = typer.Typer(
-    name="tokens",
-    cls=HelpGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    epilog=EPILOG,
-)
-
-DataFolder = Annotated[
-    Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder of the hub.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+app = command_group("tokens")
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS_MAX = 36_500
@@ -48,7 +40,7 @@ def tokens() -> None:
     """
 
 
-@app.command("create", epilog=EPILOG, cls=Command)
+@command_of(app, "create")
 def create(
     role: Annotated[
         list[Role],
@@ -74,7 +66,7 @@ def create(
         typer.Option(metavar="30d", help="After how long it expires: 90m, 12h, 30d, 4w. Default: never."),
     ] = None,
     note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
-    data: DataFolder = Path("data"),
+    data: HubFolder = Path("data"),
     new: Annotated[bool, typer.Option("--new", help="For a hub that was never started: make its folder.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask, though the first token shuts everyone without one out.")
@@ -92,7 +84,6 @@ def create(
     restante tokens create --role recipient --all-recipients --json
     restante tokens create --role operator --data /srv/mail --new
     """
-    from restante.cli.shared.output import print_json
     from restante.server.access.tokens import id_of
 
     _check_scope(role, origin, recipient, everyone=all_recipients)
@@ -110,49 +101,29 @@ def create(
         now=now,
     )
     (made,) = (token for token in file.listed() if token.id == id_of(secret))
-    if as_json:
-        print_json({"token": secret, **_described(made, now)})
-    else:
-        _print_new(secret, made, file.path)
+    answer = {"token": secret, **_described(made, now)}
+    print_answer(answer, partial(_print_new, secret, made, file.path), as_json=as_json)
 
 
-@app.command("list", epilog=EPILOG, cls=Command)
-def list_(data: DataFolder = Path("data"), as_json: AsJson = False) -> None:
+@command_of(app, "list")
+def list_(data: HubFolder = Path("data"), as_json: AsJson = False) -> None:
     """List the tokens: what each is for, and whether it is valid, expired or revoked.
 
     \b
     restante tokens list
     restante tokens list --data /srv/mail --json
     """
-    from restante.cli.shared.output import output, print_json, table_of
-    from restante.model.figures import clock_time
-
     now = datetime.now(UTC)
     found = _tokens_there(data).listed()
-    if as_json:
-        print_json({"tokens": [_described(token, now) for token in found]})
-        return
-    rows = [
-        (
-            token.id,
-            token.state(now),
-            _roles(token),
-            clock_time(token.created_at),
-            "never" if token.expires_at is None else clock_time(token.expires_at),
-            token.note,
-        )
-        for token in found
-    ]
-    if rows:
-        output().print(table_of(("id", "state", "for", "created", "expires", "note"), rows))
-    else:
-        say(f"There are no tokens in {data}.")
+    print_answer(
+        {"tokens": [_described(token, now) for token in found]}, partial(_print_list, found, data, now), as_json=as_json
+    )
 
 
-@app.command("revoke", epilog=EPILOG, cls=Command)
+@command_of(app, "revoke")
 def revoke(
     identity: Annotated[str, typer.Argument(metavar="ID", help="The id of the token.", show_default=False)],
-    data: DataFolder = Path("data"),
+    data: HubFolder = Path("data"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be revoked.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -162,14 +133,10 @@ def revoke(
     restante tokens revoke k3m9x2ab --dry-run
     restante tokens revoke k3m9x2ab
     """
-    from restante.cli.shared.output import print_json
-
     file, now = _tokens_there(data), datetime.now(UTC)
     token = file.find(identity) if dry_run else file.revoke(identity, now=now)
-    if as_json:
-        print_json({"dry_run": dry_run, **_described(token, now)})
-    else:
-        say(f"{'Would revoke' if dry_run else 'Revoked'} {token.id}: {_roles(token)}.")
+    told = f"{'Would revoke' if dry_run else 'Revoked'} {token.id}: {_roles(token)}."
+    print_answer({"dry_run": dry_run, **_described(token, now)}, told, as_json=as_json)
 
 
 def _tokens_of(data: Path) -> TokenFile:
@@ -260,11 +227,24 @@ def _roles(token: Token) -> str:
     )
 
 
+def _print_list(found: Sequence[Token], data: Path, now: datetime) -> None:
+    rows = [
+        (
+            token.id,
+            token.state(now),
+            _roles(token),
+            clock_time(token.created_at),
+            "never" if token.expires_at is None else clock_time(token.expires_at),
+            token.note,
+        )
+        for token in found
+    ]
+    listing(("id", "state", "for", "created", "expires", "note"), rows, nothing=f"There are no tokens in {data}.")
+
+
 def _print_new(secret: str, token: Token, path: Path) -> None:
     """The token alone on standard output, so that `TOKEN=$(restante tokens create …)` works; the rest beside it."""
     from rich.console import Console
-
-    from restante.model.figures import clock_time
 
     say(secret, flush=True)
     expiry = "never expires" if token.expires_at is None else f"expires {clock_time(token.expires_at)}"

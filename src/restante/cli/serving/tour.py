@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import WRONG
+from restante.cli.shared.output import output, progress_bar
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
@@ -186,8 +187,6 @@ def _token() -> str | None:
 @contextmanager
 def _bars() -> Iterator[Watch]:
     """Bars for the steps of a night, gone when they are done."""
-    from restante.cli.shared.output import progress_bar
-
     with progress_bar() as bar:
 
         @contextmanager
@@ -200,7 +199,6 @@ def _bars() -> Iterator[Watch]:
 
 def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
     from restante.cli.serving import tour_summary
-    from restante.cli.shared.output import output
 
     stored = tour_summary.StoredOnDisk.in_folder(folder, kept=kept)
     if as_json:

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
+
+from restante.cli.shared.exits import EPILOG
 
 _EXAMPLES = "\b"
 """A paragraph that begins with it is kept line by line."""
@@ -36,6 +39,23 @@ class HelpGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
         return _without_types(super().get_params(ctx))
+
+
+def command_group(name: str, *, is_command: bool = False) -> typer.Typer:
+    """A group of commands. Its name alone shows the help, unless that is a command too."""
+    return typer.Typer(
+        name=name,
+        cls=HelpGroup,
+        no_args_is_help=not is_command,
+        epilog=EPILOG,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
+
+
+def command_of(group: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a function a command of a group."""
+    return group.command(name, epilog=EPILOG, cls=Command)
 
 
 def flowing(text: str | None) -> str | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
 
-HubUrl = Annotated[
+_HubUrl = Annotated[
     str, typer.Option("--hub", envvar="RESTANTE_HUB", metavar="URL", help="The hub to ask.", rich_help_panel=_PANEL)
 ]
 Token = Annotated[
@@ -28,7 +31,7 @@ Token = Annotated[
         envvar="RESTANTE_TOKEN", help="The token that lets you in.", show_default=False, rich_help_panel=_PANEL
     ),
 ]
-DataFolder = Annotated[
+_DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data",
@@ -38,7 +41,6 @@ DataFolder = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 class Door(NamedTuple):
@@ -81,6 +83,26 @@ class Door(NamedTuple):
         from restante.client.transport.machine_terms import terms_of
 
         return HttpLink(terms_of(self.hub, token=self.token))
+
+
+def at_hub(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a `door`: on the command line the options --hub, --token and --data stand in its place."""
+
+    def options(hub: _HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
+        return Door(hub, token, data)
+
+    @wraps(command)
+    def run(*, hub: str, token: str | None, data: Path | None, **others: Any) -> None:  # noqa: ANN401  # the command's own
+        command(door=options(hub, token, data), **others)
+
+    said = inspect.signature(options, eval_str=True).parameters.values()
+    own = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in own.parameters.values():
+        in_its_place = [one.replace(kind=parameter.kind) for one in said]
+        parameters += in_its_place if parameter.name == "door" else [parameter]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # what Typer reads
+    return run
 
 
 def open_folder(folder: Path, *, create: bool = False) -> Hub:

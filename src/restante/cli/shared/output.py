@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -79,8 +79,15 @@ def listing(
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
     spare: Sequence[str] = (),
+    nothing: str | None = None,
 ) -> None:
-    """Print a table. Where there is no room for all columns, those named `spare` are left out, the first one first."""
+    """Print a table. Where there is no room for all columns, those named `spare` are left out, the first one first.
+
+    If there are no rows, `nothing` is said instead.
+    """
+    if not rows and nothing is not None:
+        say(nothing)
+        return
     console = output()
     cells = [headings, *([plain(cell) for cell in row] for row in rows)]
     widths = {
@@ -94,6 +101,16 @@ def listing(
     kept = [number for number, heading in enumerate(headings) if heading in widths]
     shown = [[row[number] for number in kept] for row in rows]
     console.print(table_of([headings[number] for number in kept], shown, right=right, whole=whole))
+
+
+def print_answer(answer: object, told: str | Callable[[], None], *, as_json: bool) -> None:
+    """An answer: as JSON, for programs; or for people, as a line or by what prints it."""
+    if as_json:
+        print_json(answer)
+    elif isinstance(told, str):
+        say(told)
+    else:
+        told()
 
 
 def print_json(answer: object) -> None:

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from restante.cli.shared.hub_options import DEFAULT_URL, AsJson, DataFolder, Door, HubUrl, Token
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import print_json, progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import InvalidRequest
+from restante.model.figures import counted, duration, size
 
 if TYPE_CHECKING:
     from restante.hub.upkeep.archive import Manifest
 
 
+@at_hub
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; a new one.", show_default=False)],
-    hub: HubUrl = DEFAULT_URL,
-    token: Token = None,
-    data: DataFolder = None,
+    *,
+    door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Back up a hub while it runs, or a data folder that no hub has open.
@@ -37,13 +40,12 @@ def backup(
     if file.exists():
         raise InvalidRequest(f"{file} is there already, and nothing is overwritten. Name a new file.")
     started = time.monotonic()
-    manifest = _backed_up(Door(hub, token, data), file)
+    manifest = _backed_up(door, file)
     _print(file, manifest, time.monotonic() - started, as_json=as_json)
 
 
 def _backed_up(door: Door, file: Path) -> Manifest:
     from restante.cli.shared.new_files import new_file
-    from restante.cli.shared.output import progress_bar
     from restante.cli.upkeep.backup_source import source_of
     from restante.hub.upkeep.restore import verify
 
@@ -60,9 +62,6 @@ def _backed_up(door: Door, file: Path) -> Manifest:
 
 
 def _print(file: Path, manifest: Manifest, seconds: float, *, as_json: bool) -> None:
-    from restante.cli.shared.output import print_json
-    from restante.model.figures import counted, duration, size
-
     if as_json:
         told = {"made_at": manifest.made_at, "partition_count": manifest.partition_count}
         counts = {"files": len(manifest.files), "bytes": file.stat().st_size, "seconds": round(seconds, 3)}

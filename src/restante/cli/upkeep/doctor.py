@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
+from restante.model.figures import counted, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +51,6 @@ def doctor(
 
 def examined(folder: Path) -> Report:
     from restante.assembly import open_store
-    from restante.cli.shared.output import progress_bar
     from restante.hub.doctor.doctor import examine
 
     store = open_store(folder)
@@ -78,8 +79,6 @@ def _json(folder: Path, report: Report, seconds: float) -> str:
 
 def print_report(console: Console, folder: Path, report: Report, seconds: float | None = None) -> None:
     from rich.text import Text
-
-    from restante.model.figures import counted, size
 
     if report.findings:
         console.print(_table(report))

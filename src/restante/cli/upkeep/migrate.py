@@ -9,7 +9,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from restante.cli.shared.exits import WRONG
-from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.options import AsJson, NewFolder
+from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
 
 _BESIDE_DATA = frozenset(
@@ -26,9 +27,7 @@ class _Versions(NamedTuple):
 
 
 def migrate(
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
-    ] = Path("data"),
+    data: NewFolder = Path("data"),
     check: Annotated[
         bool, typer.Option("--check", help="Only look. The exit code is 1 if there is something to do.")
     ] = False,
@@ -121,8 +120,6 @@ def _brought_forward(folder: Path, before: _Versions) -> _Versions:
 
 
 def _print(folder: Path, before: _Versions, now: _Versions, *, check: bool, as_json: bool) -> None:
-    from restante.cli.shared.output import print_json
-
     if as_json:
         versions = {"before": before._asdict(), "after": now._asdict()}
         print_json({"folder": str(folder), "check": check, "changes": before != now, **versions})

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restante.cli.shared.exits import WRONG
-from restante.cli.shared.hub_options import AsJson
+from restante.cli.shared.options import AsJson
+from restante.cli.shared.output import output, print_json, progress_bar
 from restante.cli.shared.plain import say
+from restante.model.figures import clock_time, counted, duration, size
 
 if TYPE_CHECKING:
     from restante.hub.doctor.doctor import Report
@@ -48,7 +50,6 @@ def restore(
 
 
 def _read(file: Path, folder: Path | None) -> Manifest:
-    from restante.cli.shared.output import progress_bar
     from restante.hub.upkeep.restore import restore as restore_from
     from restante.hub.upkeep.restore import verify
 
@@ -73,9 +74,6 @@ def _examined(folder: Path) -> Report:
 def _print(
     file: Path, folder: Path | None, manifest: Manifest, report: Report | None, seconds: float, *, as_json: bool
 ) -> None:
-    from restante.cli.shared.output import output, print_json
-    from restante.model.figures import clock_time, counted, duration, size
-
     if as_json:
         told = {"made_at": manifest.made_at, "partition_count": manifest.partition_count}
         counts = {"files": len(manifest.files), "bytes": manifest.bytes, "seconds": round(seconds, 3)}

@@ -9,6 +9,7 @@ from math import isfinite
 from restante import limits
 from restante.client.transport.address import HubAddress
 from restante.errors import InvalidRequest
+from restante.model.back_off import back_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +35,7 @@ class Retrying:
 
     def pause(self, attempt: int, chance: float) -> float:
         """Seconds to wait after so many attempts. `chance` lies between 0 and 1."""
-        doubled: float = self.first_pause * 2 ** min(attempt - 1, 30)
-        return min(doubled, self.longest_pause) * (1 - chance / 2)
+        return back_off(attempt, first=self.first_pause, longest=self.longest_pause, chance=chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

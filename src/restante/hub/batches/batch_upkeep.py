@@ -125,22 +125,6 @@ def _resting(core: Core, before: int) -> list[bytes]:
     return [key for key, items in core.memory(HandItemsKnown).items() if items.ahead_bytes and items.used_at < before]
 
 
-def fold_all(core: Core) -> int:
-    """Fold all that was written ahead; gives of how many batches."""
-    waiting = [batch_id for partition in core.partitions for batch_id in _written_ahead(core, partition.number)]
-    for batch_id in waiting:
-        fold(core, batch_id)
-    return len(waiting)
-
-
-def _written_ahead(core: Core, partition: int) -> Iterator[bytes]:
-    start: bytes | None = b""
-    while start is not None and (found := core.store.scan(partition, Space.BATCH_ACKNOWLEDGED, start=start, limit=1)):
-        batch_id = found[0][0][:16]
-        yield batch_id
-        start = after_prefix(batch_id)
-
-
 def fold(core: Core, batch_id: bytes) -> None:
     """Store the changed chunks of a batch's bits, slice by slice, then drop the entries that said so.
 

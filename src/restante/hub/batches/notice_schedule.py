@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from restante import limits
+from restante.model.back_off import back_off
 from restante.ports.clock import Clock
 
 _SECOND = 1_000_000
@@ -118,4 +119,4 @@ class Schedule:
 
 
 def _pause(failures: int) -> int:
-    return round(min(_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16), limits.NOTICE_PAUSE_SECONDS_MAX) * _SECOND)
+    return round(back_off(failures, first=_PAUSE_SECONDS, longest=limits.NOTICE_PAUSE_SECONDS_MAX) * _SECOND)

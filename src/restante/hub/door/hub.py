@@ -14,7 +14,6 @@ from restante.calls.batches import AcknowledgeEach
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
 from restante.errors import DataDamaged, InvalidRequest, Unavailable
-from restante.hub.batches import batch_upkeep
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
@@ -274,10 +273,6 @@ class OpenHub:
     def listening_to_batch(self, batch_id: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
         """While inside, `ring` is called after each commit that changes the state of the batch."""
         return self._core.bell.listening(bell_hash(check_id(batch_id)), ring)
-
-    def fold_batches(self) -> int:
-        """Fold what acknowledgements have written ahead, now; gives the number of batches."""
-        return batch_upkeep.fold_all(self._core)
 
     def feed_readers(self) -> tuple[ReaderStatus, ...]:
         """How far those who gave a name have read."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import PartitionOf, ReadHistory
 from restante.errors import RestanteError
 from restante.hub.engine.committer import closed
+from restante.hub.engine.core import Core
 from restante.limits import KIB, PAGE_MAX
 from restante.model.mailboxes.answers import HistoryPage, Receipt
 from restante.model.publishing.message import SHOWN_STATES, Message
@@ -20,18 +23,28 @@ from restante.wire.live import Collected, Connected, Fate
 from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
 from restante.wire.problems import problem_of
 
-if TYPE_CHECKING:
-    from restante.hub.door.hub import OpenHub
-
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Hub(Protocol):
+    """What a line needs of the hub."""
+
+    @property
+    def core(self) -> Core: ...
+    @property
+    def closing(self) -> bool: ...
+    def call(self, call: Call[Answer]) -> Answer: ...
+    def publish(self, sent: object) -> Receipt: ...
+    def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]: ...
+    def live_collect(self, recipient: str, sequence_number: int) -> int: ...
 
 
 class _Link(Protocol):
     """What a line needs of the asynchronous link."""
 
     @property
-    def hub(self) -> OpenHub: ...
+    def hub(self) -> _Hub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def publish(self, sent: object) -> Receipt: ...
 
@@ -46,7 +59,7 @@ class InProcessLive:
 class _Place:
     """How far a line has come."""
 
-    def __init__(self, hub: OpenHub, recipient: str, taker: LiveTaker) -> None:
+    def __init__(self, hub: _Hub, recipient: str, taker: LiveTaker) -> None:
         self.hub = hub
         self.recipient = recipient
         self.taker = taker
@@ -90,7 +103,7 @@ class _Patience:
 
 
 class HubDoor(_Patience):
-    def __init__(self, hub: OpenHub, recipient: str, client: str | None) -> None:
+    def __init__(self, hub: _Hub, recipient: str, client: str | None) -> None:
         self._hub = hub
         self._recipient = recipient
         self._client = client

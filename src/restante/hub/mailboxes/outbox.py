@@ -21,6 +21,7 @@ from restante.hub.engine.row_reads import read_properties
 from restante.hub.engine.tasks import Task, guarded
 from restante.hub.mailboxes.mailbox import Chunk, chunks, look
 from restante.hub.mailboxes.origins import Origins
+from restante.model.back_off import back_off
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.text_ids import id_texts
 from restante.model.columns.uuids import uuid_texts
@@ -75,7 +76,7 @@ class Pacing:
             self._not_before.pop(origin, None)
             return
         failures = self._failures[origin] = self._failures.get(origin, 0) + 1
-        pause = min(_PAUSE_SECONDS * 2 ** min(failures - 1, 16), limits.NOTICE_PAUSE_SECONDS_MAX)
+        pause = back_off(failures, first=_PAUSE_SECONDS, longest=limits.NOTICE_PAUSE_SECONDS_MAX)
         self._not_before[origin] = self._monotonic() + pause
 
 

@@ -7,6 +7,8 @@ from enum import Enum
 
 import msgspec
 
+from restante.model.uuid_text import UuidText
+
 
 class Counting(Enum):
     """How the items of a batch are counted. The texts are part of the stored format."""
@@ -29,7 +31,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class BatchOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    id: str
+    id: UuidText
     key: str | None
     state: BatchState
     webhook_secret: str | None = None
@@ -67,7 +69,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompleteBatch(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
+    id: UuidText
     key: str | None
 
 
@@ -96,7 +98,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A batch. `items` = those added by hand and the messages bound to it; `pending` = those not done yet."""
 
-    id: str
+    id: UuidText
     key: str | None
     counting: Counting
     state: BatchState
@@ -145,7 +147,7 @@ class ProgressPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReapedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
+    id: UuidText
     key: str | None
     state: BatchState
     idle_since: datetime

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from restante import limits
 from restante.errors import InvalidRequest
+from restante.model.back_off import back_off
 from restante.model.batches.batch_answers import Webhook
 from restante.model.batches.webhook_addresses import is_refused_at_sight
 from restante.settings import SECRET_PREFIX, is_web_address, secret_bytes
@@ -47,8 +48,8 @@ def secret_text(secret: bytes) -> str:
 
 def pause_seconds(attempts: int, fraction: float) -> float:
     """How long to wait after so many failed attempts: twice as long each time, less up to a half by chance."""
-    doubled = _FIRST_PAUSE_SECONDS * 2.0 ** min(attempts - 1, 32)
-    return min(doubled, limits.WEBHOOK_PAUSE_SECONDS_MAX) * (1.0 - fraction / 2)
+    first, longest = _FIRST_PAUSE_SECONDS, limits.WEBHOOK_PAUSE_SECONDS_MAX
+    return back_off(attempts, first=first, longest=longest, chance=fraction)
 
 
 def _secret(text: object) -> bytes:

@@ -9,6 +9,7 @@ import msgspec
 
 from restante.model.batches.batch_answers import Webhook
 from restante.model.mailboxes.answers import Receipt
+from restante.model.uuid_text import UuidText
 
 
 class ConsignmentState(Enum):
@@ -27,10 +28,10 @@ class BatchWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConsignmentOpened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    id: str
+    id: UuidText
     key: str
     state: ConsignmentState
-    batch: str | None = None
+    batch: UuidText | None = None
     """The id of the batch that its messages will be items of."""
     webhook_secret: str | None = None
     """The secret that the hub made, if it was asked for a webhook and given none. It is told only here."""
@@ -65,10 +66,10 @@ class StagedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class ConsignmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A consignment. Of one that is closed nothing is staged any more."""
 
-    id: str
+    id: UuidText
     key: str
     state: ConsignmentState
-    batch: str | None
+    batch: UuidText | None
     opened_at: datetime
     last_activity_at: datetime
     closed_at: datetime | None

@@ -12,7 +12,6 @@ from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.live.socket_line import CLOSE_CODES
 from restante.server.openapi import live as events
 from restante.server.openapi import problems
-from restante.server.openapi.collecting import FIRST_SHOWN
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.openapi.places import MESSAGE_ID
 from restante.server.openapi.schemas import ID
@@ -30,6 +29,21 @@ _STRUCTS = (
     live.Collect,
 )
 _SHOWN, _SENT = of_schema("ShownMessage"), of_schema("Message")
+_INVOICE = {
+    "recipient": "alice",
+    "origin": "billing",
+    "kind": "invoice",
+    "document_type": "invoice",
+    "weight": 1,
+    "bundleable": True,
+    "published_at": "2030-01-31T12:00:00.000000Z",
+    "state": "waiting",
+    "id": MESSAGE_ID,
+    "sequence_number": 1,
+    "media_type": "application/json",
+    "properties": {"night": "7"},
+    "data": {"number": 1001, "amount": "12.50"},
+}
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 _BETTER: dict[type[msgspec.Struct], dict[str, Schema]] = {
     live.Connected: {"sequence_number": _NUMBER},
@@ -91,10 +105,10 @@ FRAMES = (
         "message",
         "A message. The counter is the connection's own and goes up by one for each message, also for those that were "
         "dropped: where one is missing, read the rest from history.",
-        {"counter": 1, "message": FIRST_SHOWN},
+        {"counter": 1, "message": _INVOICE},
     ),
     _frame(
-        live.Echo, "echo", "What this recipient sent from another client. It has no counter.", {"message": FIRST_SHOWN}
+        live.Echo, "echo", "What this recipient sent from another client. It has no counter.", {"message": _INVOICE}
     ),
     _frame(
         live.SendAccepted, "sent", "What was sent has this id. It is not stored yet.", {"request": 1, "id": MESSAGE_ID}

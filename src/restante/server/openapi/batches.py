@@ -5,11 +5,10 @@ from __future__ import annotations
 from restante.limits import BATCH_ITEMS_MAX
 from restante.server.openapi.acknowledgements import ACKNOWLEDGE
 from restante.server.openapi.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
-from restante.server.openapi.places import BATCH, BATCH_ID, OTHER_ID, SECOND_BATCH_ID, WRITING
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Subject, of_schema
+from restante.server.openapi.places import BATCH, WRITING
 from restante.wire import media
 
-_JSON = {"Content-Type": media.JSON}
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
 
 
@@ -43,71 +42,6 @@ With an `id` of its own choice a caller may repeat the call: the same again gets
     body_required=False,
     answers=(_json(201, "Opened.", "BatchOpened", "Cache-Control"),),
     problems=("batch_key_used", *_BODY_PROBLEMS),
-    examples=(
-        Example(
-            name="batch-open",
-            text="With an id and a key.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={"id": BATCH_ID, "key": "night-run-7"},
-            status=201,
-            answer={"id": BATCH_ID, "key": "night-run-7", "state": "open"},
-        ),
-        Example(
-            name="batch-open-again",
-            text="The same again, since no answer came.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={"id": BATCH_ID, "key": "night-run-7"},
-            status=201,
-            answer={"id": BATCH_ID, "key": "night-run-7", "state": "open"},
-            after=("batch-open",),
-        ),
-        Example(
-            name="batch-open-told",
-            text="With a webhook and a message on completion.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={
-                "id": SECOND_BATCH_ID,
-                "webhook": {
-                    "url": "https://example.org/night-run",
-                    "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
-                },
-                "notify": "alice",
-            },
-            status=201,
-            answer={"id": SECOND_BATCH_ID, "key": None, "state": "open"},
-        ),
-        Example(
-            name="batch-open-estimated",
-            text="Counted cheaply.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={"id": SECOND_BATCH_ID, "counting": "estimated"},
-            status=201,
-            answer={"id": SECOND_BATCH_ID, "key": None, "state": "open"},
-        ),
-        Example(
-            name="batch-open-key-used",
-            text="Another open batch has the key.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={"key": "night-run-7", "unique": True},
-            status=409,
-            code="batch_key_used",
-            after=("batch-open",),
-        ),
-        Example(
-            name="batch-open-wrong",
-            text="A way of counting that there is not.",
-            target="/v1/batches",
-            headers=_JSON,
-            body={"counting": "roughly"},
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 ADD = Operation(
     method="POST",
@@ -124,47 +58,6 @@ With a `request_id`, a UUID, the call may be repeated: the same again adds nothi
     bodies=(BodyContent(media_type=media.JSON, schema=of_schema("AddItemsBody")),),
     answers=(_json(201, "Added.", "ItemGroups"),),
     problems=("batch_unknown", "batch_sealed", *_BODY_PROBLEMS),
-    examples=(
-        Example(
-            name="batch-add",
-            text="Three items.",
-            target=f"/v1/batches/{BATCH_ID}/items",
-            headers=_JSON,
-            body={"count": 3},
-            status=201,
-            answer={"groups": [{"id": "0", "upto": 3}]},
-            after=("batch-open",),
-        ),
-        Example(
-            name="batch-add-none",
-            text="No items.",
-            target=f"/v1/batches/{BATCH_ID}/items",
-            headers=_JSON,
-            body={"count": 0},
-            status=400,
-            code="invalid_request",
-            after=("batch-open",),
-        ),
-        Example(
-            name="batch-add-sealed",
-            text="The batch is sealed.",
-            target=f"/v1/batches/{BATCH_ID}/items",
-            headers=_JSON,
-            body={"count": 1},
-            status=409,
-            code="batch_sealed",
-            after=("batch-open", "batch-seal-empty"),
-        ),
-        Example(
-            name="batch-add-unknown",
-            text="There is no such batch.",
-            target=f"/v1/batches/{OTHER_ID}/items",
-            headers=_JSON,
-            body={"count": 1},
-            status=404,
-            code="batch_unknown",
-        ),
-    ),
 )
 SEAL = Operation(
     method="POST",
@@ -175,24 +68,6 @@ SEAL = Operation(
     parameters=(BATCH,),
     answers=(_json(200, "Sealed.", "Sealed"),),
     problems=("batch_unknown", *WRITING),
-    examples=(
-        Example(
-            name="batch-seal",
-            text="Items are pending.",
-            target=f"/v1/batches/{BATCH_ID}/seal",
-            status=200,
-            answer={"complete": False},
-            after=("batch-open", "batch-add"),
-        ),
-        Example(
-            name="batch-seal-empty",
-            text="A batch without items is complete at once.",
-            target=f"/v1/batches/{BATCH_ID}/seal",
-            status=200,
-            answer={"complete": True},
-            after=("batch-open",),
-        ),
-    ),
 )
 DELETE = Operation(
     method="DELETE",
@@ -203,22 +78,6 @@ DELETE = Operation(
     parameters=(BATCH,),
     answers=(Answer(status=204, text="Deleted."),),
     problems=("batch_unknown", *WRITING),
-    examples=(
-        Example(
-            name="batch-delete",
-            text="It is gone.",
-            target=f"/v1/batches/{BATCH_ID}",
-            status=204,
-            after=("batch-open",),
-        ),
-        Example(
-            name="batch-delete-unknown",
-            text="There is no such batch.",
-            target=f"/v1/batches/{OTHER_ID}",
-            status=404,
-            code="batch_unknown",
-        ),
-    ),
 )
 REAP = Operation(
     method="POST",
@@ -234,18 +93,6 @@ REAP = Operation(
     body_required=False,
     answers=(_json(200, "Those that went.", "Reaped"),),
     problems=_BODY_PROBLEMS,
-    examples=(
-        Example(
-            name="batch-reap",
-            text="All are in use.",
-            target="/v1/batches/reap",
-            headers=_JSON,
-            body={"dry_run": True},
-            status=200,
-            answer={"batches": []},
-            after=("batch-open",),
-        ),
-    ),
 )
 SUBJECT = Subject(
     name="Batches",

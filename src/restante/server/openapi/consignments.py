@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from restante.calls.consignments import ListConsignments, StageParcel
 from restante.limits import WRITER_CHARACTERS_MAX
-from restante.model.consignments.consignment_answers import ConsignmentState
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import CONSIGNMENT, CONSIGNMENT_ID, LIMIT, NUMBER_MAX, OTHER_ID, READING, WRITING
-from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT, INVOICE, SECOND
-from restante.server.openapi.schemas import TEXT, UUID, text
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Operation,
+    QueryText,
+    Subject,
+    of_schema,
+)
+from restante.server.openapi.places import (
+    CONSIGNMENT,
+    CONSIGNMENT_ID,
+    KEY,
+    LIMIT,
+    READING,
+    STATE,
+    WRITING,
+    after_text,
+)
+from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT
+from restante.server.openapi.query import query
+from restante.server.openapi.schemas import text
 from restante.wire import media
 
-_TIME = "2030-01-31T12:00:00Z"
-_JSON = {"Content-Type": media.JSON}
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
-_ONE = f"/v1/consignments/{CONSIGNMENT_ID}"
-_OPENED = {"id": CONSIGNMENT_ID, "key": "night-run-7", "state": "open"}
-_RECEIPT = {
-    "accepted": 2,
-    "duplicates": 0,
-    "partitions": [{"partition": 7, "first_sequence_number": 1, "last_sequence_number": 2}],
-}
-_WINNER = {"writer": "task-1", "attempt": 0, "messages": 2}
-_STAGED = ("consignment-open", "consignment-stage")
-_COMMITTED = (*_STAGED, "consignment-commit")
 
 
 def _json(status: int, description: str, schema: str, *headers: str) -> Answer:
@@ -31,35 +36,6 @@ def _json(status: int, description: str, schema: str, *headers: str) -> Answer:
         text=description,
         contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),),
         headers=headers,
-    )
-
-
-def _shown(**known: object) -> dict[str, object]:
-    """The consignment of the examples, with what is other than at its beginning."""
-    shown: dict[str, object] = {
-        "id": CONSIGNMENT_ID,
-        "key": "night-run-7",
-        "state": "open",
-        "batch": None,
-        "opened_at": _TIME,
-        "last_activity_at": _TIME,
-        "closed_at": None,
-        "staged_messages": 0,
-        "staged_bytes": 0,
-        "receipt": None,
-    }
-    return shown | known
-
-
-def _unknown(name: str, place: str = "", body: object = None) -> Example:
-    return Example(
-        name=f"consignment-{name}-unknown",
-        text="There is no such consignment.",
-        target=f"/v1/consignments/{OTHER_ID}{place}",
-        headers=None if body is None else _JSON,
-        body=body,
-        status=404,
-        code="consignment_unknown",
     )
 
 
@@ -83,74 +59,21 @@ is new: whoever opens it first decides. If the answer has no `batch`, there is n
         _json(200, "The one that has this key.", "ConsignmentOpened", "Cache-Control"),
     ),
     problems=_BODY_PROBLEMS,
-    examples=(
-        Example(
-            name="consignment-open",
-            text="By its key.",
-            target="/v1/consignments",
-            headers=_JSON,
-            body={"key": "night-run-7"},
-            status=201,
-            answer=_OPENED,
-        ),
-        Example(
-            name="consignment-open-again",
-            text="Another writer opens the same.",
-            target="/v1/consignments",
-            headers=_JSON,
-            body={"key": "night-run-7"},
-            status=200,
-            answer=_OPENED,
-            after=("consignment-open",),
-        ),
-        Example(
-            name="consignment-open-committed",
-            text="It was committed: nothing is left to do.",
-            target="/v1/consignments",
-            headers=_JSON,
-            body={"key": "night-run-7"},
-            status=200,
-            answer={**_OPENED, "state": "committed"},
-            after=_COMMITTED,
-        ),
-        Example(
-            name="consignment-open-batch",
-            text="With a batch, and a message to alice when all of it was collected.",
-            target="/v1/consignments",
-            headers=_JSON,
-            body={"key": "night-run-7", "batch": {"notify": "alice"}},
-            status=201,
-        ),
-        Example(
-            name="consignment-open-no-key",
-            text="Without a key.",
-            target="/v1/consignments",
-            headers=_JSON,
-            body={"batch": True},
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 
 
-def _number(name: str, description: str, example: int) -> Parameter:
-    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": NUMBER_MAX}
-    return Parameter(name=name, text=description, schema=schema, example=example, required=True)
-
-
-_PLACE = (
-    Parameter(
-        name="writer",
+_PLACE = query(
+    StageParcel,
+    writer=QueryText(
         text="Who stages: the name of a task or a file, one of many writers. Required.",
-        schema=text(WRITER_CHARACTERS_MAX, "1 to 256 characters, not blank."),
+        form=text(WRITER_CHARACTERS_MAX, "1 to 256 characters, not blank."),
         example="task-1",
-        required=True,
     ),
-    _number("attempt", "Which attempt of the writer it is: a task that runs again is another attempt. Required.", 0),
-    _number("parcel", "Which parcel of the attempt it is. They are delivered in this order. Required.", 0),
+    attempt=QueryText(
+        text="Which attempt of the writer it is: a task that runs again is another attempt. Required.", example=0
+    ),
+    parcel=QueryText(text="Which parcel of the attempt it is. They are delivered in this order. Required.", example=0),
 )
-_PARCEL_0 = f"{_ONE}/parcels?writer=task-1&attempt=0&parcel=0"
 
 STAGE = Operation(
     method="POST",
@@ -178,59 +101,6 @@ open the consignment with a batch.
         "message_erased",
         *_BODY_PROBLEMS,
     ),
-    examples=(
-        Example(
-            name="consignment-stage",
-            text="The first parcel of a writer.",
-            target=_PARCEL_0,
-            headers=_JSON,
-            body={"messages": [INVOICE, SECOND]},
-            status=201,
-            answer={"staged": 2},
-            after=("consignment-open",),
-        ),
-        Example(
-            name="consignment-stage-again",
-            text="The same again, since no answer came: staged once.",
-            target=_PARCEL_0,
-            headers=_JSON,
-            body={"messages": [INVOICE, SECOND]},
-            status=201,
-            answer={"staged": 2},
-            after=_STAGED,
-        ),
-        Example(
-            name="consignment-stage-other",
-            text="Other messages in the same place.",
-            target=_PARCEL_0,
-            headers=_JSON,
-            body={"messages": [INVOICE]},
-            status=409,
-            code="invalid_client_state",
-            after=_STAGED,
-        ),
-        Example(
-            name="consignment-stage-closed",
-            text="It was committed.",
-            target=f"{_ONE}/parcels?writer=task-2&attempt=0&parcel=0",
-            headers=_JSON,
-            body={"messages": [INVOICE]},
-            status=409,
-            code="consignment_closed",
-            after=_COMMITTED,
-        ),
-        Example(
-            name="consignment-stage-nowhere",
-            text="Without the number of the parcel.",
-            target=f"{_ONE}/parcels?writer=task-1&attempt=0",
-            headers=_JSON,
-            body={"messages": [INVOICE]},
-            status=400,
-            code="invalid_request",
-            after=("consignment-open",),
-        ),
-        _unknown("stage", "/parcels?writer=task-1&attempt=0&parcel=0", {"messages": [INVOICE]}),
-    ),
 )
 COMMIT = Operation(
     method="POST",
@@ -257,59 +127,6 @@ attempts or counts, it is `consignment_closed`, and `recorded` is what the commi
         "message_erased",
         *_BODY_PROBLEMS,
     ),
-    examples=(
-        Example(
-            name="consignment-commit",
-            text="One writer, of two messages.",
-            target=f"{_ONE}/commit",
-            headers=_JSON,
-            body={"writers": [_WINNER]},
-            status=200,
-            answer=_RECEIPT,
-            after=_STAGED,
-        ),
-        Example(
-            name="consignment-commit-again",
-            text="Again, since no answer came.",
-            target=f"{_ONE}/commit",
-            headers=_JSON,
-            body={"writers": [_WINNER]},
-            status=200,
-            answer=_RECEIPT,
-            after=_COMMITTED,
-        ),
-        Example(
-            name="consignment-commit-incomplete",
-            text="The writer says that it has staged three messages.",
-            target=f"{_ONE}/commit",
-            headers=_JSON,
-            body={"writers": [{**_WINNER, "messages": 3}]},
-            status=409,
-            code="consignment_incomplete",
-            after=_STAGED,
-        ),
-        Example(
-            name="consignment-commit-otherwise",
-            text="Again, and nobody is named: that is another commit.",
-            target=f"{_ONE}/commit",
-            headers=_JSON,
-            body={"writers": []},
-            status=409,
-            code="consignment_closed",
-            after=_COMMITTED,
-        ),
-        Example(
-            name="consignment-commit-discarded",
-            text="It was discarded.",
-            target=f"{_ONE}/commit",
-            headers=_JSON,
-            body={"writers": [_WINNER]},
-            status=409,
-            code="consignment_closed",
-            after=(*_STAGED, "consignment-discard"),
-        ),
-        _unknown("commit", "/commit", {"writers": []}),
-    ),
 )
 DISCARD = Operation(
     method="DELETE",
@@ -323,18 +140,6 @@ DISCARD = Operation(
     parameters=(CONSIGNMENT,),
     answers=(Answer(status=204, text="Discarded."),),
     problems=("consignment_unknown", "consignment_closed", *WRITING),
-    examples=(
-        Example(name="consignment-discard", text="An open one.", target=_ONE, status=204, after=("consignment-open",)),
-        Example(
-            name="consignment-discard-committed",
-            text="Too late.",
-            target=_ONE,
-            status=409,
-            code="consignment_closed",
-            after=_COMMITTED,
-        ),
-        _unknown("discard"),
-    ),
 )
 SHOW = Operation(
     method="GET",
@@ -345,18 +150,6 @@ SHOW = Operation(
     parameters=(CONSIGNMENT,),
     answers=(_json(200, "The consignment.", "ConsignmentDetails", "Cache-Control"),),
     problems=("consignment_unknown", *READING),
-    examples=(
-        Example(
-            name="consignment",
-            text="Committed.",
-            target=_ONE,
-            status=200,
-            answer=_shown(state="committed", closed_at=_TIME, receipt=_RECEIPT, attempts=[]),
-            after=_COMMITTED,
-        ),
-        Example(name="consignment-staged", text="Open.", target=_ONE, status=200, after=_STAGED),
-        _unknown("show"),
-    ),
 )
 CONSIGNMENTS = Operation(
     method="GET",
@@ -364,36 +157,9 @@ CONSIGNMENTS = Operation(
     name="listConsignments",
     summary="List consignments",
     text="The newest first.",
-    parameters=(
-        Parameter(
-            name="state",
-            text="Only those in this state.",
-            schema={"enum": [state.value for state in ConsignmentState]},
-            example=ConsignmentState.OPEN.value,
-        ),
-        Parameter(name="key", text="Only those with this key.", schema=TEXT, example="night-run-7"),
-        LIMIT,
-        Parameter(name="after", text="The `next` of the page before.", schema=UUID, example=CONSIGNMENT_ID),
-    ),
+    parameters=query(ListConsignments, state=STATE, key=KEY, limit=LIMIT, after=after_text(CONSIGNMENT_ID)),
     answers=(_json(200, "A page.", "ConsignmentPage"),),
     problems=READING,
-    examples=(
-        Example(
-            name="consignments",
-            text="One is open.",
-            target="/v1/consignments?state=open",
-            status=200,
-            answer={"consignments": [_shown()], "next": None},
-            after=("consignment-open",),
-        ),
-        Example(
-            name="consignments-state",
-            text="A state that there is not.",
-            target="/v1/consignments?state=closed",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 SUBJECT = Subject(
     name="Consignments",

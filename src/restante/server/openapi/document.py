@@ -28,7 +28,8 @@ from restante.server.openapi import (
     publishing,
     schemas,
 )
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject
+from restante.server.openapi.examples import Example, examples
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
 from restante.wire import media
 
@@ -139,7 +140,7 @@ def _operation(subject: Subject, operation: Operation, route: Route) -> dict[str
         "parameters": [_parameter(parameter) for parameter in (*operation.parameters, places.CORRELATION)],
         "responses": _answers(operation, codes),
         "security": [] if open_to_all else [{"bearer": []}],
-        "x-examples": [_example(operation, example) for example in operation.examples],
+        "x-examples": [_example(operation, example) for example in examples()[operation.name]],
     }
     if route.roles is not None:
         found["x-roles"] = _roles(route.roles)
@@ -167,14 +168,14 @@ def _body(operation: Operation) -> dict[str, object]:
 def _body_content(operation: Operation, body: BodyContent) -> dict[str, object]:
     shown = {
         example.name: {"summary": example.text, "value": example.body}
-        for example in operation.examples
-        if _sent_type(example) == body.media_type and example.status < 400 and not isinstance(example.body, bytes)
+        for example in examples()[operation.name]
+        if _sent_type(example) == body.media_type and example.status < 400 and example.body_base64 is None
     }
     return {"schema": body.schema, **({"examples": shown} if shown else {})}
 
 
 def _sent_type(example: Example) -> str | None:
-    return (example.headers or {}).get("Content-Type")
+    return example.headers.get("Content-Type")
 
 
 def _answers(operation: Operation, codes: Iterable[str]) -> dict[str, object]:
@@ -197,14 +198,14 @@ def _answer(operation: Operation, answer: Answer) -> dict[str, object]:
 def _answer_content(operation: Operation, answer: Answer, content: BodyContent) -> dict[str, object]:
     shown = {
         example.name: {"summary": example.text, "value": example.answer}
-        for example in operation.examples
+        for example in examples()[operation.name]
         if example.status == answer.status and example.answer is not None and _given_type(example) == content.media_type
     }
     return {"schema": content.schema, **({"examples": shown} if shown else {})}
 
 
 def _given_type(example: Example) -> str:
-    return (example.headers or {}).get("Accept", media.JSON)
+    return example.headers.get("Accept", media.JSON)
 
 
 def _example(operation: Operation, example: Example) -> dict[str, object]:
@@ -212,13 +213,13 @@ def _example(operation: Operation, example: Example) -> dict[str, object]:
     request: dict[str, object] = {
         "method": operation.method,
         "target": example.target,
-        "headers": example.headers or {},
+        "headers": example.headers,
     }
-    if isinstance(example.body, bytes):
-        request["body_base64"] = base64.b64encode(example.body).decode()
+    if example.body_base64 is not None:
+        request["body_base64"] = base64.b64encode(example.body_base64).decode()
     elif example.body is not None:
         request["body"] = example.body
-    answer: dict[str, object] = {"status": example.status, "headers": example.answer_headers or {}}
+    answer: dict[str, object] = {"status": example.status, "headers": example.answer_headers}
     if example.code is not None:
         answer["code"] = example.code
     elif example.answer is not None:

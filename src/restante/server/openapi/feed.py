@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
+from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.limits import FEED_BYTES_MAX, FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, MIB, READER_CHARACTERS_MAX
 from restante.model.feed.feed import FEED_SCHEMA
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA
-from restante.server.openapi.collecting import FIRST_SHOWN, PRECISE_TIME, SECOND_SHOWN
 from restante.server.openapi.headers import PACKED
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.parts import (
+    Answer,
+    BodyContent,
+    Operation,
+    Parameter,
+    QueryText,
+    Subject,
+    of_schema,
+)
 from restante.server.openapi.places import (
-    BUNDLE_ID,
-    MESSAGE_ID,
-    ORIGIN,
     PARTITION,
     READING,
-    SECOND_ID,
     WAIT,
-    number,
+    after_text,
     texts,
 )
-from restante.server.openapi.schemas import ARROW, TEXT, text
+from restante.server.openapi.query import query
+from restante.server.openapi.schemas import ARROW, text
 from restante.wire import media
 
-_FEED = "/v1/partitions/7/feed"
-_SNAPSHOT = "/v1/partitions/7/snapshot"
+_ORIGIN = texts("origin", "Only these origins. May be given several times.", example="billing")
 _KIND = texts("kind", "Only these kinds. May be given several times.", example="invoice")
 _RECIPIENT = texts("recipient", "Only these recipients. May be given several times.", example="alice")
-_LIMIT = number(
-    "limit",
-    f"How many, {FEED_CHANGES_DEFAULT:,} if left out; more than {FEED_CHANGES_MAX:,} is clipped. An answer also ends at "
-    f"{FEED_BYTES_MAX // MIB} MiB as it is sent.",
-    least=1,
+_LIMIT = QueryText(
+    text=(
+        f"How many, {FEED_CHANGES_DEFAULT:,} if left out; more than {FEED_CHANGES_MAX:,} is clipped. An answer also "
+        f"ends at {FEED_BYTES_MAX // MIB} MiB as it is sent."
+    ),
     example=1_000,
 )
-_ABOUT = {"recipient": "alice", "origin": "billing", "kind": "invoice"}
 
 
-def _unknown(name: str) -> Example:
-    return Example(
-        name=f"{name}-unknown",
-        text="There is no such partition.",
-        target=f"/v1/partitions/16/{name}",
-        status=404,
-        code="partition_unknown",
-    )
-
-
-def _columns(names: list[str]) -> Parameter:
-    return Parameter(
+def _wish(names: list[str]) -> tuple[Parameter, ...]:
+    """What is shown of a partition, and of whom."""
+    columns = Parameter(
         name="columns",
         text=(
             "Only these columns; `sequence_number` comes always, and in the feed `change`. May be given several times, or "
@@ -56,19 +50,7 @@ def _columns(names: list[str]) -> Parameter:
         schema={"type": "array", "items": {"enum": names}},
         example=[names[4]],
     )
-
-
-def _published(shown: dict[str, object]) -> dict[str, object]:
-    """The change by which a message came, from the message as it is shown."""
-    left_out = {"published_at", "state", *(("properties",) if not shown["properties"] else ())}
-    kept = {name: value for name, value in shown.items() if name not in left_out}
-    more = {"change": "published", "at": PRECISE_TIME, "message_sequence_number": shown["sequence_number"]}
-    return kept | more
-
-
-def _collected(message_id: str, number_of_message: int) -> dict[str, object]:
-    change = {"sequence_number": 3, "change": "collected", "at": PRECISE_TIME, "bundle_id": BUNDLE_ID}
-    return {**change, **_ABOUT, "id": message_id, "message_sequence_number": number_of_message}
+    return _ORIGIN, _KIND, _RECIPIENT, columns
 
 
 def _answer(description: str, schema: str, *headers: str) -> Answer:
@@ -104,86 +86,21 @@ A number that retention has removed is `position_gone`: begin again with a snaps
 """,
     parameters=(
         PARTITION,
-        number("after", "Only changes beyond this number; from the start if left out.", least=0, example=1),
-        ORIGIN,
-        _KIND,
-        _RECIPIENT,
-        _columns(FEED_SCHEMA.names),
-        _LIMIT,
-        WAIT,
-        Parameter(
-            name="reader",
-            text="A name for who reads: the metrics tell how far behind it is.",
-            schema=text(READER_CHARACTERS_MAX, "1 to 64 characters, not blank."),
-            example="warehouse",
+        *query(
+            ReadFeed,
+            after=QueryText(text="Only changes beyond this number; from the start if left out.", example=1),
+            wish=_wish(FEED_SCHEMA.names),
+            limit=_LIMIT,
+            wait=WAIT,
+            reader=QueryText(
+                text="A name for who reads: the metrics tell how far behind it is.",
+                form=text(READER_CHARACTERS_MAX, "1 to 64 characters, not blank."),
+                example="warehouse",
+            ),
         ),
     ),
     answers=(_answer("Changes, or none.", "ChangePage", "Restante-Next.feed", "Restante-Start", "Restante-End"),),
     problems=("partition_unknown", "position_gone", "position_ahead", "not_acceptable", *READING),
-    examples=(
-        Example(
-            name="feed",
-            text="Two messages were published.",
-            target=_FEED,
-            status=200,
-            answer={"changes": [_published(FIRST_SHOWN), _published(SECOND_SHOWN)]},
-            answer_headers={"Restante-Next": "2", "Restante-Start": "1", "Restante-End": "2"},
-            after=("publish",),
-        ),
-        Example(
-            name="feed-collected",
-            text="They were collected since.",
-            target=f"{_FEED}?after=2&reader=warehouse",
-            status=200,
-            answer={"changes": [_collected(MESSAGE_ID, 1), _collected(SECOND_ID, 2)]},
-            answer_headers={"Restante-Next": "3"},
-            after=("publish", "peek", "dequeue"),
-        ),
-        Example(
-            name="feed-columns",
-            text="Only what, and for whom.",
-            target=f"{_FEED}?limit=1&columns=recipient,kind",
-            status=200,
-            answer={
-                "changes": [{"sequence_number": 1, "change": "published", "recipient": "alice", "kind": "invoice"}]
-            },
-            answer_headers={"Restante-Next": "1", "Restante-End": "2"},
-            after=("publish",),
-        ),
-        Example(
-            name="feed-arrow",
-            text="As an Arrow stream.",
-            target=_FEED,
-            headers={"Accept": media.ARROW},
-            status=200,
-            after=("publish",),
-        ),
-        Example(
-            name="feed-end",
-            text="Nothing new.",
-            target=f"{_FEED}?after=2",
-            status=200,
-            answer={"changes": []},
-            answer_headers={"Restante-Next": "2", "Restante-End": "2"},
-            after=("publish",),
-        ),
-        Example(
-            name="feed-ahead",
-            text="Beyond the end: an older backup was restored.",
-            target=f"{_FEED}?after=9",
-            status=409,
-            code="position_ahead",
-            after=("publish",),
-        ),
-        Example(
-            name="feed-no-column",
-            text="There is no such column.",
-            target=f"{_FEED}?columns=colour",
-            status=400,
-            code="invalid_request",
-        ),
-        _unknown("feed"),
-    ),
 )
 SNAPSHOT = Operation(
     method="GET",
@@ -201,65 +118,22 @@ no longer go on is `position_gone`.
 """,
     parameters=(
         PARTITION,
-        Parameter(name="after", text="The `next` of the page before.", schema=TEXT, example="40-2"),
-        number(
-            "position",
-            "As of this number, which must not lie beyond the end; as of now if left out. With `after`: that of its page.",
-            least=0,
-            example=2,
+        *query(
+            ReadSnapshot,
+            after=after_text("40-2"),
+            position=QueryText(
+                text=(
+                    "As of this number, which must not lie beyond the end; as of now if left out. With `after`: that of "
+                    "its page."
+                ),
+                example=2,
+            ),
+            wish=_wish(MESSAGE_SCHEMA.names),
+            limit=_LIMIT,
         ),
-        ORIGIN,
-        _KIND,
-        _RECIPIENT,
-        _columns(MESSAGE_SCHEMA.names),
-        _LIMIT,
     ),
     answers=(_answer("A page.", "SnapshotPage", "Restante-Position", "Restante-Next.token?"),),
     problems=("partition_unknown", "position_gone", "not_acceptable", *READING),
-    examples=(
-        Example(
-            name="snapshot",
-            text="Two messages wait.",
-            target=_SNAPSHOT,
-            status=200,
-            answer={"messages": [FIRST_SHOWN, SECOND_SHOWN], "next": None},
-            answer_headers={"Restante-Position": "2"},
-            after=("publish",),
-        ),
-        Example(
-            name="snapshot-arrow",
-            text="As an Arrow stream.",
-            target=_SNAPSHOT,
-            headers={"Accept": media.ARROW},
-            status=200,
-            after=("publish",),
-        ),
-        Example(
-            name="snapshot-position",
-            text="As it was after the first message.",
-            target=f"{_SNAPSHOT}?position=1",
-            status=200,
-            answer={"messages": [FIRST_SHOWN], "next": None},
-            answer_headers={"Restante-Position": "1"},
-            after=("publish",),
-        ),
-        Example(
-            name="snapshot-position-beyond",
-            text="There is no such position yet.",
-            target=f"{_SNAPSHOT}?position=3",
-            status=400,
-            code="invalid_request",
-            after=("publish",),
-        ),
-        Example(
-            name="snapshot-token",
-            text="Not the token of a page.",
-            target=f"{_SNAPSHOT}?after=nonsense",
-            status=400,
-            code="invalid_request",
-        ),
-        _unknown("snapshot"),
-    ),
 )
 SUBJECT = Subject(
     name="Feed",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_PING_SECONDS
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.openapi.places import READING, RECIPIENT, number
 from restante.server.openapi.schemas import TEXT
 
 _EVENTS = "text/event-stream"
-_MINE = "/v1/recipients/alice/live"
 
 PLACE = (RECIPIENT,)
 QUERY = (
@@ -64,32 +63,6 @@ every {LIVE_PING_SECONDS:g} seconds.
         ),
     ),
     problems=("not_acceptable", *READING),
-    examples=(
-        Example(
-            name="live",
-            text="What came after the first message, and then whatever comes.",
-            target=f"{_MINE}?client=phone",
-            headers={"Accept": _EVENTS, "Last-Event-ID": "1"},
-            status=200,
-            answer_headers={"Cache-Control": "no-store"},
-            after=("publish",),
-        ),
-        Example(
-            name="live-plain",
-            text="Another type cannot be answered.",
-            target=_MINE,
-            status=406,
-            code="not_acceptable",
-        ),
-        Example(
-            name="live-no-number",
-            text="Not the id of an event.",
-            target=_MINE,
-            headers={"Accept": _EVENTS, "Last-Event-ID": "nonsense"},
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 SUBJECT = Subject(
     name="Live",

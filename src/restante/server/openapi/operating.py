@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Subject, of_schema
 from restante.server.openapi.places import READING, WRITING
 from restante.server.openapi.schemas import BINARY
 from restante.wire import media
 
 
-def _maintenance(name: str, summary: str, text: str, *, count: int, after: tuple[str, ...] = ()) -> Operation:
+def _maintenance(name: str, summary: str, text: str) -> Operation:
     path = f"/v1/maintenance/{name}"
     return Operation(
         method="POST",
@@ -24,7 +24,6 @@ def _maintenance(name: str, summary: str, text: str, *, count: int, after: tuple
             ),
         ),
         problems=WRITING,
-        examples=(Example(name=name, text="Now.", target=path, status=200, answer={"count": count}, after=after),),
     )
 
 
@@ -46,17 +45,14 @@ BACKUP = Operation(
         ),
     ),
     problems=READING,
-    examples=(Example(name="backup", text="Into a file.", target="/v1/backup", status=200, after=("publish",)),),
 )
 SUBJECT = Subject(
     name="Operating",
     text="The hub does all of this by itself; these calls do it now.",
     operations=(
-        _maintenance(
-            "file", "File now", "Merges mailbags that were published. Gives how many runs were merged.", count=0
-        ),
-        _maintenance("expire", "Settle what has expired", "Gives how many messages have expired.", count=0),
-        _maintenance("retain", "Remove what is past its retention", "Gives how many messages left history.", count=0),
+        _maintenance("file", "File now", "Merges mailbags that were published. Gives how many runs were merged."),
+        _maintenance("expire", "Settle what has expired", "Gives how many messages have expired."),
+        _maintenance("retain", "Remove what is past its retention", "Gives how many messages left history."),
         BACKUP,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Subject
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Subject
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
@@ -25,7 +25,6 @@ def _page(path: str, name: str, summary: str, text: str) -> Operation:
             ),
         ),
         problems=(),
-        examples=(Example(name=name, text="To read.", target=path, status=200),),
     )
 
 
@@ -45,7 +44,6 @@ def _document(name: str, summary: str, text: str) -> Operation:
             ),
         ),
         problems=(),
-        examples=(Example(name=name, text="The document.", target=f"/{name}.json", status=200),),
     )
 
 
@@ -57,7 +55,6 @@ HOME = Operation(
     text="For whoever opens the hub's address in a browser.",
     answers=(Answer(status=307, text="On to `/docs`.", contents=(), headers=("Location",)),),
     problems=(),
-    examples=(Example(name="home", text="The way to the pages.", target="/", status=307),),
 )
 SUBJECT = Subject(
     name="Pages",

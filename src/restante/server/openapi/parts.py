@@ -22,6 +22,15 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryText:
+    """What a field of a call means when it stands in a query. `form` is added to what its type tells."""
+
+    text: str
+    example: object
+    form: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BodyContent:
     """A body of one media type, either way."""
 
@@ -40,28 +49,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A request as it is sent to a hub on which the examples named in `after` were done before, and its answer.
-
-    A test does all of them, on a hub whose clock stands still at `CLOCK`. `answer` is the body of the answer, to the
-    letter, less what a hub cannot know before (its address and how long things take). A problem has `code` instead. The
-    hub makes the ids of consignments, so the one that stands in examples is replaced by the one that it made.
-    """
-
-    name: str
-    text: str
-    target: str
-    status: int
-    headers: Mapping[str, str] | None = None
-    body: object = None
-    """A value sent as JSON, or bytes sent as they are."""
-    answer: object = None
-    answer_headers: Mapping[str, str] | None = None
-    code: str | None = None
-    after: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One route. Who may use it is not said here, but taken from the table of routes."""
 
@@ -76,7 +63,6 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     bodies: tuple[BodyContent, ...] = ()
     body_required: bool = True
-    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +72,6 @@ class Subject:
     name: str
     text: str
     operations: tuple[Operation, ...]
-
-
-CLOCK = 1_896_091_200_000_000
-"""2030-01-31T12:00:00Z in microseconds since 1970: when all examples happen."""
 
 
 def of_schema(name: str) -> Schema:

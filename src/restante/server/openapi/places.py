@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from restante.limits import (
-    BUNDLE_WEIGHT_KIB_MAX,
     CORRELATION_ID_CHARACTERS_MAX,
     PAGE_DEFAULT,
     PAGE_MAX,
     RECIPIENT_CHARACTERS_MAX,
     WAIT_SECONDS_MAX,
 )
-from restante.server.openapi.parts import Parameter
+from restante.server.openapi.parts import Parameter, QueryText
+from restante.server.openapi.query import NUMBER_MAX
 from restante.server.openapi.schemas import ID, TEXT, UUID, url_text
 
 MESSAGE_ID = "0198c5a2-0000-7000-8000-000000000001"
-SECOND_ID = "0198c5a2-0000-7000-8000-000000000002"
 BUNDLE_ID = "0198c5a2-0000-7000-8000-00000000b001"
 BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c1"
-SECOND_BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c2"
 CONSIGNMENT_ID = "0198c5a2-0000-7000-8000-0000000c0115"
-OTHER_ID = "0198c5a2-0000-7000-8000-00000000ffff"
-NUMBER_MAX = 2**63 - 1
 
 RECIPIENT = Parameter(
     name="recipient",
@@ -78,40 +74,25 @@ def texts(name: str, description: str, *, example: str) -> Parameter:
     return Parameter(name=name, text=description, schema={"type": "array", "items": TEXT}, example=[example])
 
 
-LIMIT = number(
-    "limit", f"How many entries, {PAGE_DEFAULT} if left out; more than {PAGE_MAX:,} is clipped.", least=1, example=50
-)
-AFTER_TOKEN = Parameter(
-    name="after",
-    text="The `next` of the page before.",
-    schema={"type": "string", "pattern": "^[0-9]{1,18}$"},
-    example="100",
-)
-ORIGIN = texts("origin", "Only these origins. May be given several times.", example="billing")
-ORIGIN_GROUP = texts("origin_group", "Only the origins of these groups. May be given several times.", example="billing")
-MAX_MESSAGES = number(
-    "max_messages",
-    f"A new bundle has at most so many; more than {BUNDLE_WEIGHT_KIB_MAX:,} is clipped. An open one stays as it is.",
-    least=1,
-    example=100,
-)
-MAX_WEIGHT = number(
-    "max_weight",
-    "A new bundle weighs at most so many KiB, less a first message that is heavier; clipped likewise.",
-    least=1,
-    example=1_024,
-)
-WAIT = Parameter(
-    name="wait",
-    text=f"Seconds to wait until something is there; more than {WAIT_SECONDS_MAX:g} is clipped.",
-    schema={"type": "number", "minimum": 0},
-    example=20,
-)
-DRY_RUN = Parameter(
-    name="dry_run",
-    text="Only say how many messages it would be.",
-    schema={"type": "boolean", "default": False},
-    example=True,
+LIMIT = QueryText(text=f"How many entries, {PAGE_DEFAULT} if left out; more than {PAGE_MAX:,} is clipped.", example=50)
+_NEXT = "The `next` of the page before."
+
+
+def after_token(digits_max: int, *, example: str) -> QueryText:
+    form = {"pattern": f"^[0-9]{{1,{digits_max}}}$"}
+    return QueryText(text=_NEXT, form=form, example=example)
+
+
+def after_text(example: str) -> QueryText:
+    return QueryText(text=_NEXT, example=example)
+
+
+ORIGIN = QueryText(text="Only these origins. May be given several times.", example=["billing"])
+ORIGIN_GROUP = QueryText(text="Only the origins of these groups. May be given several times.", example=["billing"])
+STATE = QueryText(text="Only those in this state.", example="open")
+KEY = QueryText(text="Only those with this key.", example="night-run-7")
+WAIT = QueryText(
+    text=f"Seconds to wait until something is there; more than {WAIT_SECONDS_MAX:g} is clipped.", example=20
 )
 
 READING = ("overloaded", "unavailable", "data_damaged")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from restante.calls.producers import ListProducers
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
-from restante.server.openapi.parts import Answer, BodyContent, Example, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING, after_token
+from restante.server.openapi.query import query
 from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
-
-_JSON = {"Content-Type": media.JSON}
-_TIME = "2030-01-31T12:00:00Z"
 
 
 def _whole(most: int) -> dict[str, object]:
@@ -54,22 +53,9 @@ def numbered(*, group: int = 42, level: int = 0, sequence: int = 0) -> dict[str,
     return {GROUP: str(group), LEVEL: str(level), SEQUENCE: str(sequence)}
 
 
-def _state(*, level: int = 0, last: int | None = None, replays: int = 0) -> dict[str, object]:
-    shown = {"partition": 7, "producer_group": 42, "owner_level": level, "last_published_sequence_number": last}
-    return {**shown, "last_activity_at": _TIME, "replays": replays, "fenced_attempts": 0}
-
-
 _GROUP = Parameter(
     name="group", where="path", text="The producer group.", schema=_whole(PRODUCER_GROUP_MAX), example=42
 )
-_AFTER = Parameter(
-    name="after",
-    text="The `next` of the page before.",
-    schema={"type": "string", "pattern": "^[0-9]{1,19}$"},
-    example="42",
-)
-_LINKS = "/v1/partitions/7/links"
-_PRODUCERS = "/v1/partitions/7/producers"
 
 LINK = Operation(
     method="POST",
@@ -105,66 +91,6 @@ A link is not needed: numbers may be sent without one, from 0 on.
         "unsupported_media_type",
         *WRITING,
     ),
-    examples=(
-        Example(
-            name="link",
-            text="A group of the producer's own choice.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"producer_group": 42, "owner_level": 0},
-            status=201,
-            answer=_state(),
-        ),
-        Example(
-            name="link-again",
-            text="The same group after a parcel: its next number is 2.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"producer_group": 42},
-            status=201,
-            answer=_state(last=1),
-            after=("parcel-numbered",),
-        ),
-        Example(
-            name="link-higher",
-            text="A higher owner level takes the group over, and goes on with its numbers.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"producer_group": 42, "owner_level": 1, "last_published_sequence_number": 1},
-            status=201,
-            answer=_state(level=1, last=1),
-            after=("parcel-numbered",),
-        ),
-        Example(
-            name="link-lower",
-            text="A lower level than that of the group.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"producer_group": 42, "owner_level": 0},
-            status=409,
-            code="producer_disconnected",
-            after=("parcel-numbered", "link-higher"),
-        ),
-        Example(
-            name="link-refused",
-            text="A last number that is not the hub's.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"producer_group": 42, "last_published_sequence_number": 7},
-            status=409,
-            code="link_refused",
-            after=("parcel-numbered",),
-        ),
-        Example(
-            name="link-level",
-            text="An owner level that is too high.",
-            target=_LINKS,
-            headers=_JSON,
-            body={"owner_level": 32_768},
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 PRODUCER = Operation(
     method="GET",
@@ -181,30 +107,6 @@ PRODUCER = Operation(
         ),
     ),
     problems=("partition_unknown", "producer_unknown", *READING),
-    examples=(
-        Example(
-            name="producer",
-            text="After a parcel that was sent twice.",
-            target=f"{_PRODUCERS}/42",
-            status=200,
-            answer=_state(last=1, replays=1),
-            after=("parcel-numbered", "parcel-replayed"),
-        ),
-        Example(
-            name="producer-unknown",
-            text="A group that has not published here.",
-            target=f"{_PRODUCERS}/43",
-            status=404,
-            code="producer_unknown",
-        ),
-        Example(
-            name="producer-text",
-            text="Not a number.",
-            target=f"{_PRODUCERS}/billing",
-            status=400,
-            code="invalid_request",
-        ),
-    ),
 )
 PRODUCERS = Operation(
     method="GET",
@@ -212,7 +114,7 @@ PRODUCERS = Operation(
     name="listProducers",
     summary="List producer groups",
     text="Those that the hub knows in this partition, by their groups.",
-    parameters=(PARTITION, LIMIT, _AFTER),
+    parameters=(PARTITION, *query(ListProducers, limit=LIMIT, after=after_token(19, example="42"))),
     answers=(
         Answer(
             status=200,
@@ -221,16 +123,6 @@ PRODUCERS = Operation(
         ),
     ),
     problems=("partition_unknown", *READING),
-    examples=(
-        Example(
-            name="producers",
-            text="One group.",
-            target=f"{_PRODUCERS}?limit=10",
-            status=200,
-            answer={"producers": [_state(last=1)], "next": None},
-            after=("parcel-numbered",),
-        ),
-    ),
 )
 SUBJECT = Subject(
     name="Producers",

@@ -35,24 +35,22 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
-from restante.server.openapi import batch_schemas, consignment_schemas
+from restante.model.uuid_text import UuidText
+from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
-from restante.server.routes.messages import PurgeBody
+from restante.server.routes.health import Health
+from restante.server.routes.messages import PurgeBody, Removed
+from restante.server.routes.operating import Done
+from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 
-ADDRESS = {"type": "string", "format": "uri", "description": "The address of the hub that owns the partition."}
-UUID: Schema = {
-    "type": "string",
-    "format": "uuid",
-    "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
-}
+UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
 ARROW: Schema = {**BINARY, "description": "An Arrow stream (IPC), with the fields of messages as columns."}
 TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
 _MEDIA_TYPE = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
@@ -233,13 +231,6 @@ EVENT: Schema = {
     "not": {"anyOf": [{"required": ["data", "data_base64"]}, {"required": ["ceid"]}]},
     "description": "A CloudEvent 1.0. Attributes that are not listed here become `properties`.",
 }
-_CHECK = record(
-    {"name": TEXT, "status": {"enum": ["pass", "fail"]}, "duration_ms": {"type": "number"}, "reason": TEXT},
-    optional=("reason",),
-)
-HEALTH = record({"status": {"enum": ["pass", "fail"]}, "checks": {"type": "array", "items": _CHECK}})
-
-
 _VALUES = (
     Receipt,
     PartitionReceipt,
@@ -269,6 +260,10 @@ _VALUES = (
     CommitBody,
     ConsignmentDetails,
     ConsignmentPage,
+    Place,
+    Removed,
+    Done,
+    Health,
 )
 """What the hub answers or is asked as it is in the code."""
 
@@ -276,10 +271,9 @@ _VALUES = (
 def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
-    batch_schemas.complete(made, uuid=UUID)
-    consignment_schemas.complete(made, uuid=UUID)
+    added_schemas.complete(made)
     owned = made["PartitionStatus"]
-    owned["properties"]["owner"] = ADDRESS
+    owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
     return {
         **made,
@@ -300,10 +294,4 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
-        "Place": record({"partition": _COUNT, "owner": ADDRESS}),
-        "Removed": record(
-            {"messages": {**_COUNT, "description": "How many messages; with `dry_run`, how many it would be."}}
-        ),
-        "Done": record({"count": {**_COUNT, "description": "How many runs were merged, or messages settled."}}),
-        "Health": HEALTH,
     }

@@ -23,6 +23,7 @@ from restante.calls.call import query_names
 from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.model.access.access import Role
 from restante.model.batches.batch_answers import BatchStatus, Counting, Webhook
+from restante.model.uuid_text import UuidText
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
@@ -38,7 +39,7 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 class OpenBatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a batch is to be. Nothing of it is needed."""
 
-    id: str | None = None
+    id: UuidText | None = None
     """A UUID that the caller chose, so that the call may be repeated. The hub makes one if it is left out."""
     key: Annotated[str, Meta(min_length=1, max_length=BATCH_KEY_CHARACTERS_MAX)] | None = None
     """The caller's own name for it."""
@@ -55,7 +56,7 @@ class AddItemsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How many items to add. The same `request_id` again adds nothing, and answers as before."""
 
     count: Annotated[int, Meta(ge=1, le=BATCH_ITEMS_MAX)]
-    request_id: str | None = None
+    request_id: UuidText | None = None
 
 
 class ReapBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from restante.calls.mailboxes import ListPartitions
 from restante.limits import DISK_FREE_BYTES_MIN, NO_ROOM_SECONDS, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
@@ -19,11 +21,23 @@ Probe = Callable[[Desk], str | None]
 """Gives the reason why something is not well, or None."""
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+Status = Literal["pass", "fail"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing that was looked at; if it is not well, why."""
+
     name: str
-    status: str
+    status: Status
     duration_ms: float
-    reason: str | None = None
+    reason: str | UnsetType = UNSET
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether all is well, check by check."""
+
+    status: Status
+    checks: list[Check]
 
 
 def _commits(desk: Desk) -> str | None:
@@ -78,15 +92,15 @@ _READY: dict[str, Probe] = {"accepting": _accepting, "commits": _commits_in_time
 _STARTED: dict[str, Probe] = {"started": _started}
 
 
-def examined(desk: Desk, probes: Iterable[tuple[str, Probe]]) -> tuple[int, dict[str, object]]:
+def examined(desk: Desk, probes: Iterable[tuple[str, Probe]]) -> tuple[int, Health]:
     checks = []
     for name, probe in probes:
         began = time.perf_counter()
         reason = probe(desk)
         spent = round((time.perf_counter() - began) * 1_000, 3)
-        checks.append(Check(name=name, status="fail" if reason else "pass", duration_ms=spent, reason=reason))
+        checks.append(Check(name=name, status="fail" if reason else "pass", duration_ms=spent, reason=reason or UNSET))
     failed = any(check.reason for check in checks)
-    return 503 if failed else 200, {"status": "fail" if failed else "pass", "checks": checks}
+    return 503 if failed else 200, Health(status="fail" if failed else "pass", checks=checks)
 
 
 def _health(probes: dict[str, Probe]) -> Handler:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from restante.calls.call import Call, query_names
 from restante.calls.mailboxes import FindMessage, ReadHistory
@@ -35,6 +36,12 @@ from restante.wire.outgoing.outgoing import message_bytes, message_json, page_js
 
 _OFFERED = (media.JSON, media.ARROW)
 _COUNT = re.compile("[1-9][0-9]{0,17}")
+
+
+class Removed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was withdrawn or erased."""
+
+    messages: Annotated[int, Meta(ge=0, description="How many messages; with `dry_run`, how many it would be.")]
 
 
 class PurgeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,13 +111,13 @@ def _on_message(kind: Callable[[str, str], Call[None]]) -> Handler:
 async def purge(desk: Desk, exchange: Exchange) -> None:
     sent = await read_request(desk, exchange, PurgeBody)
     said = {name: value for name, value in msgspec.structs.asdict(sent).items() if value is not UNSET}
-    await exchange.json(200, {"messages": await desk.call(Purge(exchange.place["recipient"], **said))})
+    await exchange.json(200, Removed(await desk.call(Purge(exchange.place["recipient"], **said))))
 
 
 async def erase(desk: Desk, exchange: Exchange) -> None:
     await read_nothing(desk, exchange)
     count = await desk.call(asked(exchange, Erase, recipient=exchange.place["recipient"]))
-    await exchange.json(200, {"messages": count})
+    await exchange.json(200, Removed(count))
 
 
 _RECIPIENT = frozenset({Role.RECIPIENT})

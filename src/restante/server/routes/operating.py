@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from restante.calls.call import Call
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
@@ -13,10 +17,16 @@ from restante.server.desk import Desk
 from restante.server.route_table import Handler, Route
 
 
+class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was done now."""
+
+    count: Annotated[int, Meta(ge=0, description="How many runs were merged, or messages settled.")]
+
+
 def _now(kind: Callable[[], Call[int]]) -> Handler:
     async def handle(desk: Desk, exchange: Exchange) -> None:
         await read_nothing(desk, exchange)
-        await exchange.json(200, {"count": await desk.call(kind())})
+        await exchange.json(200, Done(await desk.call(kind())))
 
     return handle
 

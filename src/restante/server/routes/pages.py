@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 
 from restante.server.asyncapi import document as asyncapi_document
 from restante.server.connections.exchange import Exchange
@@ -21,28 +21,43 @@ _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5}
 _SAFE = ((b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),)
 
 
-@cache
-def _description() -> dict[str, object]:
-    from restante.server.app import ROUTES  # noqa: PLC0415 - the table has the routes of this module, too
+class Pages:
+    """The pages about a table of routes, and about the web sockets."""
 
-    return document.document(ROUTES)
+    def __init__(self, others: tuple[Route, ...], sockets: tuple[Route, ...]) -> None:
+        self._sockets = sockets
+        self.routes = (
+            Route("GET", "/", _home, ANYBODY),
+            Route("GET", "/openapi.json", _serving(lambda: self._openapi, media.JSON), ANYBODY),
+            Route("GET", "/asyncapi.json", _serving(lambda: self._asyncapi, media.JSON), ANYBODY),
+            Route("GET", "/docs", self._show_routes, ANYBODY),
+            Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
+        )
+        """Those of the pages themselves."""
+        self._all = (*others, *self.routes)
 
+    @cached_property
+    def _openapi(self) -> bytes:
+        return document.encoded(self._description)
 
-@cache
-def _openapi() -> bytes:
-    return document.encoded(_description())
+    @cached_property
+    def _description(self) -> dict[str, object]:
+        return document.document(self._all)
 
+    @cached_property
+    def _asyncapi(self) -> bytes:
+        return asyncapi_document.encoded(self._sockets)
 
-@cache
-def _asyncapi() -> bytes:
-    from restante.server.app import SOCKETS  # noqa: PLC0415 - the module of the table has the routes of this one, too
+    @cached_property
+    def _docs(self) -> bytes:
+        return route_page.page(self._description)
 
-    return asyncapi_document.encoded(SOCKETS)
-
-
-@cache
-def _docs() -> bytes:
-    return route_page.page(_description())
+    async def _show_routes(self, desk: Desk, exchange: Exchange) -> None:
+        """The examples name the hub as its reader does, so that they can be copied."""
+        page = await desk.link.thread(lambda: self._docs)
+        here = _address_of(exchange) or desk.url
+        page = page.replace(route_page.EXAMPLE_ADDRESS.encode(), here.encode())
+        await exchange.answer(200, page, media_type=_HTML, headers=_SAFE)
 
 
 @cache
@@ -57,14 +72,6 @@ def _serving(made: Callable[[], bytes], media_type: str) -> Handler:
     return handle
 
 
-async def _routes(desk: Desk, exchange: Exchange) -> None:
-    """The examples name the hub as its reader does, so that they can be copied."""
-    page = await desk.link.thread(_docs)
-    here = _address_of(exchange) or desk.url
-    page = page.replace(route_page.EXAMPLE_ADDRESS.encode(), here.encode())
-    await exchange.answer(200, page, media_type=_HTML, headers=_SAFE)
-
-
 def _address_of(exchange: Exchange) -> str | None:
     """What the reader's browser calls this hub; None if that is no plain address."""
     host = exchange.header(b"host")
@@ -75,12 +82,3 @@ def _address_of(exchange: Exchange) -> str | None:
 
 async def _home(_desk: Desk, exchange: Exchange) -> None:
     await exchange.answer(307, headers=[(b"location", b"/docs")])
-
-
-ROUTES = (
-    Route("GET", "/", _home, ANYBODY),
-    Route("GET", "/openapi.json", _serving(_openapi, media.JSON), ANYBODY),
-    Route("GET", "/asyncapi.json", _serving(_asyncapi, media.JSON), ANYBODY),
-    Route("GET", "/docs", _routes, ANYBODY),
-    Route("GET", "/docs/problems", _serving(_problems, _HTML), ANYBODY),
-)

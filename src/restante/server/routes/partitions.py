@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from restante.calls.mailboxes import ListPartitions, PartitionOf
 from restante.errors import PartitionUnknown
@@ -13,6 +16,16 @@ from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
+
+
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a recipient lives."""
+
+    partition: Annotated[int, Meta(ge=0)]
+    owner: Annotated[
+        str,
+        Meta(description="The address of the hub that owns the partition.", extra_json_schema={"format": "uri"}),
+    ]
 
 
 async def partitions(desk: Desk, exchange: Exchange) -> None:
@@ -35,7 +48,7 @@ async def partition(desk: Desk, exchange: Exchange) -> None:
 
 async def partition_of(desk: Desk, exchange: Exchange) -> None:
     number = desk.hub.call(PartitionOf(exchange.place["recipient"]))
-    await exchange.json(200, {"partition": number, "owner": desk.url})
+    await exchange.json(200, Place(number, desk.url))
 
 
 def _shown(desk: Desk, status: PartitionStatus) -> dict[str, object]:

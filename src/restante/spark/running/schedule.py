@@ -22,6 +22,7 @@ from restante.limits import (
     JOB_INTERVAL_SECONDS_MAX,
     JOB_INTERVAL_SECONDS_MIN,
 )
+from restante.model.back_off import back_off
 
 _INTERVAL = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>second|minute|hour|day)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
@@ -82,15 +83,13 @@ def next_time(schedule: Schedule, past: Past) -> datetime:
         case At():
             return _next_at(schedule, past.started or past.since)
         case Always():
-            return past.since if past.ended is None else past.ended + back_off(past.failures)
+            return past.since if past.ended is None else past.ended + _pause(past.failures)
         case _:
             assert_never(schedule)
 
 
-def back_off(failures: int) -> timedelta:
-    """Twice as long after each failure, up to a bound."""
-    doublings = min(max(failures - 1, 0), 30)
-    return timedelta(seconds=min(JOB_BACK_OFF_SECONDS * 2**doublings, JOB_BACK_OFF_SECONDS_MAX))
+def _pause(failures: int) -> timedelta:
+    return timedelta(seconds=back_off(failures, first=JOB_BACK_OFF_SECONDS, longest=JOB_BACK_OFF_SECONDS_MAX))
 
 
 def _next_at(schedule: At, after: datetime) -> datetime:

@@ -1,14 +1,19 @@
-"""What the schemas of consignments say beyond the types of the code: which texts are UUIDs, and bounds of numbers."""
+"""What the schemas say beyond the types of the code: names as on the wire, and bounds that the hub checks itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from restante.limits import WRITER_CHARACTERS_MAX, WRITER_NUMBER_MAX
-from restante.server.openapi.parts import Schema
 
 _NUMBER = {"type": "integer", "format": "int64", "minimum": 0, "maximum": WRITER_NUMBER_MAX}
 _DESCRIPTIONS = {
+    "ItemRange": "The items `from` to `upto` (exclusive) of a group, which is named `<batch>:<group>`.",
+    "Acknowledged": (
+        "How many items were pending until then, which of the batches named are complete (now or before), and what is "
+        "not known, as it was sent."
+    ),
+    "Counting": "How the items of a batch are counted.",
     "ConsignmentState": "What has become of a consignment.",
     "ConsignmentOpened": "The consignment; with `batch`, if it has one, the batch that its messages will be items of.",
     "ConsignmentStatus": "A consignment. Of one that is closed nothing is staged any more.",
@@ -16,12 +21,8 @@ _DESCRIPTIONS = {
 }
 
 
-def complete(made: dict[str, Any], *, uuid: Schema) -> None:
+def complete(made: dict[str, Any]) -> None:
     """Fill in what the types do not say."""
-    for name in ("ConsignmentOpened", "ConsignmentStatus", "ConsignmentDetails"):
-        fields = made[name]["properties"]
-        fields["id"] = uuid
-        fields["batch"] = {**fields["batch"], "anyOf": [uuid, {"type": "null"}]}
     # The status of the answer says it.
     del made["ConsignmentOpened"]["properties"]["created"]
     winner = made["Winner"]["properties"]

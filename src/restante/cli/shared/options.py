@@ -1,0 +1,24 @@
+"""The options and arguments that several commands share, beside those that say which hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+HubFolder = Annotated[
+    Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder of the hub.")
+]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")]
+NewFolder = Annotated[
+    Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
+]
+RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")]
+
+
+def is_meant(question: str, *, yes: bool) -> bool:
+    """Asks on standard error, unless --yes was said; no is the end of the command."""
+    return yes or typer.confirm(question, abort=True, err=True)
