@@ -189,6 +189,10 @@ class OpenHub:
         """Publish a few messages to wherever their recipients live; the listener gets the request, answered."""
         self._core.committer.submit_soon(self.request(sent), listener)
 
+    def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Queue at once what came in the present turn of this event loop."""
+        self._core.committer.hand_over(loop)
+
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""

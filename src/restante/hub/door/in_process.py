@@ -72,6 +72,7 @@ class InProcess(InProcessLive):
         batch: str | None = None,
     ) -> Receipt:
         if not is_few(sent) or self._hub.crowded:
+            self._hub.hand_over(asyncio.get_running_loop())  # The thread must not come before what was sent before it.
             return await self.thread(self._hub.publish, sent, partition=partition, producer=producer, batch=batch)
         future: asyncio.Future[CommitRequest[Receipt]] = asyncio.get_running_loop().create_future()
         self._hub.publish_soon(sent, future, partition=partition, producer=producer, batch=batch)

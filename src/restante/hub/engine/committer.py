@@ -176,12 +176,13 @@ class Committer:
         gathered = self._gathered.get(loop)
         if gathered is None:
             gathered = self._gathered[loop] = []
-            loop.call_soon(self._hand_over, loop)
+            loop.call_soon(self.hand_over, loop)
         gathered.extend(requests)
         self._gathered_count += len(requests)
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        requests = self._gathered.pop(loop)
+    def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Queue what this event loop has gathered; from its thread, at the end of a turn or before."""
+        requests = self._gathered.pop(loop, [])
         self._gathered_count -= len(requests)
         try:
             self._enqueue_all(requests, wait=False)
