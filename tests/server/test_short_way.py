@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -18,6 +19,7 @@ import pytest
 from restante.errors import StorageFull
 from restante.hub.engine import committer
 from restante.server.connections import protocol
+from restante.server.routes import short_publish
 from restante.server.routes.short_publish import ShortPublish
 from restante.server.serve import ServedHub, start
 from restante.settings import ServerSettings, Settings
@@ -143,7 +145,7 @@ def test_a_token_is_asked_for(tmp_path: Path, ways: list[bool]) -> None:
     with start(tmp_path / "data", Settings(server=ServerSettings(access="tokens"))) as running:
         (answer,) = asked(running, publish(message()))
     assert answer.status == 401
-    assert ways == [False]
+    assert not ways
 
 
 def test_pipelined_requests_of_both_ways_are_answered_in_order(running: ServedHub, ways: list[bool]) -> None:
@@ -213,6 +215,79 @@ def test_who_leaves_before_the_answer_harms_nobody(running: ServedHub, wire: Wir
     while running.desk.room.publishes or running.desk.room.publish_bytes:
         assert time.monotonic() < deadline
     assert len(ways) >= 1
+
+
+def test_a_connection_that_was_refused_is_not_refused_again_and_others_are_still_looked_at(tmp_path: Path) -> None:
+    """The second refusal was written behind the end, and the task that cuts off the slow ended with it."""
+    settings = Settings(server=ServerSettings(header_seconds=1))
+    with start(tmp_path / "data", settings) as running, closing(connected(running)) as client:
+        client.sendall(b"POST /v1/mess")
+        time.sleep(0.5)
+        client.sendall(b"\x01 x\r\n\r\n")
+        assert answers(client, 1)[0].status == 400
+        time.sleep(3)
+        with closing(connected(running)) as slow:
+            slow.sendall(b"GET /v1/rec")
+            assert answers(slow, 1)[0].status == 408
+
+
+def test_requests_that_wait_on_a_connection_are_bounded(running: ServedHub) -> None:
+    """Each answer let in another read full of requests, and memory grew as long as the client sent."""
+    sent = request("GET /v1/recipients", {"host": "localhost"})
+    with closing(connected(running)) as client:
+        client.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(200):
+                client.sendall(sent * 2_000)
+        (found,) = running._service._server.server_state.connections
+        waiting = len(found.pipeline)  # type: ignore[union-attr]
+        assert waiting < 20_000
+
+
+def test_a_stranger_takes_no_room(tmp_path: Path) -> None:
+    with start(tmp_path / "data", Settings(server=ServerSettings(access="tokens"))) as running:
+        with closing(connected(running)) as client:
+            client.sendall(publish(message())[:-3])
+            assert answers(client, 1)[0].status == 401
+        assert running.desk.room.publishes == 0
+
+
+def test_a_defect_of_the_short_way_leaves_the_request_to_the_other(running: ServedHub) -> None:
+    with patch.object(short_publish, "decode_json", side_effect=MemoryError):
+        (answer,) = asked(running, publish(message()))
+    assert answer.status == 201
+    assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)
+
+
+def test_an_answer_that_cannot_be_made_harms_no_other(running: ServedHub) -> None:
+    encode, failures = short_publish._encode, iter([MemoryError])
+
+    def faulty(value: object) -> bytes:
+        for failure in failures:
+            raise failure
+        return encode(value)
+
+    with patch.object(short_publish, "_encode", faulty):
+        found = asked(running, publish(message()), publish(message()), publish(message()))
+    assert [answer.status for answer in found] == [500, 201, 201]
+    assert running.desk.room.publishes == 0
+
+
+def test_a_web_socket_is_not_opened_before_the_requests_before_it_are_answered(running: ServedHub) -> None:
+    opening = {"host": "localhost", "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    upgrade = request("GET /v1/publish", opening | {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="})
+    assert [answer.status for answer in asked(running, publish(message()), upgrade)] == [201, 400]
+
+
+def test_a_body_that_came_after_its_answer_leaves_the_connection_as_it_was(running: ServedHub) -> None:
+    whole = publish(message()).replace(b"/v1/messages", b"/v1/nowhere")
+    with closing(connected(running)) as client:
+        client.sendall(whole[:-3])
+        assert answers(client, 1)[0].status == 404
+        client.sendall(whole[-3:])
+        time.sleep(protocol._LINGER_SECONDS + 1.5)
+        client.sendall(publish(message()))
+        assert answers(client, 1)[0].status == 201
 
 
 def test_what_is_counted_is_the_same_by_either_way(running: ServedHub, wire: Wire) -> None:

@@ -162,12 +162,20 @@ class Service:
                 continue  # the hub itself was slow, so nobody can be blamed
             for connection in tuple(self._server.server_state.connections):
                 if isinstance(connection, HttpConnection):
-                    connection.sweep(loop.time())
+                    _sweep(connection, loop.time())
 
     async def _give_memory_back(self) -> None:
         while True:
             await asyncio.sleep(GIVE_BACK_SECONDS)
             await self.desk.link.thread(give_back)
+
+
+def _sweep(connection: HttpConnection, now: float) -> None:
+    try:
+        connection.sweep(now)
+    except Exception:  # noqa: BLE001  # whatever it is, the others must be looked at too, and again
+        _log.exception("A connection could not be looked at, and is closed.")
+        connection.transport.abort()
 
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:

@@ -344,6 +344,13 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
     for request in requests:
         waiter = request.waiter
         if isinstance(waiter, Listener):
-            waiter.tell(request)
+            _tell(waiter, request)
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
+
+
+def _tell(listener: Listener[object], request: CommitRequest[object]) -> None:
+    try:
+        listener.tell(request)
+    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+        _log.exception("An answer could not be given.")

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked import Corked
 from restante.server.connections.exchange import ClientGone
-from restante.server.connections.short_way import AnswerDefaults, ShortAnswer, ShortWay
+from restante.server.connections.short_way import Admitted, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWay
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
 from restante.settings import ServerSettings
@@ -28,6 +28,7 @@ from restante.wire.problems import problem_of
 
 SWEEP_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
+_CLOSE = b"connection: close\r\n"
 _SHORT_ANSWERS_MAX = 64
 """Of one connection that are waited for; a client that sends more before it is answered is not read from meanwhile."""
 
@@ -63,8 +64,8 @@ class HttpConnection(HttpToolsProtocol):
         self._earlier: deque[RequestResponseCycle] = deque()
         """Requests that were not answered yet when the next one came."""
         self._whole: WholeBody | None = None
-        self._short_size: int | None = None
-        """The room that a request has taken which goes the short way, until it has come whole."""
+        self._admitted: Admitted | None = None
+        """A request that goes the short way, until it has come whole."""
         self._short_body = b""
         """What has come of the body of a request that goes the short way."""
         self._short_answers: deque[ShortAnswer] = deque()
@@ -78,13 +79,14 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Corked(transport))  # type: ignore[arg-type]  # it has all that a transport has
+        self.flow = PipelineFlow(self.transport, self.pipeline)
         if len(self.connections) > self.settings.connections_max:
             self._refuse(503, "unavailable", "Too many connections. Come back later, and keep connections open.")
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._last = self.loop.time()
-        if self._refused or self.transport.is_closing():
+        if self._refused or self._closes or self.transport.is_closing():
             return
         fresh, self._begun, body_bytes = not self._within, 0, self._body_bytes
         super().data_received(data)
@@ -134,12 +136,12 @@ class HttpConnection(HttpToolsProtocol):
         self._check_headers(self._named_bytes)
         if self._refused:
             return
-        self._short_size = self._let_in_short()
-        if self._short_size is None:
+        self._admitted = self._let_in_short()
+        if self._admitted is None:
             self._go_the_long_way()
 
-    def _let_in_short(self) -> int | None:
-        """The room that a request takes which may go the short way, if it may: only such ones are under way then."""
+    def _let_in_short(self) -> Admitted | None:
+        """Let a request in that may go the short way, if it may: only such ones are under way then."""
         short = self.short
         if short is None or not (
             self.url == short.path
@@ -185,15 +187,15 @@ class HttpConnection(HttpToolsProtocol):
         else:
             super()._start_asgi_task(cycle, app)
 
-    def _go_the_short_way(self, short: ShortWay, size: int) -> None:
+    def _go_the_short_way(self, short: ShortWay, admitted: Admitted) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
-        answer, body, self._short_size = ShortAnswer(self), self._short_body, None
+        answer, body, self._admitted = ShortAnswer(self), self._short_body, None
         self._short_answers.append(answer)
-        if short.take(self.headers, body, answer.put):
+        if short.take(admitted, self.headers, body, answer.put):
             self._last_was_short = True
             return
         self._short_answers.pop()
-        short.let_out(size)
+        short.let_out(admitted)
         self._go_the_long_way()
         if body:
             super().on_body(body)
@@ -202,25 +204,22 @@ class HttpConnection(HttpToolsProtocol):
     def answer_in_turn(self) -> None:
         """Write the answers of the short way that are there, up to the first that is not."""
         answers = self._short_answers
-        while answers and (written := answers[0].written) is not None:
-            answers.popleft()
+        while answers and answers[0].is_there:
+            answer = answers.popleft()
             self.server_state.total_requests += 1
             if not self.transport.is_closing():
-                self.transport.write(written)
+                defaults = self._defaults.written(self.server_state.default_headers)
+                self.transport.write(answer.written(defaults if answers or not self._closes else defaults + _CLOSE))
         if answers or self.transport.is_closing():
             return
         if self._refused:
             self._end_refused()
         elif self._closes:
             self.transport.close()
-        elif self.pipeline:
+        else:
+            if self.pipeline:
+                super()._start_asgi_task(*self.pipeline.pop())
             self.flow.resume_reading()
-            super()._start_asgi_task(*self.pipeline.pop())
-
-    def head_of(self, status: int) -> bytes:
-        """The first line of an answer, and the headers that every answer has."""
-        defaults = self._defaults.written(self.server_state.default_headers)
-        return STATUS_LINE[status] + defaults + (b"connection: close\r\n" if self._closes else b"")
 
     def shutdown(self) -> None:
         if self._short_answers:
@@ -232,9 +231,9 @@ class HttpConnection(HttpToolsProtocol):
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
-        if self.short is not None and self._short_size is not None:
-            self.short.let_out(self._short_size)
-            self._short_size = None
+        if self.short is not None and self._admitted is not None:
+            self.short.let_out(self._admitted)
+            self._admitted = None
         if self._whole is not None:
             self._whole.finish(ClientGone())
             self._whole = None
@@ -245,7 +244,9 @@ class HttpConnection(HttpToolsProtocol):
         self._earlier.clear()
 
     def handle_websocket_upgrade(self) -> None:
-        if not self._refused:
+        if self._short_answers or self.pipeline or self._is_under_way():
+            self._refuse(400, "invalid_request", "A WebSocket is opened when all requests before it are answered.")
+        elif not self._refused:
             super().handle_websocket_upgrade()
 
     def whole_body(self, scope: Mapping[str, Any]) -> WholeBody | None:
@@ -266,7 +267,7 @@ class HttpConnection(HttpToolsProtocol):
         self._body_bytes += len(body)
         if self._refused:
             return
-        if self._short_size is not None:
+        if self._admitted is not None:
             self._short_body += body
         elif self._whole is not None:
             self._whole.take(body)
@@ -277,8 +278,9 @@ class HttpConnection(HttpToolsProtocol):
         self._incomplete = self._within = False
         if self._refused:
             return
-        if self.short is not None and self._short_size is not None:
-            self._go_the_short_way(self.short, self._short_size)
+        self._lingers = None
+        if self.short is not None and self._admitted is not None:
+            self._go_the_short_way(self.short, self._admitted)
             return
         super().on_message_complete()
         if self._whole is not None:
@@ -287,6 +289,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
         if self._incomplete and not self.transport.is_closing():
             # Answered before the body had come: what still comes is thrown away, but not for long.
             self._lingers = self._last + _LINGER_SECONDS
@@ -308,14 +312,14 @@ class HttpConnection(HttpToolsProtocol):
     def sweep(self, now: float) -> None:
         """Cut off a client that is too slow."""
         settings = self.settings
-        if self.transport.is_closing():
+        if self._lingers is not None and now > self._lingers:
+            self.transport.abort()
+        elif self._refused or self.transport.is_closing():
             # What was written last is still to go out; who does not take it is left.
             if now - self._last > settings.answer_idle_seconds:
                 self.transport.abort()
         elif self._paused is not None and now - self._paused > settings.answer_idle_seconds:
             self._cut("answer")
-        elif self._lingers is not None and now > self._lingers:
-            self.transport.abort()
         elif not self._incomplete:
             if self._last_was_short and not self._short_answers and now - self._last > settings.keep_alive_seconds:
                 self.timeout_keep_alive_handler()
@@ -346,6 +350,8 @@ class HttpConnection(HttpToolsProtocol):
 
         If it were closed at once, while there is something unread, the system would take the answer back.
         """
+        if self._refused:
+            return
         self._refused = True
         made = secrets.token_hex(8)
         problem = problem_of(InvalidRequest(detail), correlation_id=made) | {"status": status, "code": code}

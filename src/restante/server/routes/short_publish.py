@@ -15,13 +15,14 @@ import msgspec
 
 from restante.errors import Internal, RestanteError
 from restante.hub.engine.committer import CommitRequest, Listener
-from restante.model.access.access import Role
+from restante.limits import PASS_LOOK_SECONDS
+from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.intake import is_few
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
-from restante.server.connections.short_way import Answered, Headers
+from restante.server.connections.short_way import Admitted, Answered, Headers
 from restante.server.desk import Desk
 from restante.server.routes.publishing import count
 from restante.wire import media
@@ -64,18 +65,26 @@ class ShortPublish:
         self._web = web
         self._loop = asyncio.get_running_loop()
 
-    def let_in(self, headers: Headers) -> int | None:
-        """Take room for a request that may go this way, as far as its headers say: how much; None if it may not."""
+    def let_in(self, headers: Headers) -> Admitted | None:
+        """Take room for a request that may go this way, as far as its headers say; None if it may not."""
         given = dict(headers)
         size = _small_length(given.get(b"content-length"))
         if size is None or not self._is_plain(headers, given) or not self._desk.room.has_place(size):
             return None
+        try:
+            grant = self._granted(given)
+        except RestanteError:
+            return None
         self._desk.room.enter(size)
-        return size
+        return Admitted(size, grant, time.monotonic())
 
-    def let_out(self, size: int) -> None:
+    def let_out(self, admitted: Admitted) -> None:
         """Give the room back of a request that does not go this way."""
-        self._desk.room.leave(size)
+        self._desk.room.leave(admitted.size)
+
+    def _granted(self, given: Mapping[bytes, bytes]) -> Grant:
+        authorization = given.get(b"authorization")
+        return self._desk.gate.admit(None if authorization is None else authorization.decode("latin-1"), _ROLES, None)
 
     def _is_plain(self, headers: Headers, given: Mapping[bytes, bytes]) -> bool:
         return (
@@ -86,22 +95,24 @@ class ShortPublish:
             and not _log.isEnabledFor(logging.DEBUG)
         )
 
-    def take(self, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def take(self, admitted: Admitted, headers: Headers, body: bytes, answered: Answered) -> bool:
         """Publish what a body says, and have it answered; False: nothing was done, the long way is to be gone."""
-        desk, given, size = self._desk, dict(headers), len(body)
+        desk, given = self._desk, dict(headers)
         if desk.hub.crowded:
             return False
-        authorization = given.get(b"authorization")
         try:
-            grant = desk.gate.admit(None if authorization is None else authorization.decode("latin-1"), _ROLES, None)
+            if time.monotonic() - admitted.at > PASS_LOOK_SECONDS:
+                admitted = admitted._replace(grant=self._granted(given))
             sent = decode_json(body)
             if not is_few(sent):
                 return False
-            publish = _Publish(desk, size, correlation_id_of(given.get(CORRELATION_ID)), answered)
-            desk.link_of(grant).hub.publish_told(sent, Listener(self._loop, publish.settle))
+            publish = _Publish(desk, admitted, correlation_id_of(given.get(CORRELATION_ID)), answered)
+            desk.link_of(admitted.grant).hub.publish_told(sent, Listener(self._loop, publish.settle))
         except RestanteError:
             return False
-        desk.metrics.received.add(size)
+        except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
+            _log.exception("A publish failed on its short way.")
+            return False
         return True
 
 
@@ -116,18 +127,19 @@ def _small_length(text: bytes | None) -> int | None:
 class _Publish:
     """One publish that waits for its commit."""
 
-    __slots__ = ("_answered", "_came_at", "_correlation_id", "_desk", "_size")
+    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_desk")
 
-    def __init__(self, desk: Desk, size: int, correlation_id: str, answered: Answered) -> None:
+    def __init__(self, desk: Desk, admitted: Admitted, correlation_id: str, answered: Answered) -> None:
         self._desk = desk
-        self._size = size
+        self._admitted = admitted
         self._correlation_id = correlation_id
         self._answered = answered
         self._came_at = time.monotonic()
 
     def settle(self, request: CommitRequest[Receipt]) -> None:
         desk, seconds = self._desk, time.monotonic() - self._came_at
-        desk.room.leave(self._size)
+        desk.room.leave(self._admitted.size)
+        desk.metrics.received.add(self._admitted.size)
         status, head, body = self._answer(request, seconds)
         desk.metrics.request("POST", _ROUTE, status, seconds)
         desk.metrics.sent.add(len(body))
@@ -136,18 +148,20 @@ class _Publish:
     def _answer(self, request: CommitRequest[Receipt], seconds: float) -> tuple[int, bytes, bytes]:
         try:
             receipt = request.answer()
+            body = _encode(receipt)
         except RestanteError as error:
             return self._problem(error, seconds)
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             _log.exception("A request failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds)
         count(self._desk, receipt, seconds)
-        return 201, _CREATED % self._correlation_id.encode(), _encode(receipt)
+        return 201, _CREATED % self._correlation_id.encode(), body
 
     def _problem(self, error: RestanteError, seconds: float) -> tuple[int, bytes, bytes]:
         status, own_id = status_of(error.code), self._correlation_id
         level = logging.INFO if status < 500 else logging.WARNING
         fields = {"correlation_id": own_id, "method": "POST", "route": _ROUTE, "status": status, "code": error.code}
+        fields["caller"] = self._admitted.grant.name
         _log.log(level, "request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
         beside = [(b"content-type", media.PROBLEM.encode()), *problem_headers(error)]
         head = b"".join([b"%b: %b\r\n" % header for header in [(CORRELATION_ID, own_id.encode()), *beside]])
