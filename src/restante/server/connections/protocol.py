@@ -19,7 +19,7 @@ from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked import Corked
 from restante.server.connections.exchange import ClientGone
-from restante.server.connections.short_way import Admitted, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWay
+from restante.server.connections.short_way import AdmittedRequest, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWay
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
 from restante.settings import ServerSettings
@@ -64,7 +64,7 @@ class HttpConnection(HttpToolsProtocol):
         self._earlier: deque[RequestResponseCycle] = deque()
         """Requests that were not answered yet when the next one came."""
         self._whole: WholeBody | None = None
-        self._admitted: Admitted | None = None
+        self._admitted: AdmittedRequest | None = None
         """A request that goes the short way, until it has come whole."""
         self._short_body = b""
         """What has come of the body of a request that goes the short way."""
@@ -140,7 +140,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._admitted is None:
             self._go_the_long_way()
 
-    def _let_in_short(self) -> Admitted | None:
+    def _let_in_short(self) -> AdmittedRequest | None:
         """Let a request in that may go the short way, if it may: only such ones are under way then."""
         short = self.short
         if short is None or not (
@@ -187,7 +187,7 @@ class HttpConnection(HttpToolsProtocol):
         else:
             super()._start_asgi_task(cycle, app)
 
-    def _go_the_short_way(self, short: ShortWay, admitted: Admitted) -> None:
+    def _go_the_short_way(self, short: ShortWay, admitted: AdmittedRequest) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
         answer, body, self._admitted = ShortAnswer(self), self._short_body, None
         self._short_answers.append(answer)

@@ -16,7 +16,7 @@ Answered = Callable[[int, bytes, bytes], None]
 """Takes the status of an answer, its headers as they are written, and its body."""
 
 
-class Admitted(NamedTuple):
+class AdmittedRequest(NamedTuple):
     """A request that was let in, before its body had come."""
 
     size: int
@@ -30,13 +30,13 @@ class ShortWay(Protocol):
 
     path: bytes
 
-    def let_in(self, headers: Headers) -> Admitted | None:
+    def let_in(self, headers: Headers) -> AdmittedRequest | None:
         """Take room for a request that may go this way, as far as its headers say; None if it may not."""
 
-    def let_out(self, admitted: Admitted) -> None:
+    def let_out(self, admitted: AdmittedRequest) -> None:
         """Give the room back of a request that does not go this way."""
 
-    def take(self, admitted: Admitted, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
         """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
 
 

@@ -22,7 +22,7 @@ from restante.model.publishing.intake import is_few
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
-from restante.server.connections.short_way import Admitted, Answered, Headers
+from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
 from restante.server.desk import Desk
 from restante.server.routes.publishing import count
 from restante.wire import media
@@ -65,7 +65,7 @@ class ShortPublish:
         self._web = web
         self._loop = asyncio.get_running_loop()
 
-    def let_in(self, headers: Headers) -> Admitted | None:
+    def let_in(self, headers: Headers) -> AdmittedRequest | None:
         """Take room for a request that may go this way, as far as its headers say; None if it may not."""
         given = dict(headers)
         size = _small_length(given.get(b"content-length"))
@@ -76,9 +76,9 @@ class ShortPublish:
         except RestanteError:
             return None
         self._desk.room.enter(size)
-        return Admitted(size, grant, time.monotonic())
+        return AdmittedRequest(size, grant, time.monotonic())
 
-    def let_out(self, admitted: Admitted) -> None:
+    def let_out(self, admitted: AdmittedRequest) -> None:
         """Give the room back of a request that does not go this way."""
         self._desk.room.leave(admitted.size)
 
@@ -95,7 +95,7 @@ class ShortPublish:
             and not _log.isEnabledFor(logging.DEBUG)
         )
 
-    def take(self, admitted: Admitted, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
         """Publish what a body says, and have it answered; False: nothing was done, the long way is to be gone."""
         desk, given = self._desk, dict(headers)
         if desk.hub.crowded:
@@ -129,7 +129,7 @@ class _Publish:
 
     __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_desk")
 
-    def __init__(self, desk: Desk, admitted: Admitted, correlation_id: str, answered: Answered) -> None:
+    def __init__(self, desk: Desk, admitted: AdmittedRequest, correlation_id: str, answered: Answered) -> None:
         self._desk = desk
         self._admitted = admitted
         self._correlation_id = correlation_id
