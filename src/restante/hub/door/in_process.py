@@ -94,9 +94,8 @@ class InProcess(InProcessLive):
 async def _peek(link: InProcess, call: Peek) -> BundleAnswer | None:
     """A peek that waits takes no thread meanwhile."""
     hub, look = link.hub, msgspec.structs.replace(call, wait=0)
-    answer = await link.thread(hub.call, look)
-    if answer is not None or call.wait <= 0:
-        return answer
+    if call.wait <= 0:
+        return await link.thread(hub.call, look)
     loop, rung = asyncio.get_running_loop(), asyncio.Event()
     deadline = loop.time() + min(call.wait, WAIT_SECONDS_MAX)
 
