@@ -94,7 +94,7 @@ class Partition:
         """Runs merged into shelves that stay for the feed."""
         self._fingerprints = Fingerprints()
         self._recent: dict[int, int] = {}
-        """Fingerprint to number of the latest few, which are not in the arrays yet."""
+        """The sequence number of each of the latest few fingerprints, which are not in `_fingerprints` yet."""
         self.erased = Erased()
         self.bindings = NOTHING_BOUND
         """Which messages belong to which batches."""
@@ -103,25 +103,26 @@ class Partition:
         self.forgotten_rows = 0
         """Messages past their retention that may still lie in runs."""
         self.fresh_runs = limits.FILING_HANDFUL
-        """How many have come since filing last looked; a large one counts for several, and whoever was just opened too."""
+        """How many runs were added since filing last looked. A large run counts for several; a partition that was just
+        opened begins with enough for filing to look."""
         self.damaged_runs: set[int] = set()
         """Runs found damaged when they were to be merged: filing leaves them alone."""
         self.damage_told: set[str] = set()
-        """What damage keeps from being done, and the log knows of."""
+        """Chores that damage prevents and that were logged already, so that each is logged once."""
         self.next_blob = 1
         self.filing_lock = threading.Lock()
         """Held by the thread that rewrites the runs."""
         self._lock = threading.Lock()
 
     def take_blob(self) -> BlobKey:
-        """A new blob number. One that is never committed is lost, which harms nobody."""
+        """A new blob number. A number whose commit fails is never used again, which harms nobody."""
         with self._lock:
             self.next_blob += 1
             return BlobKey(self.number, self.next_blob - 1)
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """Those of all messages."""
+        """The fingerprints of all messages. Reading them moves those in `_recent` into the arrays."""
         if self._recent:
             with self._lock:
                 self._gather()
@@ -132,8 +133,8 @@ class Partition:
         self._fingerprints = known
 
     def knows_any(self, fingerprints: Sequence[int]) -> bool:
-        """Whether one of these may be stored already, or be erased."""
-        # First the recent ones, for they only ever go from here to there.
+        """Whether a message with one of these fingerprints may be stored already, or was erased."""
+        # Look in `_recent` before the arrays: entries only move from `_recent` into the arrays, so none is missed.
         if not self._recent.keys().isdisjoint(fingerprints) or self._fingerprints.has_any(fingerprints):
             return True
         return len(self.erased) > 0 and bool(self.erased.may_contain(np.array(fingerprints, np.uint64)).any())
@@ -151,14 +152,14 @@ class Partition:
             self._fingerprints = self._fingerprints.with_level(level)
 
     def remember_few(self, fingerprints: Sequence[int], first: int) -> None:
-        """Add those of a few new messages that nobody knew, numbered from `first` on."""
+        """Add the fingerprints of a few new messages, numbered from `first` on; none of them may be known already."""
         with self._lock:
             self._recent.update(zip(fingerprints, range(first, first + len(fingerprints)), strict=True))
             if len(self._recent) >= _RECENT_MAX:
                 self._gather()
 
     def _gather(self) -> None:
-        """Put the recent fingerprints into the arrays; under the lock."""
+        """Move `_recent` into the arrays. The caller holds `_lock`."""
         if self._recent:
             count = len(self._recent)
             fingerprints = np.fromiter(self._recent, np.uint64, count)

@@ -1,4 +1,8 @@
-"""Judging what arrives: new, a duplicate, a conflict, or erased."""
+"""The verdict on each arriving message: new, a duplicate, a conflict, erased, or damaged.
+
+An arrival is compared first with what the partition stores (`_judge_stored`), then with the other arrivals of the same
+commit (`_judge_twins`). Fingerprints only narrow the search: recipient, id and content decide.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +53,12 @@ class Seen:
 
     @staticmethod
     def of(partition: Partition) -> Seen:
-        """The counters first: what has a higher number than they tell, has come since."""
+        """Read `counters` before `fingerprints`: a message whose number is above the counters was stored later."""
         counters = partition.counters
         return Seen(counters, partition.fingerprints.levels)
 
     def newer(self, partition: Partition, counters: PartitionRow | None = None) -> Fingerprints | None:
-        """What the partition has come to know since; None, if it has let something go."""
+        """The fingerprints added since; None if the partition has forgotten or erased messages meanwhile."""
         counters = counters or partition.counters
         if (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures):
             return None
@@ -75,10 +79,10 @@ class Judged:
 
 
 def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> Judged:
-    """The verdict on each arrival, the requests (rows start[i] to start[i + 1]) taken in order.
+    """Judge each arrival; request i has rows start[i] to start[i + 1], and requests are judged in order.
 
-    A request with a conflict, an erased message or a damaged twin will be refused whole, so its messages count for none
-    after it. One that is refused already is not accepted, in any of its rows.
+    A request with a conflict, an erased message or a damaged twin is refused whole, so later requests are not compared
+    with its messages. `accepted` is False for every row of a request that was refused before.
     """
     verdict, original = np.zeros(len(arrivals), np.int8), np.zeros(len(arrivals), np.int64)
     grouped = group(arrivals)
@@ -90,7 +94,7 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> 
 
 
 def holds(core: Core, judged: Judged) -> bool:
-    """Whether the verdict is still right: nothing of the same identity came or went since."""
+    """Whether a verdict is still right: no message with one of these fingerprints was stored or removed since."""
     for partition, rows in judged.grouped.parts():
         newer = judged.seen[partition].newer(core.partitions[partition])
         if newer is None or len(newer.find(judged.arrivals.fingerprint[rows])[0]):
@@ -99,7 +103,7 @@ def holds(core: Core, judged: Judged) -> bool:
 
 
 def disjoint(judged: Sequence[Judged]) -> bool:
-    """Whether no two of these have arrivals that may be of one identity."""
+    """Whether no fingerprint is in two of these. Then they need not be compared with each other."""
     prints = [np.unique(one.arrivals.fingerprint) for one in judged]
     together = np.sort(np.concatenate(prints))
     return not bool((together[1:] == together[:-1]).any())
@@ -113,7 +117,7 @@ def _judge_stored(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> None:
-    """Against what is stored."""
+    """Judge the rows of one partition against what it stores."""
     memory = core.partitions[partition]
     if len(memory.erased):
         verdict[_erased(core, arrivals, memory, rows)] = Verdict.ERASED
@@ -149,7 +153,11 @@ def _compare(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> None:
-    """Rows of arrivals against the stored rows with their fingerprints, in full."""
+    """Compare arrivals in full with the stored rows that have their fingerprints.
+
+    Most hits are duplicates, and a few are collisions of fingerprints. Recipients are compared as codes of the arrivals'
+    dictionary, so each distinct name is compared once, however many rows have it.
+    """
     recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
     same = recipient == columns.recipient.codes[asked]
     same &= (found.records["id"] == columns.id[asked]).all(axis=1)
@@ -158,12 +166,12 @@ def _compare(
         return
     found, asked = found.only(same), asked[same]
     verdict[asked] = _content_verdicts(core, columns, asked, found)
-    # One that was released to the end is stored twice, and lives on under its last number.
+    # A message that was released to the end of its mailbox is stored twice. It lives on under its last number.
     np.maximum.at(original, asked, found.numbers)
 
 
 def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:
-    """The code that each name has in a column of texts, -1 if none: then texts are compared as numbers."""
+    """The code of each name in a column of texts, or -1. With codes, texts are compared as numbers."""
     codes = pc.index_in(names, texts.values).fill_null(-1)
     return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
@@ -173,7 +181,7 @@ def _equal(one: Column, other: Column) -> Mask:
 
 
 def _kept(core: Core, partition: int, found: FoundRows, candidates: Mask) -> Mask:
-    """Which stored rows are within their retention: an identity lives exactly as long as its message."""
+    """Which stored rows are within their retention. An identity lives exactly as long as its message."""
     kept = np.ones(len(found.numbers), np.bool_)
     segment = found.stored.segment
     for row in np.flatnonzero(candidates & (found.numbers <= core.partitions[partition].counters.forgotten)).tolist():
@@ -186,7 +194,7 @@ def _kept(core: Core, partition: int, found: FoundRows, candidates: Mask) -> Mas
 
 
 def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> NDArray[np.int64]:
-    """Origin, kind, bundleable, weight and data decide."""
+    """DUPLICATE where origin, kind, bundleable, weight and data are equal, else CONFLICT; DAMAGED if data is unreadable."""
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
     same: Mask = records["weight"] == columns.weight[asked]
@@ -207,7 +215,7 @@ def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, fo
 
 
 def _data_of(core: Core, found: FoundRows) -> Iterable[SegmentPiece]:
-    """The data of the rows found, and of what lies between them; of a damaged segment, what can be read."""
+    """The data of the rows found and of the rows between them, in pieces; pieces that are damaged are left out."""
     first, last = int(found.row[0]), int(found.row[-1]) + 1
     records = found.span[first - found.span_row : last - found.span_row]
     return sound_data(core.store, found.stored, first, records)
@@ -229,7 +237,10 @@ def _judge_twins(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> None:
-    """Against each other: arrivals of one commit that share an identity."""
+    """Judge arrivals of one commit that share an identity against each other.
+
+    `leader[identity]` is the row that an identity's later rows are compared with: its first row in an accepted request.
+    """
     rows, identity = _twins(arrivals, grouped)
     if not len(rows):
         return
@@ -270,9 +281,9 @@ def _judge_request(
     verdict: NDArray[np.int8],
     original: RowNumbers,
 ) -> RowNumbers | None:
-    """One request's twins: each against the first of its identity that was accepted, or the first of its own.
+    """Compare each row of one request with the leader of its identity, or else with the request's own first row of it.
 
-    Gives the first of each identity with those of this request; None if the request is refused.
+    Returns the leaders including those of this request; None if one of its rows is a conflict, so that it is refused.
     """
     fresh = verdict[rows] == Verdict.NEW
     rows, identity = rows[fresh], identity[fresh]
