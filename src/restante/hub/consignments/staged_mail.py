@@ -97,7 +97,7 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
 
 
 def refreshed(core: Core, mail: PartitionMail) -> bool:
-    """Whether what was found still holds; if so, it need not be looked at again."""
+    """Whether what was found still holds, so that the staged runs need not be judged again."""
     memory = core.partitions[mail.partition]
     seen = Seen.of(memory)
     if not holds(core, mail):
@@ -107,7 +107,7 @@ def refreshed(core: Core, mail: PartitionMail) -> bool:
 
 
 def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None) -> bool:
-    """Whether nothing that may be of the same identity came or went since it was judged; in a commit, by its counters."""
+    """Whether no message that may share an identity was stored or removed since; a commit passes its own counters."""
     newer, visible = mail.seen.newer(core.partitions[mail.partition], counters), mail.seen.counters.visible
     return newer is not None and not any(have_common(level, mail.judged, beyond=visible) for level in newer.levels)
 
@@ -134,7 +134,7 @@ def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list
 
 
 def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
-    """Those of all messages of a run, in the order of their places, and how long the data of each is."""
+    """The fingerprints of all messages of a run, in the order of their places, and the length of the data of each."""
     found, lengths = np.empty(run.row.rows, np.uint64), np.empty(run.row.rows, np.uint32)
     for stored in run.segments:
         segment = stored.segment
@@ -149,7 +149,7 @@ def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
 
 
 def _suspicious(memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
-    """Which of these, which ascend, may be stored already, or erased, or are there more than once."""
+    """Which of these ascending fingerprints may be stored already, may be erased, or occur more than once."""
     found = np.zeros(len(fingerprint), np.bool_)
     alike = fingerprint[1:] == fingerprint[:-1]
     found[1:] |= alike
@@ -161,7 +161,7 @@ def _suspicious(memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
 
 
 def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: NDArray[np.uint32]) -> Iterator[Offsets]:
-    """Suspects to be judged at a time, in the order of their numbers; those of one fingerprint are not parted."""
+    """Portions of the suspects, in the order of their numbers. Suspects with one fingerprint stay in one portion."""
     if not len(suspects):
         return
     own = np.empty(len(order), np.uint64)
@@ -179,7 +179,7 @@ def _together(suspects: Offsets, fingerprint: Hashes, order: Offsets, length: ND
 
 
 def _judge(core: Core, partition: int, bags: Sequence[StagedBag], start: Offsets, suspects: Offsets) -> Judged:
-    """The verdict on some messages; what is in conflict refuses the commit."""
+    """Judge some messages. A conflict refuses the commit."""
     columns = intake.concat([part for part in _columns(core, bags, start, suspects) if len(part)])
     arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
     judged = judge(core, arrivals, np.array([0, len(columns)]), np.ones(len(columns), np.bool_))
@@ -219,7 +219,7 @@ def _source(bags: Sequence[StagedBag], start: Offsets, offset: int) -> str:
 
 
 def _slim(judged: Judged, suspects: Offsets) -> Duplicates:
-    """The duplicates, without what they say."""
+    """The duplicates, without their data."""
     rows = np.flatnonzero(judged.verdict == Verdict.DUPLICATE)
     original = judged.original[rows]
     twins = original < 0
@@ -238,7 +238,7 @@ def _lay_anew(
     counts: NDArray[np.bool_],
     written: list[BlobKey],
 ) -> None:
-    """Take what does not count out of the runs, and join them where they are too many; what counts is numbered anew."""
+    """Remove duplicates from the runs, join runs where there are too many, and number what remains."""
     parts = [(bag.run, counts[start[index] : start[index + 1]]) for index, bag in enumerate(bags)]
     mail.runs = []
     for together in _grouped(parts):

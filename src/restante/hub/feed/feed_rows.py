@@ -1,4 +1,4 @@
-"""Rows gathered from runs: which are wanted is told by directories and records; data is read only of those taken.
+"""Rows gathered from runs. Directories and records say which rows are wanted; data is read only for the rows returned.
 
 Rows lie sorted by cabinet in their runs, and are wanted in number order. So the records of the drawers that may have
 some are read, their places tell the order, and then the data of exactly the rows that an answer takes.
@@ -31,29 +31,29 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _ROWS_READ_ALONG = BLOCK_BYTES // RECORD.itemsize
-"""Fewer rows than that between two wanted drawers are read along: they share a block, or nearly."""
+"""Two wanted drawers with fewer rows than this between them are read in one go: they share a block, or nearly."""
 _BYTES_READ_ALONG = 4 * BLOCK_BYTES
 _ROW_BYTES = 100
-"""What a row of an answer takes beside its data and properties, about."""
+"""About how many bytes a row of an answer takes beside its data and properties."""
 _SCATTERED = 8
-"""Numbers are put in order by a table of their range, unless that is so many times longer than they are."""
+"""Numbers are sorted by a table as long as their range, unless the range is this many times the count of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which drawers are asked for; empty: all."""
+    """Which drawers a reader asks for; nothing given means all."""
 
     origins: frozenset[str]
     kinds: frozenset[str]
     recipients: frozenset[str]
     hashes: frozenset[int]
-    """Those of the recipients."""
+    """The hashes of `recipients`."""
 
     def everything(self) -> bool:
         return not (self.origins or self.kinds or self.recipients)
 
     def may_have(self, run: Run) -> bool:
-        """Whether a run may have something, by what is known of it without its directory."""
+        """Whether a run may hold chosen messages, as far as is known without reading its directory."""
         return not self.recipients or run.recipients is None or not run.recipients.isdisjoint(self.hashes)
 
     def of(self, stored: StoredSegment) -> Mask:
@@ -87,7 +87,7 @@ class Span:
     records: RecordArray
     wanted: Mask | None
     held: SegmentPiece | None = None
-    """All of it, if it is in memory."""
+    """The whole segment, if it is in memory."""
 
     @property
     def numbers(self) -> Numbers:
@@ -140,7 +140,7 @@ class SpanRows:
     rows: Rows
     numbers: Numbers
     sizes: NDArray[np.int64]
-    """How many bytes each takes in an answer."""
+    """How many bytes each row takes in an answer."""
 
     def part(self, first: int, last: int) -> SpanRows:
         if first == 0 and last >= len(self.rows):
@@ -153,7 +153,7 @@ class SpanRows:
 
 
 def in_number_order(spans: Sequence[Span], *, data: bool, properties: bool) -> SpanRows:
-    """The wanted rows of spans by number; what is to be read of them counts."""
+    """The wanted rows of spans, sorted by number, with the bytes that each will add to an answer."""
     numbers = joined_arrays([span.numbers for span in spans])
     rows = None
     if any(span.wanted is not None for span in spans):
@@ -182,7 +182,7 @@ def mask_of(span: Span) -> Mask:
 
 
 def _order(numbers: Numbers) -> Rows | None:
-    """How to put distinct numbers in order; None: they are."""
+    """The order that sorts distinct numbers; None if they are sorted already."""
     if bool((numbers[1:] > numbers[:-1]).all()):
         return None
     low, high = int(numbers.min()), int(numbers.max())
@@ -251,7 +251,7 @@ def _content(store: Store, group: SpanRows, field: str) -> pa.LargeBinaryArray:
 
 
 def _pieces(store: Store, span: Span, rows: Rows, field: str) -> Iterator[SegmentPiece]:
-    """Some rows of a span, which ascend: what lies near to each other is read as one."""
+    """Some rows of a span, ascending. Rows that lie near each other are read together."""
     if not len(rows):
         return
     if span.held is not None:

@@ -24,7 +24,7 @@ from restante.model.storage.segment import EncodedSegment, encode
 
 
 class DrawerStretch(NamedTuple):
-    """Neighbouring drawers of one segment: first, and one beyond the last."""
+    """Neighbouring drawers of one segment: `first` up to, but without, `last`."""
 
     stored: StoredSegment
     first: int
@@ -32,7 +32,7 @@ class DrawerStretch(NamedTuple):
 
 
 Keep = Callable[[SegmentPiece, NDArray[np.int64]], NDArray[np.bool_] | None]
-"""Says which rows of a piece (drawer of each row given) are to be kept; None: all."""
+"""Gives the rows of a piece that are kept, as a mask; None keeps all. The drawer of each row is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _directory(runs: Sequence[Run]) -> _Directory:
 
 
 def _drawer_sizes(stored: StoredSegment) -> NDArray[np.int64]:
-    """About how many bytes each drawer takes."""
+    """About how many bytes each drawer takes in a segment."""
     segment = stored.segment
     a_row = (segment.ledger_length + segment.data_length) / max(1, segment.rows)
     return (segment.drawers["count"] * a_row).astype(np.int64) + 1
@@ -99,7 +99,7 @@ def cabinets_of(stretches: Sequence[DrawerStretch]) -> Cabinets:
 
 
 def united(codes: Sequence[NDArray[np.uint32]], names: Sequence[list[str]]) -> Texts:
-    """Codes into many lists of names as codes into one."""
+    """Translate codes of several lists of names into codes of one list."""
     if all(own == names[0] for own in names):
         joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
         return Texts(joined.astype(np.int32), pa.array(names[0], pa.string()))
