@@ -137,19 +137,17 @@ async def _collected(
     exchange: Exchange, piece: bytes, declared: int | None, parcel: PublishRoom | None, limit: int, *, more: bool
 ) -> bytearray:
     body = bytearray()
-    size = 0
     while True:
         body += piece
-        size += len(piece)
-        if size > limit:
+        if len(body) > limit:
             raise _too_large(limit)
         if parcel is not None:
-            parcel.grow_to(size)
+            parcel.grow_to(len(body))
         if not more:
             break
         piece, more = await exchange.chunk()
-    if declared is not None and size != declared:
-        raise InvalidRequest(f"The body has {size} bytes, its Content-Length says {declared}.")
+    if declared is not None and len(body) != declared:
+        raise InvalidRequest(f"The body has {len(body)} bytes, its Content-Length says {declared}.")
     return body
 
 
