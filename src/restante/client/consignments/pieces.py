@@ -6,7 +6,7 @@ hand, and the batch that it ends in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.client.publishing.early_checks import refuse_faulty
+from restante.client.publishing.sendable import message_of, sendable
 from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import PARCEL_BYTES_DEFAULT
@@ -28,7 +29,7 @@ Piece: TypeAlias = list[Message] | pa.Table
 _ROW_BYTES = 32
 """What the columns of fixed width take of a message, about."""
 _INDEX_BYTES = 4
-_NO_MESSAGES = (str, bytes, bytearray, Mapping)
+_NO_MESSAGES = (str, bytes, bytearray)
 """What can be gone over, and is yet not many messages."""
 _DISTINCT_MAX = 4_096
 """A dictionary with more is spelt out before it is cut, for each piece takes the whole of it along."""
@@ -36,6 +37,7 @@ _DISTINCT_MAX = 4_096
 
 def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Piece]:
     """At least one piece, be it empty; each of about so many bytes at most, unless a single message takes more."""
+    sent = sendable(sent)
     if isinstance(sent, Message):
         return iter(([sent],))
     if isinstance(sent, pa.Table | pa.RecordBatch):
@@ -53,20 +55,20 @@ def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Pie
 
 def piece_of(sent: object) -> Piece:
     """All of it in one piece."""
+    sent = sendable(sent)
     if isinstance(sent, Message):
         return [sent]
     if isinstance(sent, _NO_MESSAGES):
         raise _no_messages(sent)
     if not isinstance(sent, Iterable) or hasattr(sent, "__arrow_c_stream__"):
         return as_table(sent)
-    return [_checked(message, place) for place, message in enumerate(sent)]
+    return [message_of(message, place) for place, message in enumerate(sent)]
 
 
 def _no_messages(sent: object) -> InvalidRequest:
-    hint = " Make a Message of it: Message(**…)." if isinstance(sent, Mapping) else ""
     return InvalidRequest(
-        "Stage a Message, any number of them, or Arrow columns (a table, a reader, a frame), not "
-        f"{type(sent).__name__}.{hint}"
+        "Send a Message, a dict of its fields, any number of them, or Arrow columns (a table, a reader, a frame), not "
+        f"{type(sent).__name__}."
     )
 
 
@@ -74,7 +76,7 @@ def _cut_messages(sent: Iterable[object], size: int) -> Iterator[Piece]:
     piece: list[Message] = []
     room, pieces = size, 0
     for place, given in enumerate(sent):
-        message = _checked(given, place)
+        message = message_of(given, place)
         own = _size_of(message)
         if own > room and piece:
             yield piece
@@ -83,12 +85,6 @@ def _cut_messages(sent: Iterable[object], size: int) -> Iterator[Piece]:
         room -= own
     if piece or not pieces:
         yield piece
-
-
-def _checked(given: object, place: int) -> Message:
-    if not isinstance(given, Message):
-        raise InvalidRequest(f"item {place} is of type {type(given).__name__}: each must be a Message")
-    return given
 
 
 def _size_of(message: Message) -> int:

@@ -13,6 +13,7 @@ import msgspec
 from restante import limits
 from restante.client.publishing.buffer_bounds import BufferBounds
 from restante.client.publishing.early_checks import is_plain_recipient, refuse_faulty
+from restante.client.publishing.sendable import few_sendable
 from restante.client.publishing.sizes import HEADER_BYTES, size_of_message
 from restante.errors import Fault, InvalidMessage, InvalidRequest
 from restante.model.publishing.message import Message
@@ -106,9 +107,10 @@ class BufferAdmission:
 
 
 def _messages_of(sent: object) -> Sequence[Message]:
-    if not isinstance(sent, list | tuple) or not all(isinstance(message, Message) for message in sent):
+    taken = few_sendable(sent)
+    if taken is None:
         raise InvalidRequest(
             f"A buffered producer takes a Message, or a list of them, not {type(sent).__name__}. Send tables with "
             "`ProducerClient.send_messages`."
         )
-    return tuple(sent)
+    return taken

@@ -20,6 +20,7 @@ from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.publishing.early_checks import is_plain_recipient, refuse_faulty
 from restante.client.publishing.new_ids import identified_table, identify_messages, set_each
 from restante.client.publishing.parcel_dump import Dumped, dumped, loaded, messages_of_table, stream_of
+from restante.client.publishing.sendable import message_of, sendable
 from restante.client.publishing.sizes import HEADER_BYTES, size_of_message, size_of_table
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.model.mailboxes.answers import Receipt
@@ -71,7 +72,7 @@ class Parcel:
     def of(cls, sent: object, partition: int | None, batch: str | None = None) -> Self:
         """What a caller sends at once; it is not measured, for the hub's own limits hold."""
         own = cls(partition, batch=batch)
-        own._source = sent
+        own._source = sent = sendable(sent)
         if isinstance(sent, Message):
             own._content = [sent]
         elif isinstance(sent, str | bytes | bytearray):
@@ -86,8 +87,7 @@ class Parcel:
         """Whether there is room for the message; then it is in. Raises what is wrong with one that can never be stored."""
         if self.locked:
             raise InvalidOperation("The parcel is locked: it is being sent, or was. Make another one.")
-        if not isinstance(message, Message):
-            raise InvalidRequest(f"A parcel takes a Message, not {type(message).__name__}.")
+        message = message_of(message)
         assert isinstance(self._content, list), "a parcel of columns is locked"
         own = size_of_message(message)
         if own > limits.DATA_BYTES_MAX or not is_plain_recipient(message.recipient):

@@ -27,6 +27,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from restante import limits
+from restante.client.publishing.sendable import few_sendable
 from restante.client.transport.exchange import Dialogue
 from restante.errors import (
     BatchSealed,
@@ -243,9 +244,10 @@ def messages_of(sent: object) -> tuple[Message, ...]:
     """What may be sent through a pipeline: a message, or a few that are stored together."""
     if isinstance(sent, Message):
         return (sent,)
-    if not isinstance(sent, list | tuple) or not all(isinstance(message, Message) for message in sent):
+    taken = few_sendable(sent)
+    if taken is None:
         raise InvalidRequest("A pipeline takes a Message, or a list of them. Send tables with `producer.send`.")
-    return tuple(sent)
+    return taken
 
 
 def receipts_of(counts: Sequence[int], receipt: Receipt) -> list[Receipt]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, Unpack
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_surface import Acknowledger, Batch, Batches
@@ -22,6 +23,7 @@ from restante.client.feed.feed_pages import FeedPage, SnapshotPage
 from restante.client.feed.feed_surface import Feed, Snapshot
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.live.live_surface import Live, LiveSent
+from restante.client.publishing.sendable import MessageFields
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -112,7 +114,7 @@ __all__ = [
 ]
 
 Sendable = object
-"""A message, a sequence of messages, or anything with the Arrow stream interface (a table, a pandas/polars frame)."""
+"""A message, a dict of its fields, a CloudEvent, a list of any of these, or a frame (an Arrow table, pandas, polars)."""
 
 
 class Bundle(Protocol):
@@ -242,7 +244,14 @@ class Producer(Protocol):
     What is newly stored becomes items of `batch`, if one is named: a batch, or its id.
     """
 
-    def send(self, messages: Sendable, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt: ...
+    def send(
+        self,
+        messages: Sendable = UNSET,
+        *,
+        partition: int | None = None,
+        batch: BatchName | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> Receipt: ...
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
         ...
@@ -255,6 +264,14 @@ class Hub(Protocol):
     def producer(self) -> Producer: ...
     @property
     def batches(self) -> Batches: ...
+    def send(
+        self,
+        messages: Sendable = UNSET,
+        *,
+        partition: int | None = None,
+        batch: BatchName | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> Receipt: ...
     def recipient(self, name: str) -> Recipient: ...
     def recipients(
         self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None

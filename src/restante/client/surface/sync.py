@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
+
+from msgspec import UNSET
 
 from restante.calls.mailboxes import (
     Dequeue,
@@ -31,6 +33,7 @@ from restante.client.live.live_states import LiveState
 from restante.client.live.live_sync import Live
 from restante.client.publishing.carriers_sync import CallCarrier, Carrier
 from restante.client.publishing.pipeline_sync import Pipeline
+from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface.arguments import names, seconds, state_of, whole
 from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import Link
@@ -63,12 +66,26 @@ class Producer:
         self._link = link
         self._carrier = carrier
 
-    def send(self, messages: object, *, partition: int | None = None, batch: BatchName | None = None) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+    def send(
+        self,
+        messages: object = UNSET,
+        *,
+        partition: int | None = None,
+        batch: BatchName | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> Receipt:
+        """Store messages: all of them, or nothing.
 
-        What is newly stored becomes items of `batch`, if one is named.
+        Give a `Message`, a dict of its fields, a CloudEvent, a list of any of these, or a frame (Arrow, pandas, polars);
+        or the fields of one message as keyword arguments. What is newly stored becomes items of `batch`, if one is named.
+
+        ```python
+        hub.producer.send(recipient="alice", text="hello")
+        hub.producer.send([{"recipient": "alice", "data": {"n": 1}}, {"recipient": "bob", "data": {"n": 2}}])
+        ```
         """
-        return self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
+        sent = sendable(messages, fields)
+        return self._link.publish(sent, partition=partition, batch=batch_id_of(batch))
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
@@ -231,6 +248,23 @@ class Hub:
     def link(self) -> Link:
         """For those who build on the surface: the connection below it."""
         return self._link
+
+    def send(
+        self,
+        messages: object = UNSET,
+        *,
+        partition: int | None = None,
+        batch: BatchName | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> Receipt:
+        """Store messages: all of them, or nothing. The same as `hub.producer.send`.
+
+        ```python
+        hub.send(recipient="alice", text="hello")
+        hub.send({"recipient": "alice", "data": {"n": 1}})
+        ```
+        """
+        return self.producer.send(messages, partition=partition, batch=batch, **fields)
 
     def recipient(self, name: str) -> Recipient:
         return Recipient(self._link, name)

@@ -44,12 +44,12 @@ _quoted_pair = re.compile(r"\\(.)")
 def decode_event(body: Body) -> list[Message] | Flawed:
     """One event in JSON (structured mode)."""
     event = read_json(_raw_decoder, utf8_body(body), what="the event")
-    return messages_of([event], _shape)
+    return messages_of([event], shape_event)
 
 
 def decode_batch(body: Body) -> list[Message] | Flawed:
     """An array of events in JSON."""
-    return messages_of(read_rows(utf8_body(body), what="the batch of events"), _shape)
+    return messages_of(read_rows(utf8_body(body), what="the batch of events"), shape_event)
 
 
 def is_binary_mode(headers: Mapping[str, str]) -> bool:
@@ -101,7 +101,8 @@ def _is_scalar(text: str) -> bool:
     return text in {"true", "false"} or re.fullmatch(r"-?(0|[1-9][0-9]{0,30})", text) is not None
 
 
-def _shape(index: int, row: Raw) -> Shaped:
+def shape_event(index: int, row: Raw) -> Shaped:
+    """One event in JSON, taken apart."""
     shaped = Shaped(index)
     try:
         attributes = _object_decoder.decode(row)

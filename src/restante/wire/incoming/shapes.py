@@ -69,7 +69,7 @@ def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> lis
         if faulty >= FAULTS_SHOWN_MAX:
             break
     messages = [one.message for one in shaped]
-    return Flawed(messages, _faults(shaped)) if faulty else messages
+    return Flawed(messages, faults_of(shaped)) if faulty else messages
 
 
 def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
@@ -80,7 +80,8 @@ def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
     return found
 
 
-def _faults(shaped: Sequence[Shaped]) -> list[Fault]:
+def faults_of(shaped: Sequence[Shaped]) -> list[Fault]:
+    """What is wrong with how messages say what they say, with the id of each that gave a valid one."""
     ids = _valid_ids(shaped)
     return [
         Fault(index=one.index, code=InvalidMessage.code, detail=detail, field=field, id=ids.get(one.index))

@@ -1,0 +1,176 @@
+"""What a caller gives to be sent, made into what a link takes: messages, or columns.
+
+A message, a mapping of its fields, a CloudEvent (an object of the `cloudevents` package, or its mapping), a list of any of
+these, or a frame. What a link takes already is given back as it is, and is not looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from restante.client.publishing.frame_columns import frame_columns
+from restante.errors import InvalidRequest
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
+from restante.model.publishing.validation import FIELDS, READ_ONLY
+from restante.wire.incoming.incoming_cloudevents import shape_event
+from restante.wire.incoming.shapes import Shaped, faults_of, sound
+
+_ALLOWED = (*FIELDS, "data_base64")
+_EVENT_MARK = "specversion"
+"""Every CloudEvent has it, and no message does."""
+_NO_LIST = (str, bytes, bytearray, memoryview)
+
+
+class MessageFields(TypedDict, total=False):
+    """The fields of one message, as keyword arguments of `send`."""
+
+    recipient: str
+    data: Any
+    text: str
+    data_base64: str
+    id: str
+    origin: str
+    kind: str
+    document_type: str
+    weight: int
+    bundleable: bool
+    media_type: str
+    properties: dict[str, str]
+    expires_at: datetime
+
+
+def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
+    """What a link takes: a message, a list of messages, or columns. Raises the refusal of what can be none of these."""
+    if fields:
+        return _message_of_fields(sent, fields)
+    if sent is UNSET:
+        raise InvalidRequest('There is nothing to send: give messages, or fields like recipient="alice", text="hello".')
+    if isinstance(sent, Message):
+        return sent
+    if _is_one(sent):
+        return message_of(sent)
+    if isinstance(sent, Sequence) and not isinstance(sent, _NO_LIST):
+        return _messages_of(sent)
+    return frame_columns(sent)
+
+
+def few_sendable(sent: object) -> tuple[Message, ...] | None:
+    """The messages of one message, or of a list of them; None for columns, and for what can be neither."""
+    if not _is_one(sent) and not isinstance(sent, list | tuple):
+        return None
+    taken: Any = sendable(sent)
+    return (taken,) if isinstance(taken, Message) else tuple(taken)
+
+
+def message_of(given: object, index: int = 0) -> Message:
+    """One message of whatever may be one; its place among others is named if it is wrong."""
+    if isinstance(given, Message):
+        return given
+    shaped = _shape(index, given)
+    if shaped.faults:
+        sound(Flawed([shaped.message], faults_of([shaped])))
+    return shaped.message
+
+
+def _message_of_fields(sent: object, fields: Mapping[str, Any]) -> Message:
+    if sent is not UNSET:
+        raise InvalidRequest(f"Give messages, or the fields of one ({', '.join(fields)}), not both.")
+    return message_of(fields)
+
+
+def _messages_of(sent: Sequence[object]) -> Sequence[object]:
+    if all(isinstance(each, Message) for each in sent):
+        return sent
+    shaped = {index: _shape(index, each) for index, each in enumerate(sent) if not isinstance(each, Message)}
+    messages = [shaped[index].message if index in shaped else each for index, each in enumerate(sent)]
+    faults = faults_of([*shaped.values()])
+    return messages if not faults else sound(Flawed(messages, faults))  # type: ignore[arg-type]  # the others are messages
+
+
+def _is_one(sent: object) -> bool:
+    return isinstance(sent, Mapping) or _is_event(sent)
+
+
+def _is_event(given: object) -> bool:
+    """Whether it is an event of the `cloudevents` package, whose classes differ by version: what they share is asked for."""
+    return callable(getattr(given, "get_attributes", None)) and callable(getattr(given, "get_data", None))
+
+
+def _shape(index: int, given: object) -> Shaped:
+    if isinstance(given, Mapping):
+        return _shape_event(index, given) if _EVENT_MARK in given else _shape_fields(index, given)
+    if _is_event(given):
+        return _shape_event(index, _mapping_of_event(given))
+    raise InvalidRequest(
+        f"item {index} is of type {type(given).__name__}: each must be a Message, a dict of its fields, or a CloudEvent"
+    )
+
+
+def _mapping_of_event(event: Any) -> dict[str, Any]:  # noqa: ANN401 - of a package that need not be there
+    """An event in the form of JSON. One without data has none: it is a claim check."""
+    data = event.get_data()
+    attributes = {name: value for name, value in event.get_attributes().items() if value is not None}
+    if data is None:
+        return attributes
+    if isinstance(data, bytes | bytearray | memoryview):
+        return {**attributes, "data_base64": base64.b64encode(data).decode()}
+    return {**attributes, "data": data}
+
+
+def _shape_event(index: int, event: Mapping[str, Any]) -> Shaped:
+    try:
+        return shape_event(index, Raw(msgspec.json.encode(dict(event))))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        shaped = Shaped(index)
+        shaped.fault("data", f"the event holds what JSON cannot say: {error}")
+        return shaped
+
+
+def _shape_fields(index: int, fields: Mapping[str, Any]) -> Shaped:
+    shaped = Shaped(index)
+    for name, value in fields.items():
+        _take(shaped, name, value)
+    if "data" in fields and "data_base64" in fields:
+        shaped.fault("data_base64", "data and data_base64 are there together: give one of them")
+    if "recipient" not in fields:
+        shaped.fault("recipient", "recipient is required: name who gets the message")
+    return shaped
+
+
+def _take(shaped: Shaped, name: str, value: Any) -> None:  # noqa: ANN401 - whatever a caller gives
+    """One field into its place; the values themselves are left to the rules."""
+    if name == "data_base64":
+        shaped.fields["data"] = _unpacked(shaped, value)
+    elif name == "expires_at" and isinstance(value, str):
+        shaped.fields[name] = _time(shaped, name, value)
+    elif name == "id" and isinstance(value, UUID):
+        shaped.fields[name] = str(value)
+    elif name in FIELDS or name in READ_ONLY:
+        shaped.fields[name] = value
+    else:
+        shaped.fault(name, f"the field {name} is unknown: allowed are {', '.join(_ALLOWED)}")
+
+
+def _unpacked(shaped: Shaped, value: object) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)  # type: ignore[arg-type]  # anything else is a TypeError
+    except (TypeError, ValueError, binascii.Error) as error:
+        shaped.fault("data_base64", f"data_base64 must be base64 text (RFC 4648, padded): {error}")
+        return b""
+
+
+def _time(shaped: Shaped, name: str, value: str) -> datetime | None:
+    try:
+        return msgspec.convert(value, datetime)
+    except msgspec.ValidationError as error:
+        shaped.fault(name, f"{name} must be a time like 2030-01-31T12:00:00Z: {error}")
+        return None
