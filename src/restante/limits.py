@@ -93,6 +93,8 @@ CLIENT_TIMEOUT_SECONDS = 30.0
 CLIENT_WORK_SECONDS = 600.0
 CLIENT_RETRIES = 5
 CLIENT_RETRY_SECONDS = 60.0
+FIRST_LOOK_SECONDS = 0.5
+FIRST_WORD_SECONDS = 0.9
 PRODUCER_RETRIES = 100
 PIPELINE_MESSAGES_MAX = 65_536
 PIPELINE_BYTES_MAX = 64 * MIB
@@ -298,6 +300,7 @@ NIGHT_READINGS_MAX = 10**10
 NIGHT_ACTORS_MAX = 1_000_000
 NIGHT_GROUPS_MAX = 100
 
+assert FIRST_LOOK_SECONDS < FIRST_WORD_SECONDS < 1, "a hub that is not there is said within a second"
 assert NEW_PARTITIONS_MAX <= PARTITIONS_MAX, "what is made now can be opened later"
 assert SEGMENT_BYTES_TARGET + DATA_BYTES_MAX <= BLOB_BYTES_MAX, "a segment closed by one more message is still a blob"
 assert BUNDLE_WEIGHT_KIB_MAX * KIB == CONTENT_BYTES_MAX, "a full bundle of 1 KiB units is the largest content"

@@ -38,6 +38,7 @@ class Conversation:
     requests: list[HttpRequest] = field(default_factory=list)
     frames: list[LinkFrame] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
     now: float = 1_000.0
 
     @property
@@ -50,6 +51,7 @@ class Conversation:
             now_ms=lambda: 1_790_000_000_000,
             chance=lambda: 0.0,
             random=bytes,
+            tell=self.words.append,
         )
 
     def lead(self, dialogue: Dialogue[T]) -> T:

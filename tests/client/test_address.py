@@ -19,6 +19,9 @@ TOKEN = "rst_very-secret"
         ("https://hub.example.org", "https://hub.example.org", "wss://hub.example.org"),
         ("https://example.org/hubs/one/", "https://example.org/hubs/one", "wss://example.org/hubs/one"),
         ("http://[::1]:8470", "http://[::1]:8470", "ws://[::1]:8470"),
+        ("127.0.0.1:8470", "http://127.0.0.1:8470", "ws://127.0.0.1:8470"),
+        (" hub.example.org:80/ ", "http://hub.example.org:80", "ws://hub.example.org:80"),
+        ("[::1]:8470", "http://[::1]:8470", "ws://[::1]:8470"),
     ],
 )
 def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -> None:
@@ -30,7 +33,9 @@ def test_an_address_leads_to_both_doors(given: str, url: str, socket_url: str) -
     "url",
     [
         "",
-        "127.0.0.1:8470",
+        "127.0.0.1:x",
+        "127.0.0.1:99999",
+        "user@host:80",
         "localhost",
         "ftp://127.0.0.1",
         "http://",

@@ -162,7 +162,7 @@ def test_an_unreachable_hub_is_named_with_what_to_check() -> None:
     conversation = Conversation([REFUSED], Retrying(times=0))
     with pytest.raises(errors.Unavailable) as caught:
         conversation.lead(protocol.partitions(conversation.terms, ListPartitions()))
-    assert "http://hub.test:8470 cannot be reached: connection refused" in caught.value.message
+    assert "Nothing answers at http://hub.test:8470: connection refused" in caught.value.message
     assert "restante serve" in caught.value.message
     assert caught.value.details == {"address": "http://hub.test:8470"}
 

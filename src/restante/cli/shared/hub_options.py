@@ -23,7 +23,14 @@ DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
 
 _HubUrl = Annotated[
-    str, typer.Option("--hub", envvar="RESTANTE_HUB", metavar="URL", help="The hub to ask.", rich_help_panel=_PANEL)
+    str,
+    typer.Option(
+        "--hub",
+        envvar="RESTANTE_HUB",
+        metavar="ADDRESS",
+        help="The hub to ask: host:port, or a URL.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Token = Annotated[
     str | None,
@@ -61,15 +68,19 @@ class Door(NamedTuple):
         from restante.cli.shared.no_pandas import leave_pandas_out
 
         leave_pandas_out()  # Before the client: some of its modules make arrays when they are loaded.
+        from restante.cli.shared.client_words import hear_client
         from restante.client.surface.connect import connect
 
+        hear_client()
         return connect(self.hub, token=self.token)
 
     def open_small(self) -> SmallLink:
         """The hub far away, for a single message or an explanation: it comes without Arrow. Close it."""
+        from restante.cli.shared.client_words import hear_client
         from restante.client.transport.machine_terms import terms_of
         from restante.client.transport.small_link import SmallLink
 
+        hear_client()
         return SmallLink(terms_of(self.hub, token=self.token))
 
     def link(self, *, create: bool = False) -> Link:
@@ -79,9 +90,11 @@ class Door(NamedTuple):
         from restante.cli.shared.no_pandas import leave_pandas_out
 
         leave_pandas_out()
+        from restante.cli.shared.client_words import hear_client
         from restante.client.transport.http_sync import HttpLink
         from restante.client.transport.machine_terms import terms_of
 
+        hear_client()
         return HttpLink(terms_of(self.hub, token=self.token))
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from restante.client.live.live_states import LiveState
+from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.publishing.early_checks import refuse_faulty
 from restante.client.publishing.new_ids import identify_messages
+from restante.client.publishing.sendable import message_of
 from restante.client.surface.arguments import count_of, text_of, whole
+from restante.client.transport.words import warn
 from restante.errors import InvalidRequest
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX
 from restante.model.publishing.message import Message
@@ -31,7 +33,13 @@ def following_of(
     number = whole("after", after)
     if number is not None and number < 0:
         raise InvalidRequest(f"after must be a number from 0, not {number}.")
-    return Following(number, on_state, on_echo)
+    return Following(number, on_state or _say_why, on_echo)
+
+
+def _say_why(state: LiveState) -> None:
+    """A program that does not ask how its connection stands hears at least that it is lost."""
+    if state.stage is LiveStage.RECONNECTING:
+        warn(f"The live connection is lost: {state.reason} Trying again.")
 
 
 def client_of(given: object) -> str | None:
@@ -46,9 +54,8 @@ def client_of(given: object) -> str | None:
 
 def identified(message: object) -> Message:
     """The message as it is sent: with an id, and by the rules."""
-    if not isinstance(message, Message):
-        raise InvalidRequest(f"A live connection sends one Message at a time, not {type(message).__name__}.")
-    named = message if message.id is not None else msgspec.structs.replace(message)
+    given = message_of(message)
+    named = given if given.id is not None else msgspec.structs.replace(given)
     identify_messages([named])
     refuse_faulty([named])
     return named

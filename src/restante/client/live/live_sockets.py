@@ -10,9 +10,10 @@ from websockets.exceptions import InvalidStatus
 
 from restante.client.sockets.sockets import denied
 from restante.client.transport.address import HubAddress, address_of, segment
-from restante.client.transport.http_answers import error_of_response, unreachable
+from restante.client.transport.http_answers import error_of_response
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import given
+from restante.client.transport.unreachable import unreachable
 from restante.errors import InvalidRequest, RestanteError
 from restante.limits import LIVE_FRAME_BYTES_MAX
 from restante.wire.live import Pushed, decode_hub_frame

@@ -27,6 +27,7 @@ from restante.client.producers.lane import Lane
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.exchange import LongWork, Pause
 from restante.client.transport.options import Retrying
+from restante.client.transport.words import warn
 from restante.errors import (
     FaultyMessages,
     Internal,
@@ -77,6 +78,7 @@ class SendPatience:
     retrying: Retrying
     clock: Callable[[], float]
     chance: Callable[[], float]
+    tell: Callable[[str], None] = warn
 
     def pause(self, attempt: int, error: RestanteError) -> float:
         """As the hub says, or longer each time."""
@@ -294,6 +296,8 @@ def _tried(patience: SendPatience, step: ProducerStep) -> Producing[tuple[object
         late = patience.clock() - began + pause > patience.retrying.seconds
         if not reply.retriable or attempt > patience.retrying.times or late:
             return reply, maybe_done
+        if attempt == 1 and isinstance(reply, Unavailable):
+            patience.tell(f"{reply.message} Trying again, for up to {patience.retrying.seconds:g} s.")
         if (yield Pause(pause)):
             return reply, maybe_done
     raise AssertionError("counting does not end")

@@ -29,8 +29,9 @@ from restante.client.sockets.socket_async import connecting
 from restante.client.sockets.sockets import denied
 from restante.client.transport.address import HubAddress
 from restante.client.transport.http import closed
-from restante.client.transport.http_answers import error_of_response, unreachable
+from restante.client.transport.http_answers import error_of_response
 from restante.client.transport.options import Terms
+from restante.client.transport.unreachable import unreachable
 from restante.errors import RestanteError
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers

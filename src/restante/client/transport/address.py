@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import SplitResult, quote, urlsplit
@@ -9,7 +10,8 @@ from urllib.parse import SplitResult, quote, urlsplit
 from restante.errors import InvalidRequest
 
 DEFAULT_URL = "http://127.0.0.1:8470"
-_EXAMPLE = f"like {DEFAULT_URL} or https://hub.example.org"
+_EXAMPLE = "like 127.0.0.1:8470 or https://hub.example.org"
+_HOST_AND_PORT = re.compile(r"(\[[^]/]+\]|[^\s:/?#@\[\]]+):[0-9]+/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def _split(url: object) -> SplitResult:
     if not isinstance(url, str):
         raise InvalidRequest(f"The address of a hub is text, {_EXAMPLE}, not {type(url).__name__}.")
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(_with_scheme(url.strip()))
         port = parts.port
     except ValueError as error:
         raise InvalidRequest(f"The address of the hub cannot be read: {error}. Give one {_EXAMPLE}.") from error
@@ -65,6 +67,11 @@ def _split(url: object) -> SplitResult:
     if parts.query or parts.fragment:
         raise InvalidRequest(f"The address {url!r} has more after its path: leave out what begins with ? or #.")
     return parts
+
+
+def _with_scheme(text: str) -> str:
+    """A host with its port is an address: the hub itself speaks HTTP, and what stands before it has a scheme."""
+    return f"http://{text}" if _HOST_AND_PORT.fullmatch(text) else text
 
 
 def _check_token(token: object) -> None:

@@ -115,11 +115,6 @@ def error_of_response(response: Response, address: HubAddress) -> RestanteError:
     )
 
 
-def unreachable(address: HubAddress, reason: str) -> Unavailable:
-    advice = "Check the address, and that the hub runs there (`restante serve`)."
-    return Unavailable(f"The hub at {address.url} cannot be reached: {reason}. {advice}", address=address.url)
-
-
 def unreadable(address: HubAddress, why: str) -> Unavailable:
     return Unavailable(
         f"The answer of {address.url} cannot be read: {why}. Is it a hub, and of this version?", address=address.url

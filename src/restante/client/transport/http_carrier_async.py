@@ -10,6 +10,7 @@ from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
 from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Pause, Reply
+from restante.client.transport.first_contact import FirstContact
 from restante.client.transport.http import closed, configured, failure_of, filled, response_of
 from restante.client.transport.options import Terms
 
@@ -22,6 +23,7 @@ class AsyncHttpCarrier:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._closing = threading.Event()
+        self._contact = FirstContact(terms.address, terms.tell)
         builder = ClientBuilder()
         self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
         """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
@@ -49,7 +51,8 @@ class AsyncHttpCarrier:
         address = self._terms.address
         try:
             builder = self._pool[0].request(request.method, address.url + request.target)
-            response = await filled(builder, request, address).build().send()
+            with self._contact.watched():
+                response = await filled(builder, request, address).build().send()
             return response_of(response, await response.bytes())
         except PyreqwestError as error:
             return failure_of(error, request)

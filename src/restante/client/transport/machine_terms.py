@@ -8,6 +8,7 @@ import time
 
 from restante.client.transport.address import address_of
 from restante.client.transport.options import Retrying, Terms, checked_timeout, retrying_of
+from restante.client.transport.words import warn
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 
 RETRYING = Retrying()
@@ -30,4 +31,5 @@ def terms_of(
         now_ms=lambda: time.time_ns() // 1_000_000,
         chance=random.random,
         random=os.urandom,
+        tell=warn,
     )

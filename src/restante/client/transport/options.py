@@ -53,6 +53,8 @@ class Terms:
     chance: Callable[[], float]
     """Between 0 and 1."""
     random: Callable[[int], bytes]
+    tell: Callable[[str], None]
+    """Hears, for people, that a call is being tried again."""
 
 
 def checked_timeout(timeout: float) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 
 from restante.client.transport.exchange import Dialogue, Failure, HttpRequest, LinkFrame, Pause, Reply, Response
-from restante.client.transport.http_answers import error_of_response, is_problem, unreachable
+from restante.client.transport.http_answers import error_of_response, is_problem
 from restante.client.transport.options import Terms
+from restante.client.transport.unreachable import unreachable
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
 _LATER = (429, 503)
@@ -34,18 +35,27 @@ def answered(
     `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait. `read` makes
     an answer of what came.
     """
-    began, maybe_done = terms.clock(), False
+    began, maybe_done, said = terms.clock(), False, False
     for attempt in count(1):
         step = attempt_after(terms.clock() - began)
         reply = read((yield step))
         if isinstance(reply, Response) and not _later(reply):
+            if said:
+                terms.tell(f"The hub at {terms.address.url} answers again.")
             return Answered(reply, maybe_done)
         pause = _pause(terms, attempt, reply)
         maybe_done = maybe_done or _may_be_done(terms, reply)
         if attempt > terms.retrying.times or terms.clock() - began + pause > terms.retrying.seconds:
             raise _given_up(terms, reply, attempt, maybe_done=maybe_done)
+        if isinstance(reply, Failure) and not said:
+            terms.tell(f"{_without_answer(terms, reply).message} {_goes_on(terms)}")
+            said = True
         yield Pause(pause)
     raise AssertionError("counting does not end")
+
+
+def _goes_on(terms: Terms) -> str:
+    return f"Trying again, up to {terms.retrying.times} times within {terms.retrying.seconds:g} s."
 
 
 def _later(response: Response) -> bool:
