@@ -62,7 +62,7 @@ class Ours(Peer):
     def peek(self, recipient: str) -> Taken:
         bundle = self.hub.recipient(recipient).peek()
         assert bundle is not None
-        return Taken(bundle.table.num_rows, bundle)
+        return Taken(bundle.raw_table.num_rows, bundle)
 
     def dequeue(self, taken: Taken) -> None:
         taken.handle.dequeue()

@@ -38,7 +38,7 @@ class RestanteClient(Peer):
     def peek(self, recipient: str) -> Taken:
         bundle = self.hub.recipient(recipient).peek()
         assert bundle is not None
-        return Taken(bundle.table.num_rows, bundle)
+        return Taken(bundle.raw_table.num_rows, bundle)
 
     def dequeue(self, taken: Taken) -> None:
         assert taken.handle.dequeue().messages == taken.messages

@@ -39,7 +39,7 @@ def _peek(hub: Hub, number: int) -> float:
     start = time.perf_counter()
     bundle = hub.recipient(recipient_name(number)).peek()
     assert bundle is not None
-    assert bundle.table.num_rows
+    assert bundle.raw_table.num_rows
     return time.perf_counter() - start
 
 

@@ -37,6 +37,7 @@ GENERATED: Mapping[str, str] = {
     "publishing/buffered_async.py": "publishing/buffered_sync.py",
     "publishing/carriers_async.py": "publishing/carriers_sync.py",
     "surface/asynchronous.py": "surface/sync.py",
+    "surface/recipient_async.py": "surface/recipient_sync.py",
     "transport/http_async.py": "transport/http_sync.py",
 }
 """From the source to what is made of it, in `restante.client`."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, Unpack
+
+from msgspec import UNSET
 
 from restante import errors
 from restante.client.batches.batch_view import BatchName
 from restante.client.publishing.carriers_sync import CallCarrier
 from restante.client.publishing.pipeline_sync import Pipeline
+from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface import surface
 from restante.errors import Fault
 from restante.model.consignments.consignment_answers import BatchWish
@@ -52,13 +55,18 @@ class ReferenceHub:
         raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 
     def send(
-        self, messages: surface.Sendable, *, partition: int | None = None, batch: BatchName | None = None
+        self,
+        messages: surface.Sendable = UNSET,
+        *,
+        partition: int | None = None,
+        batch: BatchName | None = None,
+        **fields: Unpack[MessageFields],
     ) -> surface.Receipt:
         assert batch is None, "the reference keeps no batches"
         if partition is not None and not 0 <= partition < self.office.settings.partition_count:
             raise errors.PartitionUnknown("there is no such partition")
         with self.store.changed:
-            sent = intake.listed(messages)
+            sent = intake.listed(sendable(messages, fields))
             reachable = {name for name, port in self.office.origins.items() if port.content is not None}
             faults = intake.faults_of(sent, content_origins=reachable)
             wrong = {fault.index: fault.field for fault in faults}

@@ -347,6 +347,10 @@ class ReferenceBundle:
         )
 
     @property
+    def raw_table(self) -> pa.Table:
+        return self.table
+
+    @property
     def table(self) -> pa.Table:
         return pa.table(
             {

@@ -193,7 +193,7 @@ class _Round:
 
     def _take(self, bundle: Bundle, last: dict[str, int]) -> None:
         """Note what has come, and whether it is in the order in which it was sent."""
-        places = _places(bundle.table)
+        places = _places(bundle.raw_table)
         if not (np.diff(places, prepend=last[bundle.kind]) > 0).all():
             self.wrong.append(f"{bundle.recipient} got its {bundle.kind}s out of order.")
         last[bundle.kind] = int(places[-1])

@@ -217,14 +217,14 @@ class _Actors:
                 documents += _documents(bundle)
                 bundle.dequeue()
                 self.bundles += 1
-                self._advance(bundle.table.num_rows)
+                self._advance(bundle.raw_table.num_rows)
                 self.latest = (time.perf_counter(), name)
             self.wrong += [f"{name}: {text}" for text in faults(documents)]
             self.readings += documents[-1].readings if documents else 0
 
 
 def _documents(bundle: Bundle) -> list[Document]:
-    return [msgspec.json.decode(data or b"", type=Document) for data in bundle.table.column("data").to_pylist()]
+    return [msgspec.json.decode(data or b"", type=Document) for data in bundle.raw_table.column("data").to_pylist()]
 
 
 def faults(documents: Sequence[Document]) -> Iterator[str]:

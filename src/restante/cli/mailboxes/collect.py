@@ -240,7 +240,7 @@ def _data_lines(bundle: Bundle) -> Iterator[bytes]:
     if bundle.content is not None:
         yield bundle.content + b"\n"
         return
-    for batch in bundle.table.select(["data"]).to_batches(ANSWER_ROWS_MAX):
+    for batch in bundle.raw_table.select(["data"]).to_batches(ANSWER_ROWS_MAX):
         yield b"".join((data or b"") + b"\n" for data in batch.column(0).to_pylist())
 
 
@@ -248,7 +248,7 @@ def _lines(bundle: Bundle) -> Iterator[bytes]:
     from restante.cli.shared.message_lines import message_lines
 
     if bundle.content is None:
-        return message_lines(bundle.table)
+        return message_lines(bundle.raw_table)
     answer = _described(bundle) | {"media_type": bundle.media_type, "content_base64": bundle.content}
     return iter([_json_line(answer)])
 
@@ -285,7 +285,7 @@ def _table(bundle: Bundle) -> Table:
             str(message.id),
             preview(data or b"", _PREVIEW_CHARACTERS),
         )
-        for message, data in zip(bundle.messages, bundle.table.column("data").to_pylist(), strict=True)
+        for message, data in zip(bundle.messages, bundle.raw_table.column("data").to_pylist(), strict=True)
     ]
     return table_of(("number", "published", "id", "data"), rows, right=["number"], whole=["published", "id"])
 

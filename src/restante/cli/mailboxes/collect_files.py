@@ -36,7 +36,7 @@ class Shelf:
         path = self._folder / f"{bundle.bundle_id}{suffix}"
         with new_file(path, hidden=True) as file:
             if bundle.content is None:
-                _write(file, bundle.table, self._format)
+                _write(file, bundle.raw_table, self._format)
             else:
                 file.write(bundle.content)
         return path

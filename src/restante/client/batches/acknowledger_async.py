@@ -54,8 +54,17 @@ class Acknowledger:
         with self._changed:
             return self._state.unknown
 
+    def __repr__(self) -> str:
+        return f"<Acknowledger: {self.acknowledged} items acknowledged>"
+
     async def add(self, item: str | ItemRange | Items) -> None:
-        """Acknowledge an item soon. Waits only while too much is under way. When it raises, the item is not taken."""
+        """Acknowledge an item soon. Waits only while too much is under way. When it raises, the item is not taken.
+
+        ```python
+        async with batch.acknowledging() as done:
+            await done.add(item_id)
+        ```
+        """
         with self._changed:
             if not self._state.ready:
                 await self._changed.wait_for(lambda: not self._state.full or self._state.error or self._state.closed)
@@ -64,7 +73,12 @@ class Acknowledger:
                 self._changed.notify_all()
 
     async def flush(self) -> None:
-        """Wait until all that was added so far is acknowledged."""
+        """Wait until all that was added so far is acknowledged.
+
+        ```python
+        await done.flush()
+        ```
+        """
         with self._changed:
             self._check()
             upto = self._state.hurry()
@@ -74,7 +88,12 @@ class Acknowledger:
                 self._check()
 
     async def close(self) -> None:
-        """Acknowledge what is left, and let go."""
+        """Acknowledge what is left, and let go.
+
+        ```python
+        await done.close()
+        ```
+        """
         try:
             if not self._state.closed:
                 await self.flush()

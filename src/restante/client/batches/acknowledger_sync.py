@@ -51,8 +51,17 @@ class Acknowledger:
         with self._changed:
             return self._state.unknown
 
+    def __repr__(self) -> str:
+        return f"<Acknowledger: {self.acknowledged} items acknowledged>"
+
     def add(self, item: str | ItemRange | Items) -> None:
-        """Acknowledge an item soon. Waits only while too much is under way. When it raises, the item is not taken."""
+        """Acknowledge an item soon. Waits only while too much is under way. When it raises, the item is not taken.
+
+        ```python
+        with batch.acknowledging() as done:
+            done.add(item_id)
+        ```
+        """
         with self._changed:
             if not self._state.ready:
                 self._changed.wait_for(lambda: not self._state.full or self._state.error or self._state.closed)
@@ -61,7 +70,12 @@ class Acknowledger:
                 self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until all that was added so far is acknowledged."""
+        """Wait until all that was added so far is acknowledged.
+
+        ```python
+        done.flush()
+        ```
+        """
         with self._changed:
             self._check()
             upto = self._state.hurry()
@@ -71,7 +85,12 @@ class Acknowledger:
                 self._check()
 
     def close(self) -> None:
-        """Acknowledge what is left, and let go."""
+        """Acknowledge what is left, and let go.
+
+        ```python
+        done.close()
+        ```
+        """
         try:
             if not self._state.closed:
                 self.flush()

@@ -29,7 +29,7 @@ from restante.client.batches.batch_view import BatchView
 from restante.client.concurrency.openings import AsyncOpening
 from restante.client.concurrency.side_by_side_async import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
-from restante.client.transport.link import AsyncLink
+from restante.client.transport.link import AsyncLink, where
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -57,7 +57,13 @@ class Batch(BatchView):
         self._link = link
 
     async def add(self, count: int) -> Items:
-        """Add so many items; gives their ids, as a sequence of whatever length that takes no room."""
+        """Add so many items; gives their ids, as a sequence of whatever length that takes no room.
+
+        ```python
+        items = await batch.add(1_000)
+        print(items[0])
+        ```
+        """
         groups = await self._link.call(AddItems(self.id, count_of("count", count)))
         return Items.of(self.id, groups.groups)
 
@@ -66,22 +72,49 @@ class Batch(BatchView):
 
         Acknowledging twice is harmless. A short list is one call, all of it or nothing. More goes out in several calls, a
         few at a time: when one of them fails, others may have been carried out, and to do it all again does no harm.
+
+        ```python
+        await batch.acknowledge(items[:100])
+        ```
         """
         return await acknowledge(self._link, items)
 
     def acknowledging(self) -> Acknowledger:
-        """For workers that finish items one by one: gathers them, and acknowledges them in the background."""
+        """For workers that finish items one by one: gathers them, and acknowledges them in the background.
+
+        ```python
+        async with batch.acknowledging() as done:
+            await done.add(items[0])
+        ```
+        """
         return Acknowledger(self._link)
 
     async def seal(self) -> bool:
-        """Nothing more can be added from now on; whether the batch is complete already. Again, the same."""
+        """Nothing more can be added from now on; whether the batch is complete already. Again, the same.
+
+        ```python
+        complete = await batch.seal()
+        ```
+        """
         return (await self._link.call(SealBatch(self.id))).complete
 
     async def status(self) -> BatchStatus:
+        """How the batch stands.
+
+        ```python
+        print((await batch.status()).pending)
+        ```
+        """
         return await self._link.call(ReadBatch(self.id))
 
     async def pending(self) -> AsyncIterator[str]:
-        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them."""
+        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them.
+
+        ```python
+        async for item_id in batch.pending():
+            print(item_id)
+        ```
+        """
         after: str | None = None
         while True:
             page = await self._link.call(ListPendingItems(self.id, limit=PAGE_MAX, after=after))
@@ -92,7 +125,13 @@ class Batch(BatchView):
                 return
 
     async def progress(self, *, waiting: bool = False) -> AsyncIterator[RecipientProgress]:
-        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting."""
+        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting.
+
+        ```python
+        async for progress in batch.progress(waiting=True):
+            print(progress.recipient)
+        ```
+        """
         after: str | None = None
         while True:
             page = await self._link.call(ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX, after=after))
@@ -103,7 +142,12 @@ class Batch(BatchView):
                 return
 
     async def completed(self, timeout: float | None = None) -> BatchStatus:  # noqa: ASYNC109 - has its own error
-        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`."""
+        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`.
+
+        ```python
+        status = await batch.completed(timeout=60)
+        ```
+        """
         longest = float("inf") if timeout is None else seconds("timeout", timeout)
         deadline = time.monotonic() + longest
         while True:
@@ -115,7 +159,12 @@ class Batch(BatchView):
                 raise TimeoutError(f"Batch {self.id} was not complete within {longest:g} s.")
 
     async def delete(self) -> None:
-        """Forget it, in whatever state it is."""
+        """Forget it, in whatever state it is.
+
+        ```python
+        await batch.delete()
+        ```
+        """
         await self._link.call(DeleteBatch(self.id))
 
     async def __aenter__(self) -> Self:
@@ -134,6 +183,9 @@ class Batches:
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
 
+    def __repr__(self) -> str:
+        return f"<Batches of the hub {where(self._link)}>"
+
     def open(
         self,
         key: str | None = None,
@@ -146,6 +198,11 @@ class Batches:
         """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
 
         On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
+
+        ```python
+        async with hub.batches.open("night", notify="operator") as batch:
+            await hub.send(recipient="alice", text="hello", batch=batch)
+        ```
         """
         call = OpenBatch(
             key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
@@ -153,13 +210,24 @@ class Batches:
         return AsyncOpening(partial(self._open, call))
 
     def get(self, batch_id: str) -> Batch:
-        """A batch by its id. Nothing is asked."""
+        """A batch by its id. Nothing is asked.
+
+        ```python
+        batch = hub.batches.get(batch_id)
+        ```
+        """
         return Batch(self._link, batch_id)
 
     async def list(
         self, *, state: BatchState | str | None = None, key: str | None = None
     ) -> AsyncIterator[BatchStatus]:
-        """The batches, the newest first, page by page as you go on."""
+        """The batches, the newest first, page by page as you go on.
+
+        ```python
+        async for status in hub.batches.list(state="sealed"):
+            print(status.key, status.pending)
+        ```
+        """
         after: str | None = None
         while True:
             page = await self._link.call(ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after))
@@ -170,7 +238,13 @@ class Batches:
                 return
 
     async def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
-        """As `Batch.acknowledge`, for items of any batches."""
+        """As `Batch.acknowledge`, for items of any batches.
+
+        ```python
+        answer = await hub.batches.acknowledge([item_id])
+        print(answer.acknowledged, answer.complete)
+        ```
+        """
         if ranges:
             first = (items,) if isinstance(items, str | ItemRange | Items) else items
             return await acknowledge(self._link, chain(first, ranges))
@@ -181,6 +255,10 @@ class Batches:
 
         As many as 1,000 calls with 10,000 items together are one request, all of it or nothing. More go out in several, one
         after the other: when one of them fails, those before it have been carried out.
+
+        ```python
+        answers = await hub.batches.acknowledge_each([[first_item], [second_item, third_item]])
+        ```
         """
         each = Each(calls)
         for request in each.requests():
@@ -188,11 +266,22 @@ class Batches:
         return each.answers()
 
     def acknowledging(self) -> Acknowledger:
-        """As `Batch.acknowledging`, for items of any batches."""
+        """As `Batch.acknowledging`, for items of any batches.
+
+        ```python
+        async with hub.batches.acknowledging() as done:
+            await done.add(item_id)
+        ```
+        """
         return Acknowledger(self._link)
 
     async def reap(self, *, dry_run: bool = False) -> tuple[ReapedBatch, ...]:
-        """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
+        """Delete the batches that nobody has touched for long, now; gives which, or which it would be.
+
+        ```python
+        print([reaped.id for reaped in await hub.batches.reap(dry_run=True)])
+        ```
+        """
         return (await self._link.call(ReapBatches(dry_run=dry_run))).batches
 
     async def _open(self, call: OpenBatch) -> Batch:

@@ -28,7 +28,7 @@ from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_view import BatchView
 from restante.client.concurrency.side_by_side_sync import side_by_side
 from restante.client.surface.arguments import batch_state_of, count_of, counting_of, seconds, webhook_of
-from restante.client.transport.link import Link
+from restante.client.transport.link import Link, where
 from restante.limits import ACKNOWLEDGE_CALLS_MAX, PAGE_MAX, WAIT_SECONDS_MAX
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -56,7 +56,13 @@ class Batch(BatchView):
         self._link = link
 
     def add(self, count: int) -> Items:
-        """Add so many items; gives their ids, as a sequence of whatever length that takes no room."""
+        """Add so many items; gives their ids, as a sequence of whatever length that takes no room.
+
+        ```python
+        items = batch.add(1_000)
+        print(items[0])
+        ```
+        """
         groups = self._link.call(AddItems(self.id, count_of("count", count)))
         return Items.of(self.id, groups.groups)
 
@@ -65,22 +71,49 @@ class Batch(BatchView):
 
         Acknowledging twice is harmless. A short list is one call, all of it or nothing. More goes out in several calls, a
         few at a time: when one of them fails, others may have been carried out, and to do it all again does no harm.
+
+        ```python
+        batch.acknowledge(items[:100])
+        ```
         """
         return acknowledge(self._link, items)
 
     def acknowledging(self) -> Acknowledger:
-        """For workers that finish items one by one: gathers them, and acknowledges them in the background."""
+        """For workers that finish items one by one: gathers them, and acknowledges them in the background.
+
+        ```python
+        with batch.acknowledging() as done:
+            done.add(items[0])
+        ```
+        """
         return Acknowledger(self._link)
 
     def seal(self) -> bool:
-        """Nothing more can be added from now on; whether the batch is complete already. Again, the same."""
+        """Nothing more can be added from now on; whether the batch is complete already. Again, the same.
+
+        ```python
+        complete = batch.seal()
+        ```
+        """
         return self._link.call(SealBatch(self.id)).complete
 
     def status(self) -> BatchStatus:
+        """How the batch stands.
+
+        ```python
+        print((batch.status()).pending)
+        ```
+        """
         return self._link.call(ReadBatch(self.id))
 
     def pending(self) -> Iterator[str]:
-        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them."""
+        """The items that are not acknowledged, page by page as you go on. An estimated batch does not know them.
+
+        ```python
+        for item_id in batch.pending():
+            print(item_id)
+        ```
+        """
         after: str | None = None
         while True:
             page = self._link.call(ListPendingItems(self.id, limit=PAGE_MAX, after=after))
@@ -90,7 +123,13 @@ class Batch(BatchView):
                 return
 
     def progress(self, *, waiting: bool = False) -> Iterator[RecipientProgress]:
-        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting."""
+        """How far each recipient of its messages is, page by page as you go on; or only those with something waiting.
+
+        ```python
+        for progress in batch.progress(waiting=True):
+            print(progress.recipient)
+        ```
+        """
         after: str | None = None
         while True:
             page = self._link.call(ReadProgress(self.id, waiting=waiting, limit=PAGE_MAX, after=after))
@@ -100,7 +139,12 @@ class Batch(BatchView):
                 return
 
     def completed(self, timeout: float | None = None) -> BatchStatus:
-        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`."""
+        """Wait until it is complete: for ever, or `timeout` seconds, and then `TimeoutError`.
+
+        ```python
+        status = batch.completed(timeout=60)
+        ```
+        """
         longest = float("inf") if timeout is None else seconds("timeout", timeout)
         deadline = time.monotonic() + longest
         while True:
@@ -112,7 +156,12 @@ class Batch(BatchView):
                 raise TimeoutError(f"Batch {self.id} was not complete within {longest:g} s.")
 
     def delete(self) -> None:
-        """Forget it, in whatever state it is."""
+        """Forget it, in whatever state it is.
+
+        ```python
+        batch.delete()
+        ```
+        """
         self._link.call(DeleteBatch(self.id))
 
     def __enter__(self) -> Self:
@@ -131,6 +180,9 @@ class Batches:
     def __init__(self, link: Link) -> None:
         self._link = link
 
+    def __repr__(self) -> str:
+        return f"<Batches of the hub {where(self._link)}>"
+
     def open(
         self,
         key: str | None = None,
@@ -143,6 +195,11 @@ class Batches:
         """Open a batch, with a name of your own if you like: with `unique`, one that no other open batch has.
 
         On completion `webhook`, an address, is called, and `notify`, a recipient, gets a message.
+
+        ```python
+        with hub.batches.open("night", notify="operator") as batch:
+            hub.send(recipient="alice", text="hello", batch=batch)
+        ```
         """
         call = OpenBatch(
             key=key, unique=unique, counting=counting_of(counting), webhook=webhook_of(webhook), notify=notify
@@ -150,11 +207,22 @@ class Batches:
         return self._open(call)
 
     def get(self, batch_id: str) -> Batch:
-        """A batch by its id. Nothing is asked."""
+        """A batch by its id. Nothing is asked.
+
+        ```python
+        batch = hub.batches.get(batch_id)
+        ```
+        """
         return Batch(self._link, batch_id)
 
     def list(self, *, state: BatchState | str | None = None, key: str | None = None) -> Iterator[BatchStatus]:
-        """The batches, the newest first, page by page as you go on."""
+        """The batches, the newest first, page by page as you go on.
+
+        ```python
+        for status in hub.batches.list(state="sealed"):
+            print(status.key, status.pending)
+        ```
+        """
         after: str | None = None
         while True:
             page = self._link.call(ListBatches(state=batch_state_of(state), key=key, limit=PAGE_MAX, after=after))
@@ -164,7 +232,13 @@ class Batches:
                 return
 
     def acknowledge(self, items: Acknowledgeable = (), *, ranges: Iterable[ItemRange] = ()) -> Acknowledged:
-        """As `Batch.acknowledge`, for items of any batches."""
+        """As `Batch.acknowledge`, for items of any batches.
+
+        ```python
+        answer = hub.batches.acknowledge([item_id])
+        print(answer.acknowledged, answer.complete)
+        ```
+        """
         if ranges:
             first = (items,) if isinstance(items, str | ItemRange | Items) else items
             return acknowledge(self._link, chain(first, ranges))
@@ -175,6 +249,10 @@ class Batches:
 
         As many as 1,000 calls with 10,000 items together are one request, all of it or nothing. More go out in several, one
         after the other: when one of them fails, those before it have been carried out.
+
+        ```python
+        answers = hub.batches.acknowledge_each([[first_item], [second_item, third_item]])
+        ```
         """
         each = Each(calls)
         for request in each.requests():
@@ -182,11 +260,22 @@ class Batches:
         return each.answers()
 
     def acknowledging(self) -> Acknowledger:
-        """As `Batch.acknowledging`, for items of any batches."""
+        """As `Batch.acknowledging`, for items of any batches.
+
+        ```python
+        with hub.batches.acknowledging() as done:
+            done.add(item_id)
+        ```
+        """
         return Acknowledger(self._link)
 
     def reap(self, *, dry_run: bool = False) -> tuple[ReapedBatch, ...]:
-        """Delete the batches that nobody has touched for long, now; gives which, or which it would be."""
+        """Delete the batches that nobody has touched for long, now; gives which, or which it would be.
+
+        ```python
+        print([reaped.id for reaped in hub.batches.reap(dry_run=True)])
+        ```
+        """
         return self._link.call(ReapBatches(dry_run=dry_run)).batches
 
     def _open(self, call: OpenBatch) -> Batch:

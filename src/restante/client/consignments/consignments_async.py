@@ -58,6 +58,10 @@ class Consignment(ConsignmentView):
 
         Much is cut into parcels, a few under way at a time, numbered on from the last one of this attempt. With `parcel`
         it is one parcel of that number. To stage the same parcel again is harmless.
+
+        ```python
+        count = await consignment.stage("writer-1", 0, [{"recipient": "alice", "text": "hello"}])
+        ```
         """
         with self._staging.begin(writer, attempt, parcel) as call:
             pieces = call.pieces(messages)
@@ -74,6 +78,10 @@ class Consignment(ConsignmentView):
 
         Attempts that are not named are dropped. So without any named, nobody else may have staged, and no `stage` may have
         failed since; and an empty list drops nothing that is staged. Again, it answers the same.
+
+        ```python
+        receipt = await consignment.commit()
+        ```
         """
         if self.receipt is None:
             announced = self._announced(winners)
@@ -84,12 +92,22 @@ class Consignment(ConsignmentView):
         return self.receipt
 
     async def discard(self) -> None:
-        """Drop all that was staged. Again, it does nothing; what is committed stays."""
+        """Drop all that was staged. Again, it does nothing; what is committed stays.
+
+        ```python
+        await consignment.discard()
+        ```
+        """
         await self._link.call(DiscardConsignment(self.id))
         self.state = ConsignmentState.DISCARDED
 
     async def status(self) -> ConsignmentDetails:
-        """As the hub knows it, with all that anybody has staged."""
+        """As the hub knows it, with all that anybody has staged.
+
+        ```python
+        print((await consignment.status()).state)
+        ```
+        """
         return await self._link.call(ReadConsignment(self.id))
 
     async def __aenter__(self) -> Self:

@@ -57,6 +57,10 @@ class Consignment(ConsignmentView):
 
         Much is cut into parcels, a few under way at a time, numbered on from the last one of this attempt. With `parcel`
         it is one parcel of that number. To stage the same parcel again is harmless.
+
+        ```python
+        count = consignment.stage("writer-1", 0, [{"recipient": "alice", "text": "hello"}])
+        ```
         """
         with self._staging.begin(writer, attempt, parcel) as call:
             pieces = call.pieces(messages)
@@ -70,6 +74,10 @@ class Consignment(ConsignmentView):
 
         Attempts that are not named are dropped. So without any named, nobody else may have staged, and no `stage` may have
         failed since; and an empty list drops nothing that is staged. Again, it answers the same.
+
+        ```python
+        receipt = consignment.commit()
+        ```
         """
         if self.receipt is None:
             announced = self._announced(winners)
@@ -80,12 +88,22 @@ class Consignment(ConsignmentView):
         return self.receipt
 
     def discard(self) -> None:
-        """Drop all that was staged. Again, it does nothing; what is committed stays."""
+        """Drop all that was staged. Again, it does nothing; what is committed stays.
+
+        ```python
+        consignment.discard()
+        ```
+        """
         self._link.call(DiscardConsignment(self.id))
         self.state = ConsignmentState.DISCARDED
 
     def status(self) -> ConsignmentDetails:
-        """As the hub knows it, with all that anybody has staged."""
+        """As the hub knows it, with all that anybody has staged.
+
+        ```python
+        print((consignment.status()).state)
+        ```
+        """
         return self._link.call(ReadConsignment(self.id))
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from restante.calls.feed import ReadSnapshot
 from restante.calls.mailboxes import ListPartitions
 from restante.client.feed.feed_crew_async import FeedCrew
 from restante.client.feed.feed_pages import FeedPage, FeedReading, SnapshotPage
-from restante.client.transport.link import AsyncLink
+from restante.client.transport.link import AsyncLink, where
 from restante.errors import InvalidOperation
 
 
@@ -27,6 +27,9 @@ class Feed:
         self._reading = reading
         self.positions: dict[int, int] = dict(reading.after)
         self._crew: FeedCrew | None = None
+
+    def __repr__(self) -> str:
+        return f"<Feed of the hub {where(self._link)}, at {self.positions}>"
 
     async def __aiter__(self) -> AsyncIterator[FeedPage]:
         earlier, crew = self._crew, FeedCrew(self._link, self._reading)
@@ -46,7 +49,13 @@ class Feed:
             await crew.stop()
 
     async def close(self) -> None:
-        """Whoever waits for a page, in another task, gets none any more."""
+        """Whoever waits for a page, in another task, gets none any more.
+
+        ```python
+        feed = hub.feed(follow=True)
+        await feed.close()
+        ```
+        """
         crew = self._crew
         if crew is not None:
             await crew.stop()
@@ -70,6 +79,9 @@ class Snapshot:
         self._link = link
         self._reading = reading
         self.positions: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of the hub {where(self._link)}, at {self.positions}>"
 
     async def __aiter__(self) -> AsyncIterator[SnapshotPage]:
         self.positions.clear()

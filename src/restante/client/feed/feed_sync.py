@@ -11,7 +11,7 @@ from restante.calls.feed import ReadSnapshot
 from restante.calls.mailboxes import ListPartitions
 from restante.client.feed.feed_crew_sync import FeedCrew
 from restante.client.feed.feed_pages import FeedPage, FeedReading, SnapshotPage
-from restante.client.transport.link import Link
+from restante.client.transport.link import Link, where
 from restante.errors import InvalidOperation
 
 
@@ -28,6 +28,9 @@ class Feed:
         self._reading = reading
         self.positions: dict[int, int] = dict(reading.after)
         self._crew: FeedCrew | None = None
+
+    def __repr__(self) -> str:
+        return f"<Feed of the hub {where(self._link)}, at {self.positions}>"
 
     def __iter__(self) -> Iterator[FeedPage]:
         earlier, crew = self._crew, FeedCrew(self._link, self._reading)
@@ -47,7 +50,13 @@ class Feed:
             crew.stop()
 
     def close(self) -> None:
-        """Whoever waits for a page, in another thread, gets none any more."""
+        """Whoever waits for a page, in another thread, gets none any more.
+
+        ```python
+        feed = hub.feed(follow=True)
+        feed.close()
+        ```
+        """
         crew = self._crew
         if crew is not None:
             crew.stop()
@@ -71,6 +80,9 @@ class Snapshot:
         self._link = link
         self._reading = reading
         self.positions: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of the hub {where(self._link)}, at {self.positions}>"
 
     def __iter__(self) -> Iterator[SnapshotPage]:
         self.positions.clear()

@@ -22,7 +22,13 @@ class LiveSent:
         self._processed = processed
 
     async def processed(self) -> None:
-        """Wait until it is durable. Raises why, if it is not going to be."""
+        """Wait until it is durable. Raises why, if it is not going to be.
+
+        ```python
+        sent = await live.send({"recipient": "bob", "text": "hello"})
+        await sent.processed()
+        ```
+        """
         await self._processed()
 
     def __repr__(self) -> str:
@@ -38,6 +44,9 @@ class Live:
     def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
         self._follower = LiveFollower(door, history, wish)
         self._entered = False
+
+    def __repr__(self) -> str:
+        return f"<Live: as far as number {self.position}>"
 
     @property
     def position(self) -> int | None:
@@ -71,15 +80,27 @@ class Live:
             raise StopAsyncIteration
         return message
 
-    async def send(self, message: Message) -> LiveSent:
-        """Send a message over this connection. It has its id at once; `processed` says when it is durable."""
+    async def send(self, message: object) -> LiveSent:
+        """Send a message over this connection. It has its id at once; `processed` says when it is durable.
+
+        ```python
+        live = hub.recipient("alice").live()
+        sent = await live.send({"recipient": "bob", "text": "hello"})
+        ```
+        """
         named = identified(message)
         assert named.id is not None, "it was given one"
         letter = await self._follower.post(lambda out: out.has_room, lambda out, promise: out.send(named, promise))
         return LiveSent(named.id, lambda: self._follower.answer(letter))
 
     async def collected(self, message: Message | int) -> int:
-        """Say that all messages up to this one have been taken; gives how many were collected by that."""
+        """Say that all messages up to this one have been taken; gives how many were collected by that.
+
+        ```python
+        async for message in live:
+            await live.collected(message)
+        ```
+        """
         number = number_of(message)
         letter = await self._follower.post(
             lambda out: out.can_collect, lambda out, promise: out.collect(number, promise)
@@ -93,7 +114,12 @@ class Live:
             self._follower.forget(letter)
 
     async def close(self) -> None:
-        """Whoever waits for a message, in another task, gets none any more."""
+        """Whoever waits for a message, in another task, gets none any more.
+
+        ```python
+        await live.close()
+        ```
+        """
         await self._follower.close()
 
     async def __aenter__(self) -> Self:

@@ -23,7 +23,13 @@ class LiveSent:
         self._processed = processed
 
     def processed(self) -> None:
-        """Wait until it is durable. Raises why, if it is not going to be."""
+        """Wait until it is durable. Raises why, if it is not going to be.
+
+        ```python
+        sent = live.send({"recipient": "bob", "text": "hello"})
+        sent.processed()
+        ```
+        """
         self._processed()
 
     def __repr__(self) -> str:
@@ -39,6 +45,9 @@ class Live:
     def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
         self._follower = LiveFollower(door, history, wish)
         self._entered = False
+
+    def __repr__(self) -> str:
+        return f"<Live: as far as number {self.position}>"
 
     @property
     def position(self) -> int | None:
@@ -69,15 +78,27 @@ class Live:
             raise StopIteration
         return message
 
-    def send(self, message: Message) -> LiveSent:
-        """Send a message over this connection. It has its id at once; `processed` says when it is durable."""
+    def send(self, message: object) -> LiveSent:
+        """Send a message over this connection. It has its id at once; `processed` says when it is durable.
+
+        ```python
+        live = hub.recipient("alice").live()
+        sent = live.send({"recipient": "bob", "text": "hello"})
+        ```
+        """
         named = identified(message)
         assert named.id is not None, "it was given one"
         letter = self._follower.post(lambda out: out.has_room, lambda out, promise: out.send(named, promise))
         return LiveSent(named.id, lambda: self._follower.answer(letter))
 
     def collected(self, message: Message | int) -> int:
-        """Say that all messages up to this one have been taken; gives how many were collected by that."""
+        """Say that all messages up to this one have been taken; gives how many were collected by that.
+
+        ```python
+        for message in live:
+            live.collected(message)
+        ```
+        """
         number = number_of(message)
         letter = self._follower.post(lambda out: out.can_collect, lambda out, promise: out.collect(number, promise))
         try:
@@ -89,7 +110,12 @@ class Live:
             self._follower.forget(letter)
 
     def close(self) -> None:
-        """Whoever waits for a message, in another thread, gets none any more."""
+        """Whoever waits for a message, in another thread, gets none any more.
+
+        ```python
+        live.close()
+        ```
+        """
         self._follower.close()
 
     def __enter__(self) -> Self:

@@ -16,7 +16,7 @@ from restante.client.publishing.parcel import Parcel
 from restante.client.surface.asynchronous import Hub
 from restante.client.surface.connect_async import connected
 from restante.client.transport.http_async import AsyncHttpLink
-from restante.client.transport.link import AsyncLink
+from restante.client.transport.link import AsyncLink, where
 from restante.errors import InvalidRequest
 from restante.model.mailboxes.answers import Receipt
 
@@ -72,6 +72,9 @@ class ProducerClient(AsyncProducerCarrier):
                 self._frames = link.frames()
                 self._owned.insert(0, self._frames.close)
 
+    def __repr__(self) -> str:
+        return f"<ProducerClient of the hub {where(self._hub_link)}>"
+
     def create_parcel(
         self,
         partition: int | None = None,
@@ -79,11 +82,22 @@ class ProducerClient(AsyncProducerCarrier):
         max_size_in_bytes: int | None = None,
         batch: BatchName | None = None,
     ) -> Parcel:
-        """An empty parcel for a partition. Its messages become items of the batch, if one is named."""
+        """An empty parcel for a partition. Its messages become items of the batch, if one is named.
+
+        ```python
+        parcel = producer.create_parcel(partition=0)
+        parcel.try_add({"recipient": "alice", "text": "hello"})
+        ```
+        """
         return self._lanes.create_parcel(partition, max_size_in_bytes, batch)
 
     async def send_parcel(self, parcel: Parcel) -> Receipt:
-        """Store a parcel: all of it, or nothing."""
+        """Store a parcel: all of it, or nothing.
+
+        ```python
+        receipt = await producer.send_parcel(parcel)
+        ```
+        """
         self._lanes.check_open()
         self._lanes.check_parcel(parcel)
         with parcel.held():
@@ -96,7 +110,12 @@ class ProducerClient(AsyncProducerCarrier):
     async def send_messages(
         self, messages: object, *, partition: int | None = None, batch: BatchName | None = None
     ) -> Receipt:
-        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing."""
+        """Store a message, a sequence of them, or an Arrow table or frame: all of it, or nothing.
+
+        ```python
+        receipt = await producer.send_messages({"recipient": "alice", "text": "hello"}, partition=partition)
+        ```
+        """
         self._lanes.check_open()
         batch_id = batch_id_of(batch)
         if not self._lanes.enabled:
@@ -108,7 +127,13 @@ class ProducerClient(AsyncProducerCarrier):
             return await self._lead(numbered_sends.send_sent(lane, messages, self._lanes.patience, batch_id))
 
     async def get_partition_publishing_properties(self, partition: int) -> PartitionPublishingProperties:
-        """How this producer stands in a partition; read from the hub when first asked."""
+        """How this producer stands in a partition; read from the hub when first asked.
+
+        ```python
+        properties = await producer.get_partition_publishing_properties(0)
+        print(properties.last_published_sequence_number)
+        ```
+        """
         self._lanes.check_open()
         if not self._lanes.enabled:
             return self._lanes.unnumbered(partition)
@@ -117,16 +142,31 @@ class ProducerClient(AsyncProducerCarrier):
             return await self._lead(numbered_sends.describing(lane, self._lanes.patience))
 
     async def partition_count(self) -> int:
-        """How many partitions the hub has."""
+        """How many partitions the hub has.
+
+        ```python
+        count = await producer.partition_count()
+        ```
+        """
         self._lanes.check_open()
         return len(await self._hub_link.call(ListPartitions()))
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """What a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub."""
+        """What a later producer needs to go on, as its `partition_config`. Nothing is asked of the hub.
+
+        ```python
+        saved = producer.state()
+        ```
+        """
         return self._lanes.state()
 
     async def close(self) -> None:
-        """Let sends that are under way end, and refuse all others."""
+        """Let sends that are under way end, and refuse all others.
+
+        ```python
+        await producer.close()
+        ```
+        """
         self._lanes.closed = True
         await self._end()
         while self._owned:

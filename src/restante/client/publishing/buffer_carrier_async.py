@@ -70,11 +70,18 @@ class AsyncBufferCarrier:
         self._sending = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def enqueue(self, messages: Message | Sequence[Message], *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
+    def __repr__(self) -> str:
+        return f"<BufferedProducer: {self.buffered_count()} messages not told of yet>"
+
+    async def enqueue(self, messages: object, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
         """Take a message, or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
 
         When it returns, the messages are taken, and a callback will tell what became of them. When it raises, or is
         cancelled, none of them is. The first call asks the hub how many partitions it has.
+
+        ```python
+        await producer.enqueue({"recipient": "alice", "text": "hello"})
+        ```
         """
         self._calls += 1
         admission = self._admission
@@ -85,7 +92,12 @@ class AsyncBufferCarrier:
             self._stir()
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
-        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks."""
+        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks.
+
+        ```python
+        await producer.flush(timeout=10)
+        ```
+        """
         self._check_outside("flush")
         self._state.check_open()
         places = self._state.flushing()
@@ -101,6 +113,10 @@ class AsyncBufferCarrier:
         """Send what is left, or with `flush=False` give it to `on_error`; then let go of everything.
 
         What is under way is waited for in any case. Who is cancelled here has only stopped waiting: close it again.
+
+        ```python
+        await producer.close()
+        ```
         """
         self._check_outside("close")
         self._state.close(flush=flush)
@@ -120,7 +136,12 @@ class AsyncBufferCarrier:
             await self._hub.close()
 
     def buffered_count(self, partition: int | None = None) -> int:
-        """How many messages were taken whose outcome has not been told yet, in all or for one partition."""
+        """How many messages were taken whose outcome has not been told yet, in all or for one partition.
+
+        ```python
+        print(producer.buffered_count())
+        ```
+        """
         return self._state.count(partition)
 
     async def _enter(self, messages: object, seconds: float | None) -> None:

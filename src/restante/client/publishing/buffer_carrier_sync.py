@@ -66,11 +66,18 @@ class BufferCarrier:
         """What waits for room, in the order of the calls."""
         self._threads: list[threading.Thread] = []
 
-    def enqueue(self, messages: Message | Sequence[Message], *, timeout: float | None = None) -> None:
+    def __repr__(self) -> str:
+        return f"<BufferedProducer: {self.buffered_count()} messages not told of yet>"
+
+    def enqueue(self, messages: object, *, timeout: float | None = None) -> None:
         """Take a message, or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
 
         When it returns, the messages are taken, and a callback will tell what became of them. When it raises, none of
         them is. The first call asks the hub how many partitions it has, however long that takes.
+
+        ```python
+        producer.enqueue({"recipient": "alice", "text": "hello"})
+        ```
         """
         admitted = (self._admission or self._learn()).admit(messages)
         state = self._state
@@ -81,7 +88,12 @@ class BufferCarrier:
                 self._stir()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks."""
+        """Send all without waiting for more, and wait until what was enqueued before has been told to the callbacks.
+
+        ```python
+        producer.flush(timeout=10)
+        ```
+        """
         self._check_outside("flush")
         with self._lock:
             self._state.check_open()
@@ -94,6 +106,10 @@ class BufferCarrier:
         """Send what is left, or with `flush=False` give it to `on_error`; then let go of everything.
 
         What is under way is waited for in any case.
+
+        ```python
+        producer.close()
+        ```
         """
         self._check_outside("close")
         with self._lock:
@@ -114,7 +130,12 @@ class BufferCarrier:
             self._hub.close()
 
     def buffered_count(self, partition: int | None = None) -> int:
-        """How many messages were taken whose outcome has not been told yet, in all or for one partition."""
+        """How many messages were taken whose outcome has not been told yet, in all or for one partition.
+
+        ```python
+        print(producer.buffered_count())
+        ```
+        """
         with self._lock:
             return self._state.count(partition)
 

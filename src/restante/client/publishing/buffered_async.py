@@ -104,7 +104,12 @@ class BufferedProducer(AsyncBufferCarrier):
         )
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """How far each partition has come, to be given back as `partition_config` after a restart."""
+        """How far each partition has come, to be given back as `partition_config` after a restart.
+
+        ```python
+        saved = producer.state()
+        ```
+        """
         return self._producer.state()
 
     async def __aenter__(self) -> Self:

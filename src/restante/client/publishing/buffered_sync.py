@@ -103,7 +103,12 @@ class BufferedProducer(BufferCarrier):
         )
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """How far each partition has come, to be given back as `partition_config` after a restart."""
+        """How far each partition has come, to be given back as `partition_config` after a restart.
+
+        ```python
+        saved = producer.state()
+        ```
+        """
         return self._producer.state()
 
     def __enter__(self) -> Self:

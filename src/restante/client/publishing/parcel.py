@@ -83,11 +83,18 @@ class Parcel:
             own._content = as_table(sent)
         return own
 
-    def try_add(self, message: Message) -> bool:
-        """Whether there is room for the message; then it is in. Raises what is wrong with one that can never be stored."""
+    def try_add(self, given: object) -> bool:
+        """Whether there is room for the message; then it is in. Raises what is wrong with one that can never be stored.
+
+        ```python
+        parcel = restante.Parcel(0)
+        if not parcel.try_add({"recipient": "alice", "text": "hello"}):
+            print("full")
+        ```
+        """
         if self.locked:
             raise InvalidOperation("The parcel is locked: it is being sent, or was. Make another one.")
-        message = message_of(message)
+        message = message_of(given)
         assert isinstance(self._content, list), "a parcel of columns is locked"
         own = size_of_message(message)
         if own > limits.DATA_BYTES_MAX or not is_plain_recipient(message.recipient):
@@ -136,7 +143,12 @@ class Parcel:
         return bool(self._holds) or self._published or self._numbers is not None or not isinstance(self._content, list)
 
     def dump(self) -> bytes:
-        """The parcel with its ids and numbers, to be kept where a crash does not reach it."""
+        """The parcel with its ids and numbers, to be kept where a crash does not reach it.
+
+        ```python
+        Path("parcel.bin").write_bytes(parcel.dump())
+        ```
+        """
         self.identify()
         return dumped(
             Dumped(
@@ -154,7 +166,12 @@ class Parcel:
 
     @classmethod
     def load(cls, content: bytes) -> Self:
-        """A parcel that was dumped. Its messages are fixed; with its numbers it is still the same parcel."""
+        """A parcel that was dumped. Its messages are fixed; with its numbers it is still the same parcel.
+
+        ```python
+        parcel = restante.Parcel.load(Path("parcel.bin").read_bytes())
+        ```
+        """
         kept, table = loaded(content)
         own = cls(kept.partition, max_size_in_bytes=kept.max_size_in_bytes, batch=kept.batch)
         own._content = table

@@ -29,8 +29,16 @@ class Pipeline:
         self._progress = asyncio.Event()
         self._task = asyncio.create_task(self._carry(), name="restante-pipeline")
 
+    def __repr__(self) -> str:
+        return f"<Pipeline: {self._state.sent} sends, {self._state.answered} of them answered>"
+
     def send(self, messages: object, *, batch: BatchName | None = None) -> asyncio.Future[Receipt]:
-        """Send a message, or a list of them that is stored together. Too much under way is an error: see `room`."""
+        """Send a message, or a list of them that is stored together. Too much under way is an error: see `room`.
+
+        ```python
+        future = pipeline.send({"recipient": "alice", "text": "hello"})
+        ```
+        """
         batch_id = batch_id_of(batch)
         promise: asyncio.Future[Receipt] = self._loop.create_future()
         self._state.add(messages, promise, batch_id)
@@ -38,25 +46,45 @@ class Pipeline:
         return promise
 
     async def room(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until there is room for more.
+
+        ```python
+        await pipeline.room()
+        ```
+        """
         while self._state.full and not self._state.closed:
             await self._progress.wait()
 
     async def flush(self) -> None:
-        """Wait until all that was sent so far has been answered. What came of it is in the futures."""
+        """Wait until all that was sent so far has been answered. What came of it is in the futures.
+
+        ```python
+        await pipeline.flush()
+        ```
+        """
         upto = self._state.sent
         while self._state.answered < upto:
             await self._progress.wait()
 
     async def close(self) -> None:
-        """Wait for all answers, and let go of the connection."""
+        """Wait for all answers, and let go of the connection.
+
+        ```python
+        await pipeline.close()
+        ```
+        """
         self._state.closed = True
         self._wanted.set()
         # Who is cancelled here has only stopped waiting: the answers still come.
         await asyncio.shield(self._task)
 
     async def abort(self) -> None:
-        """Let go at once: what has not been answered fails. It may have been stored."""
+        """Let go at once: what has not been answered fails. It may have been stored.
+
+        ```python
+        await pipeline.abort()
+        ```
+        """
         self._state.closed = True
         self._task.cancel()
         with suppress(asyncio.CancelledError):

@@ -32,8 +32,16 @@ class Pipeline:
         self._thread = threading.Thread(target=self._carry, name="restante-pipeline", daemon=True)
         self._thread.start()
 
+    def __repr__(self) -> str:
+        return f"<Pipeline: {self._state.sent} sends, {self._state.answered} of them answered>"
+
     def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
-        """Send a message, or a list of them that is stored together. Waits only while too much is under way."""
+        """Send a message, or a list of them that is stored together. Waits only while too much is under way.
+
+        ```python
+        future = pipeline.send({"recipient": "alice", "text": "hello"})
+        ```
+        """
         batch_id = batch_id_of(batch)
         promise: Future[Receipt] = Future()
         state = self._state
@@ -46,25 +54,45 @@ class Pipeline:
         return promise
 
     def room(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until there is room for more.
+
+        ```python
+        pipeline.room()
+        ```
+        """
         with self._changed:
             self._wait_for_room()
 
     def flush(self) -> None:
-        """Wait until all that was sent so far has been answered. What came of it is in the futures."""
+        """Wait until all that was sent so far has been answered. What came of it is in the futures.
+
+        ```python
+        pipeline.flush()
+        ```
+        """
         with self._changed:
             upto = self._state.sent
             self._changed.wait_for(lambda: self._state.answered >= upto)
 
     def close(self) -> None:
-        """Wait for all answers, and let go of the connection."""
+        """Wait for all answers, and let go of the connection.
+
+        ```python
+        pipeline.close()
+        ```
+        """
         with self._changed:
             self._state.closed = True
             self._changed.notify_all()
         self._thread.join()
 
     def abort(self) -> None:
-        """Let go at once: what has not been answered fails. It may have been stored."""
+        """Let go at once: what has not been answered fails. It may have been stored.
+
+        ```python
+        pipeline.abort()
+        ```
+        """
         with self._changed:
             self._aborted = self._state.closed = True
             self._changed.notify_all()

@@ -1,26 +1,19 @@
-"""The surface for asynchronous programs: `Hub`, `Producer`, `Recipient` and `Bundle` over a link."""
+"""The surface for asynchronous programs: `Hub` and `Producer` over a link."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 from msgspec import UNSET
 
 from restante.calls.mailboxes import (
-    Dequeue,
-    Explain,
-    FindMessage,
     ListPartitions,
     ListRecipients,
     Order,
     PartitionOf,
-    Peek,
-    ReadHistory,
 )
-from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
@@ -28,43 +21,32 @@ from restante.client.concurrency.openings import AsyncOpening
 from restante.client.consignments.consignments_async import Consignment, list_consignments, open_consignment
 from restante.client.feed.feed_async import Feed, Snapshot
 from restante.client.feed.feed_pages import reading_of, wish_of
-from restante.client.live.live_arguments import client_of, following_of
-from restante.client.live.live_async import Live
-from restante.client.live.live_states import LiveState
 from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCarrier
 from restante.client.publishing.pipeline_async import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
-from restante.client.surface.arguments import names, seconds, state_of, whole
-from restante.client.surface.bundle_view import BundleView
-from restante.client.transport.link import AsyncLink
-from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
+from restante.client.surface.arguments import whole
+from restante.client.surface.recipient_async import Bundle, Recipient
+from restante.client.transport.link import AsyncLink, where
+from restante.limits import FEED_LINGER_SECONDS
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.mailboxes.answers import (
-    BundleAnswer,
-    Dequeued,
-    Explanation,
-    HistoryPage,
     PartitionStatus,
     Receipt,
     RecipientPage,
 )
-from restante.model.publishing.message import Message, State
 
-
-class Bundle(BundleView):
-    def __init__(self, link: AsyncLink, answer: BundleAnswer) -> None:
-        super().__init__(answer)
-        self._link = link
-
-    async def dequeue(self) -> Dequeued:
-        """Confirm it: the messages are collected, and the next bundle may come."""
-        return await self._link.call(Dequeue(self.recipient, self.bundle_id))
+__all__ = ["Bundle", "Hub", "Producer", "Recipient"]
 
 
 class Producer:
+    """Sends messages."""
+
     def __init__(self, link: AsyncLink, carrier: Callable[[], AsyncCarrier] | None = None) -> None:
         self._link = link
         self._carrier = carrier
+
+    def __repr__(self) -> str:
+        return f"<Producer of the hub {where(self._link)}>"
 
     async def send(
         self,
@@ -88,154 +70,14 @@ class Producer:
         return await self._link.publish(sent, partition=partition, batch=batch_id_of(batch))
 
     def pipeline(self) -> Pipeline:
-        """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
+        """Many small sends one after another, without waiting for each: stored in the order sent, and many together.
+
+        ```python
+        async with hub.producer.pipeline() as pipeline:
+            futures = [pipeline.send({"recipient": "alice", "data": number}) for number in range(1_000)]
+        ```
+        """
         return Pipeline(AsyncCallCarrier(self._link.publish) if self._carrier is None else self._carrier())
-
-
-class Recipient:
-    """One mailbox."""
-
-    def __repr__(self) -> str:
-        return f"<Recipient {self.name!r}>"
-
-    def __init__(self, link: AsyncLink, name: str) -> None:
-        self._link = link
-        self.name = name
-
-    async def peek(
-        self,
-        *,
-        origins: Sequence[str] = (),
-        origin_groups: Sequence[str] = (),
-        bundle_id: str | None = None,
-        format: str | None = None,  # the contract's name
-        max_messages: int | None = None,
-        max_weight: int | None = None,
-        wait: float = 0,
-    ) -> Bundle | None:
-        """The open bundle, or the next one; None when there is nothing (`explain` says why)."""
-        answer = await self._link.call(
-            Peek(
-                self.name,
-                origins=names("origins", origins),
-                origin_groups=names("origin_groups", origin_groups),
-                bundle_id=bundle_id,
-                format=format,
-                max_messages=whole("max_messages", max_messages),
-                max_weight=whole("max_weight", max_weight),
-                wait=seconds("wait", wait),
-            )
-        )
-        return None if answer is None else Bundle(self._link, answer)
-
-    async def bundles(
-        self,
-        *,
-        origins: Sequence[str] = (),
-        origin_groups: Sequence[str] = (),
-        max_messages: int | None = None,
-        max_weight: int | None = None,
-        idle: float | None = None,
-    ) -> AsyncIterator[Bundle]:
-        """Bundle after bundle, waiting for mail in between, for ever or until `idle` seconds brought none.
-
-        Dequeue each; asking for the next without having done so gives the same one again.
-        """
-        left = idle
-        while left is None or left >= 0:
-            wait = WAIT_SECONDS_MAX if left is None else min(left, WAIT_SECONDS_MAX)
-            bundle = await self.peek(
-                origins=origins,
-                origin_groups=origin_groups,
-                max_messages=max_messages,
-                max_weight=max_weight,
-                wait=wait,
-            )
-            if bundle is not None:
-                left = idle
-                yield bundle
-            elif left is not None:
-                left = left - wait if left > wait else -1
-
-    async def dequeue(self, bundle_id: str) -> Dequeued:
-        return await self._link.call(Dequeue(self.name, bundle_id))
-
-    async def explain(self, *, origins: Sequence[str] = (), origin_groups: Sequence[str] = ()) -> Explanation:
-        """Why a peek answers what it answers."""
-        return await self._link.call(
-            Explain(self.name, origins=names("origins", origins), origin_groups=names("origin_groups", origin_groups))
-        )
-
-    async def history(
-        self,
-        *,
-        after: int | None = None,
-        before: int | None = None,
-        state: State | str | None = None,
-        limit: int | None = None,
-    ) -> HistoryPage:
-        """Messages by sequence number, collected ones included until their retention ends."""
-        return await self._link.call(
-            ReadHistory(
-                self.name,
-                after=whole("after", after),
-                before=whole("before", before),
-                state=state_of(state),
-                limit=whole("limit", limit),
-            )
-        )
-
-    async def find(self, message_id: str) -> Message:
-        return await self._link.call(FindMessage(self.name, message_id))
-
-    async def withdraw(self, message_id: str) -> None:
-        """Take a message back before it is collected."""
-        await self._link.call(Withdraw(self.name, message_id))
-
-    async def set_aside(self, message_id: str) -> None:
-        """Keep a message from being delivered, until it is released or withdrawn."""
-        await self._link.call(SetAside(self.name, message_id))
-
-    async def release(self, message_id: str) -> None:
-        await self._link.call(Release(self.name, message_id))
-
-    async def purge(
-        self,
-        *,
-        origin: str | None = None,
-        kind: str | None = None,
-        before: datetime | None = None,
-        all: bool = False,  # the contract's name
-        dry_run: bool = False,
-    ) -> int:
-        """Withdraw what waits or is set aside and fits, or with `all` everything; gives how many messages."""
-        return await self._link.call(
-            Purge(self.name, origin=origin, kind=kind, before=before, all=all, dry_run=dry_run)
-        )
-
-    def live(
-        self,
-        *,
-        after: int | None = None,
-        client: str | None = None,
-        on_state: Callable[[LiveState], None] | None = None,
-        on_echo: Callable[[Message], None] | None = None,
-    ) -> Live:
-        """Follow the mailbox: each message as it comes, once and in order. `async for message in recipient.live(after=0)`.
-
-        It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
-        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
-        The callbacks are called in the event loop.
-        """
-        door = self._link.live(self.name, client=client_of(client))
-        return Live(door, self._history, following_of(after, on_state, on_echo))
-
-    async def _history(self, *, after: int, before: int, limit: int, live_gap: int | None) -> HistoryPage:
-        return await self._link.call(ReadHistory(self.name, after=after, before=before, limit=limit, live_gap=live_gap))
-
-    async def erase(self, *, dry_run: bool = False) -> int:
-        """Erase all messages for good, history too; gives how many."""
-        return await self._link.call(Erase(self.name, dry_run=dry_run))
 
 
 class Hub:
@@ -245,6 +87,9 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
+
+    def __repr__(self) -> str:
+        return f"<Hub {where(self._link)}>"
 
     @property
     def link(self) -> AsyncLink:
@@ -269,31 +114,66 @@ class Hub:
         return await self.producer.send(messages, partition=partition, batch=batch, **fields)
 
     def recipient(self, name: str) -> Recipient:
+        """A mailbox. It need not exist: nothing is asked.
+
+        ```python
+        alice = hub.recipient("alice")
+        ```
+        """
         return Recipient(self._link, name)
 
     async def recipients(
         self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
     ) -> RecipientPage:
-        """Those with waiting messages: most first, or oldest first; at most 5 s old."""
+        """Those with waiting messages: most first, or oldest first; at most 5 s old.
+
+        ```python
+        page = await hub.recipients(order="oldest", limit=10)
+        print([(summary.recipient, summary.waiting) for summary in page.recipients])
+        ```
+        """
         return await self._link.call(ListRecipients(order=order, limit=whole("limit", limit), after=after))
 
     async def partitions(self) -> tuple[PartitionStatus, ...]:
+        """All partitions, with their visible sequences and what waits in them.
+
+        ```python
+        count = len(await hub.partitions())
+        ```
+        """
         return await self._link.call(ListPartitions())
 
     async def partition_of(self, recipient: str) -> int:
+        """The partition that a recipient belongs to.
+
+        ```python
+        number = await hub.partition_of("alice")
+        ```
+        """
         return await self._link.call(PartitionOf(recipient))
 
     def consignment(self, key: str, *, batch: bool | BatchWish = False) -> AsyncOpening[Consignment]:
         """Open a consignment, or the one that has this key. Its messages are delivered at one moment, the commit.
 
         With `batch` they become items of a batch, which the commit seals.
+
+        ```python
+        async with hub.consignment("night-2030-01-31") as consignment:
+            await consignment.stage("writer-1", 0, {"recipient": "alice", "text": "hello"})
+        ```
         """
         return open_consignment(self._link, key, batch=batch)
 
     def consignments(
         self, *, state: ConsignmentState | str | None = None, key: str | None = None
     ) -> AsyncIterator[ConsignmentStatus]:
-        """The consignments, the newest first, page by page as you go on."""
+        """The consignments, the newest first, page by page as you go on.
+
+        ```python
+        async for status in hub.consignments(state="open"):
+            print(status.key)
+        ```
+        """
         return list_consignments(self._link, state, key)
 
     def feed(  # noqa: PLR0913 - all that a reader may say
@@ -313,6 +193,11 @@ class Hub:
         """Every change of these partitions, or of all, from the start or after these positions, page by page.
 
         It ends where each partition ended when reading began; with `follow` never, and waits for what comes.
+
+        ```python
+        async for page in hub.feed(origins=["billing"], follow=True):
+            print(page.table.num_rows, page.position)
+        ```
         """
         reading = reading_of(
             partitions,
@@ -339,23 +224,49 @@ class Hub:
         """Every message that is stored in these partitions, or in all, in whatever state; the feed goes on from there.
 
         It is as of now, or as of an earlier position of each partition. What was erased since is not shown.
+
+        ```python
+        async for page in hub.snapshot(kinds=["invoice"]):
+            print(page.table.num_rows)
+        ```
         """
         wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
         return Snapshot(self._link, reading_of(partitions, positions=positions, wish=wish, limit=limit))
 
     async def file(self) -> int:
-        """File everything that waits to be filed, now; gives how many runs were merged."""
+        """File everything that waits to be filed, now; gives how many runs were merged.
+
+        ```python
+        merged = await hub.file()
+        ```
+        """
         return await self._link.call(FileNow())
 
     async def expire(self) -> int:
-        """Settle what has expired, now; gives how many messages."""
+        """Settle what has expired, now; gives how many messages.
+
+        ```python
+        count = await hub.expire()
+        ```
+        """
         return await self._link.call(ExpireNow())
 
     async def retain(self) -> int:
-        """Remove what is past its retention, now; gives how many messages left history."""
+        """Remove what is past its retention, now; gives how many messages left history.
+
+        ```python
+        count = await hub.retain()
+        ```
+        """
         return await self._link.call(RetainNow())
 
     async def close(self) -> None:
+        """Finish what is under way, and let go.
+
+        ```python
+        await hub.close()
+        ```
+        """
         await self._link.close()
 
     async def __aenter__(self) -> Self:

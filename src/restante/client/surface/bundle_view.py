@@ -7,7 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from restante.model.mailboxes.answers import BundleAnswer
-from restante.model.mailboxes.outtake import to_messages
+from restante.model.mailboxes.outtake import to_messages, with_text_ids
 from restante.model.publishing.message import Message
 
 
@@ -21,16 +21,21 @@ class BundleView:
         self.kind = answer.kind
         self.document_types = answer.document_types
         self.message_count = answer.message_count
-        self.table: pa.Table = answer.table
-        """The messages as Arrow columns."""
+        self.raw_table: pa.Table = answer.table
+        """The messages as Arrow columns, as they travel: `id` is 16 bytes, and `text_id` the text of one that is no UUID."""
         self.content = answer.content
         """Of claim-check messages: what their origin delivered."""
         self.media_type = answer.media_type
 
     @cached_property
+    def table(self) -> pa.Table:
+        """The messages as Arrow columns, with ids as text; made when first asked for."""
+        return with_text_ids(self.raw_table)
+
+    @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The messages as values, made when first asked for."""
-        return to_messages(self.table)
+        return to_messages(self.raw_table)
 
     def __repr__(self) -> str:
         return f"<Bundle {self.bundle_id}: {self.message_count} messages of {self.origin}/{self.kind}>"

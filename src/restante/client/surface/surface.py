@@ -118,7 +118,7 @@ Sendable = object
 
 
 class Bundle(Protocol):
-    """What a peek answered. Inline: `messages` (values) and `table` (Arrow columns); claim check: `content`."""
+    """What a peek answered. Inline: `messages` (values), `table` (Arrow columns; `raw_table`: ids as bytes); claim check: `content`."""
 
     bundle_id: str
     recipient: str
@@ -131,6 +131,8 @@ class Bundle(Protocol):
     def messages(self) -> tuple[Message, ...]: ...
     @property
     def table(self) -> pa.Table: ...
+    @property
+    def raw_table(self) -> pa.Table: ...
     @property
     def content(self) -> bytes | None: ...
     @property

@@ -28,6 +28,14 @@ class AsyncHttpCarrier:
         self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
         """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
 
+    @property
+    def where(self) -> str:
+        """Where the hub is, for people. The token shows nowhere."""
+        return f"at {self._terms.address.url}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to the hub {self.where}>"
+
     async def _run(self, dialogue: Dialogue[T]) -> T:
         reply: Any = None
         while True:

@@ -29,6 +29,12 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
+def where(link: Link | AsyncLink) -> str:
+    """Where the hub of a link is, for people."""
+    told: str = getattr(link, "where", "in this process")
+    return told
+
+
 class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 

@@ -20,7 +20,15 @@ from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import Words
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 
-__all__ = ["MESSAGE_SCHEMA", "decode_properties", "id_column", "time_column", "to_messages", "to_table"]
+__all__ = [
+    "MESSAGE_SCHEMA",
+    "decode_properties",
+    "id_column",
+    "time_column",
+    "to_messages",
+    "to_table",
+    "with_text_ids",
+]
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _ID = pa.binary(16)
@@ -139,6 +147,16 @@ def to_messages(table: pa.Table) -> tuple[Message, ...]:
             state,
         ) in rows
     )
+
+
+def with_text_ids(table: pa.Table) -> pa.Table:
+    """The same columns, with each id as its sender gave it, and no column beside it for those that are no UUIDs."""
+    place = table.schema.get_field_index("id")
+    if place < 0 or not pa.types.is_fixed_size_binary(table.schema.field(place).type):
+        return table
+    texts = shown_ids(words_of(_column(table, "id")), _text_ids(table))
+    named = table.set_column(place, "id", texts)
+    return named.drop_columns(["text_id"]) if "text_id" in named.column_names else named
 
 
 def _column(table: pa.Table, name: str) -> Column:
