@@ -31,6 +31,7 @@ GENERATED: Mapping[str, str] = {
     "batches/acknowledger_async.py": "batches/acknowledger_sync.py",
     "batches/batches_async.py": "batches/batches_sync.py",
     "consignments/consignments_async.py": "consignments/consignments_sync.py",
+    "consignments/large_send_async.py": "consignments/large_send_sync.py",
     "feed/feed_async.py": "feed/feed_sync.py",
     "live/live_async.py": "live/live_sync.py",
     "producers/producer_async.py": "producers/producer_sync.py",

@@ -17,6 +17,7 @@ DOCUMENT_TYPE_CHARACTERS_MAX = 256
 MEDIA_TYPE_CHARACTERS_MAX = 256
 FORMAT_CHARACTERS_MAX = 256
 DATA_BYTES_MAX = 1 * MIB
+LARGE_DATA_BYTES_MAX = 16 * MIB
 WEIGHT_KIB_MAX = 2**31 - 1
 PROPERTIES_MAX = 64
 PROPERTIES_BYTES_MAX = 16 * KIB
@@ -26,6 +27,7 @@ PROPERTIES_JSON_BYTES_MAX = 2**16 - 1 - 2 - ID_BYTES_MAX
 # A send, and a commit of many.
 SEND_BYTES_MAX = 64 * MIB
 SEND_MESSAGES_MAX = 1_000_000
+WHOLE_SEND_BYTES_MAX = 40 * MIB
 COMMIT_REQUESTS_MAX = 4_096
 COMMIT_BYTES_MAX = 2 * SEND_BYTES_MAX
 QUEUE_REQUESTS_MAX = 65_536
@@ -135,7 +137,7 @@ FEED_REST_SECONDS_MAX = 0.25
 LIVE_QUEUE_MESSAGES_DEFAULT = 64
 LIVE_QUEUE_MESSAGES_MAX = 65_536
 LIVE_QUEUE_BYTES_MAX = 1024 * MIB
-LIVE_FRAME_BYTES_MAX = 8 * MIB
+LIVE_FRAME_TIMES = 8
 LIVE_SENDS_MAX = 64
 LIVE_SOCKET_BYTES = 128 * KIB
 LIVE_WRITE_BYTES = 128 * KIB
@@ -151,6 +153,7 @@ LIVE_PING_SECONDS = 15.0
 # A client that follows a mailbox live: what it holds unread, and how it reconnects.
 LIVE_UNREAD_MESSAGES_MAX = 1_024
 LIVE_UNREAD_BYTES_MAX = 4 * MIB
+LIVE_PUSHED_BYTES_MAX = LIVE_FRAME_TIMES * LARGE_DATA_BYTES_MAX
 LIVE_SILENCE_SECONDS = 20.0
 LIVE_STEADY_SECONDS = 5.0
 LIVE_RECONNECT_SECONDS_MAX = 600.0
@@ -227,11 +230,12 @@ FRAME_HEADER_BYTES_MAX = 64 * KIB
 DRAWER_MESSAGES_MAX = 10_000
 SEGMENT_BYTES_TARGET = 7 * MIB
 BLOB_BYTES_MAX = 8 * MIB
+LARGE_BLOB_BYTES_MAX = LARGE_DATA_BYTES_MAX + MIB
 BLOCK_BYTES = 16 * KIB
 
 # Files that the command line reads.
 SEND_PIECE_BYTES = 1_500_000
-FILE_LINE_BYTES_MAX = 8 * MIB
+FILE_LINE_BYTES_MAX = 32 * MIB
 
 # Jobs on a schedule.
 JOBS_SERVED_MAX = 100
@@ -308,12 +312,18 @@ assert CHANGE_MESSAGES_MAX >= BUNDLE_WEIGHT_KIB_MAX, "one change record holds a 
 assert COMMIT_FEW_BYTES_MAX < SEGMENT_BYTES_TARGET, "the mailbag of a handful is one segment"
 assert SEND_MESSAGES_MAX <= PUBLISHED_SEQUENCE_MAX, "the numbers of one parcel are distinct"
 assert 2 * PARCEL_BYTES_MAX <= SEND_BYTES_MAX, "a full parcel can be sent, however it is encoded"
+assert 3 * WHOLE_SEND_BYTES_MAX <= 2 * SEND_BYTES_MAX, "what a client sends whole fits in a body, however it is encoded"
 assert COMMIT_BYTES_MAX >= SEND_BYTES_MAX, "the largest send fits in one commit"
 assert BLOB_BYTES_MAX % BLOCK_BYTES == 0
 assert STAGED_RUNS_MAX < UNFILED_RUNS_MAX, "a consignment leaves room for publishes beside it"
 assert FILING_FAN_IN <= FILING_HANDFUL <= FILING_FAN_IN_MAX < UNFILED_RUNS_MAX
 assert LINK_FRAMES_MAX < PIPELINE_FRAMES_MAX, "the hub reads all that a client has under way, so it can answer it"
-assert 7 * (DATA_BYTES_MAX + PROPERTIES_BYTES_MAX) < LIVE_FRAME_BYTES_MAX, "six bytes for each in JSON are a frame"
+assert 7 * (DATA_BYTES_MAX + PROPERTIES_BYTES_MAX) < LIVE_FRAME_TIMES * DATA_BYTES_MAX, (
+    "six bytes for each in JSON are a frame"
+)
+assert LARGE_BLOB_BYTES_MAX >= BLOB_BYTES_MAX, "one large message is a segment, as many small ones are"
+assert 2 * LARGE_DATA_BYTES_MAX <= PARCEL_BYTES_MAX, "a parcel can be made that holds the largest message"
+assert 4 * LARGE_DATA_BYTES_MAX <= SEND_BYTES_MAX, "the largest message can be sent, in base64 too"
 assert FRAME_BYTES_TARGET + DATA_BYTES_MAX < SEND_BYTES_MAX, "a frame closed by one more message can be sent"
 assert DATA_BYTES_MAX < PARCEL_BYTES_DEFAULT <= PARCEL_BYTES_MAX <= BUFFER_BYTES_DEFAULT, "a buffer holds a full parcel"
 assert BUFFER_PARCEL_MESSAGES_DEFAULT <= BUFFER_MESSAGES_DEFAULT, "and all of its messages"

@@ -264,6 +264,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long an open batch stays that nobody adds to or acknowledges."""
     sealed_batch_retention_seconds: float = 7 * DAY_SECONDS
     """How long a sealed or complete batch stays after it was last used."""
+    data_bytes_max: int = limits.DATA_BYTES_MAX
+    """How many bytes the data of one message may have; at most 16 MiB. Larger content goes by claim check."""
     consignment_bytes_max: int = 16 * 1024 * limits.MIB
     """How many bytes one consignment may stage."""
     staged_bytes_max: int = 64 * 1024 * limits.MIB
@@ -293,6 +295,7 @@ class Settings(Section, frozen=True, kw_only=True):
         ),
         "open_batch_retention_seconds": _SECONDS,
         "sealed_batch_retention_seconds": _SECONDS,
+        "data_bytes_max": _whole(1, limits.LARGE_DATA_BYTES_MAX),
         "consignment_bytes_max": _whole(1, limits.STAGED_BYTES_MAX),
         "staged_bytes_max": _whole(1, limits.STAGED_BYTES_MAX),
         "consignment_idle_seconds": _SECONDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
@@ -60,9 +60,13 @@ class ReferenceHub:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        parcels: bool = False,
+        progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> surface.Receipt:
         assert batch is None, "the reference keeps no batches"
+        assert not parcels, "the reference takes any number"
+        assert progress is None, "the reference takes all of it at once"
         if partition is not None and not 0 <= partition < self.office.settings.partition_count:
             raise errors.PartitionUnknown("there is no such partition")
         with self.store.changed:

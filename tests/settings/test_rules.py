@@ -35,6 +35,8 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "open_batch_retention_seconds", math.inf),
     (Settings, "sealed_batch_retention_seconds", "7d"),
     (Settings, "sealed_batch_retention_seconds", math.nan),
+    (Settings, "data_bytes_max", 0),
+    (Settings, "data_bytes_max", limits.LARGE_DATA_BYTES_MAX + 1),
     (Settings, "consignment_bytes_max", 0),
     (Settings, "consignment_bytes_max", True),
     (Settings, "consignment_bytes_max", limits.STAGED_BYTES_MAX + 1),

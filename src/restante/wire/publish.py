@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import ipc
 
 from restante.errors import InvalidRequest
+from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, Random
 from restante.model.columns.texts import Texts
@@ -57,8 +58,12 @@ def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:
 
 def _columns_stream(sent: object, making: Making | None) -> bytes:
     if isinstance(sent, Sequence):
-        return _stream(_checked(intake.from_messages(sent, claim_check_origins=None)), making)
-    return _stream(_checked(intake.from_arrow(sent, claim_check_origins=None)), making)
+        return _stream(
+            _checked(intake.from_messages(sent, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)), making
+        )
+    return _stream(
+        _checked(intake.from_arrow(sent, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)), making
+    )
 
 
 def _checked(taken: tuple[MessageColumns, list[Any]]) -> MessageColumns:

@@ -14,6 +14,7 @@ from restante.cli.shared.interrupts import Interrupts, interrupts
 from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.errors import Fault, FaultyMessages, InvalidRequest, RestanteError, Unavailable
+from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.figures import counted, rate
 
 if TYPE_CHECKING:
@@ -228,5 +229,5 @@ def _faults(piece: FilePiece) -> list[Fault]:
 
     messages = piece.messages
     if isinstance(messages, Sequence):
-        return list(intake.from_messages(messages, claim_check_origins=None)[1])
-    return list(intake.from_arrow(messages, claim_check_origins=None)[1])
+        return list(intake.from_messages(messages, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)[1])
+    return list(intake.from_arrow(messages, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -25,7 +25,15 @@ class Consignment(Protocol):
         """Of each writer the attempt that was staged last by this object."""
         ...
 
-    def stage(self, writer: str, attempt: int, messages: object, *, parcel: int | None = None) -> int:
+    def stage(
+        self,
+        writer: str,
+        attempt: int,
+        messages: object,
+        *,
+        parcel: int | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
         """How many messages were staged."""
         ...
 

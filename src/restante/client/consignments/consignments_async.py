@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -53,11 +53,19 @@ class Consignment(ConsignmentView):
     def __repr__(self) -> str:
         return self._described(self.state)
 
-    async def stage(self, writer: str, attempt: int, messages: object, *, parcel: int | None = None) -> int:
+    async def stage(
+        self,
+        writer: str,
+        attempt: int,
+        messages: object,
+        *,
+        parcel: int | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
         """Stage a message, any number of them, or Arrow columns, which nobody sees until the commit; gives how many.
 
         Much is cut into parcels, a few under way at a time, numbered on from the last one of this attempt. With `parcel`
-        it is one parcel of that number. To stage the same parcel again is harmless.
+        it is one parcel of that number. To stage the same parcel again is harmless. `progress` hears how many are staged.
 
         ```python
         count = await consignment.stage("writer-1", 0, [{"recipient": "alice", "text": "hello"}])
@@ -68,10 +76,21 @@ class Consignment(ConsignmentView):
             # async only: so little is cut and sent at once.
             if is_few(messages):
                 return sum([await self._stage(call, piece) for piece in pieces])
-            staged: list[int] = []
-            stage = partial(self._stage, call)
-            await side_by_side(stage, pieces, staged.append, at_most=STAGE_CALLS_MAX, apart=True)
-            return sum(staged)
+            return await self._stage_all(call, pieces, progress)
+
+    async def _stage_all(
+        self, call: StageCall, pieces: Iterator[tuple[int, Piece]], progress: Callable[[int], object] | None
+    ) -> int:
+        total = 0
+
+        def hear(staged: int) -> None:
+            nonlocal total
+            total += staged
+            if progress is not None:
+                progress(total)
+
+        await side_by_side(partial(self._stage, call), pieces, hear, at_most=STAGE_CALLS_MAX, apart=True)
+        return total
 
     async def commit(self, winners: Iterable[Winner] | None = None) -> Receipt:
         """Deliver what these attempts staged, all of it, in this order; without any, those that were staged here last.

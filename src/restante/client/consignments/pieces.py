@@ -7,6 +7,7 @@ hand, and the batch that it ends in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -35,8 +36,17 @@ _DISTINCT_MAX = 4_096
 """A dictionary with more is spelt out before it is cut, for each piece takes the whole of it along."""
 
 
+@dataclass(frozen=True, slots=True)
+class CutPieces:
+    """What has been cut already."""
+
+    pieces: Iterator[Piece]
+
+
 def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Piece]:
     """At least one piece, be it empty; each of about so many bytes at most, unless a single message takes more."""
+    if isinstance(sent, CutPieces):
+        return sent.pieces
     sent = sendable(sent)
     if isinstance(sent, Message):
         return iter(([sent],))

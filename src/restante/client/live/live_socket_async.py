@@ -15,7 +15,7 @@ from websockets.frames import DATA_OPCODES, Frame
 from websockets.protocol import Event, State
 
 from restante.client.live.live_sockets import SocketDoor, deliver
-from restante.limits import LIVE_CLOSE_SECONDS, LIVE_FRAME_BYTES_MAX, LIVE_SILENCE_SECONDS
+from restante.limits import LIVE_CLOSE_SECONDS, LIVE_PUSHED_BYTES_MAX, LIVE_SILENCE_SECONDS
 from restante.model.publishing.message import Message
 from restante.wire.live import encode_collect, encode_send
 from restante.wire.live_lines import LiveTaker
@@ -183,7 +183,7 @@ class _QuickConnection(ClientConnection):
             length, body = data[start + 1], start + 2
             if length > _SHORT:
                 wide = _WIDE.get(length)
-                if wide is None or (length := int.from_bytes(data[body : body + wide])) > LIVE_FRAME_BYTES_MAX:
+                if wide is None or (length := int.from_bytes(data[body : body + wide])) > LIVE_PUSHED_BYTES_MAX:
                     # No frame of a hub. The library says so, and ends the connection.
                     self._by_library, start = True, end
                     super().data_received(data[body - 2 :])

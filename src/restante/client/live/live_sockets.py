@@ -15,7 +15,7 @@ from restante.client.transport.options import Terms
 from restante.client.transport.requests import given
 from restante.client.transport.unreachable import unreachable
 from restante.errors import InvalidRequest, RestanteError
-from restante.limits import LIVE_FRAME_BYTES_MAX
+from restante.limits import LIVE_PUSHED_BYTES_MAX
 from restante.wire.live import Pushed, decode_hub_frame
 from restante.wire.live_lines import LiveTaker
 
@@ -57,7 +57,7 @@ class SocketDoor:
             "compression": None,
             "proxy": None if address.local else True,
             "close_timeout": 1,
-            "max_size": LIVE_FRAME_BYTES_MAX,
+            "max_size": LIVE_PUSHED_BYTES_MAX,
         }
 
     def refusal(self, error: Exception, address: HubAddress) -> RestanteError:

@@ -37,7 +37,7 @@ class BufferAdmission:
         self._partition_count = partition_count
         self._bounds = bounds
         self._size_max = bounds.max_parcel_bytes - HEADER_BYTES
-        self._usual_max = min(self._size_max, limits.DATA_BYTES_MAX, bounds.max_buffer_bytes)
+        self._usual_max = min(self._size_max, limits.LARGE_DATA_BYTES_MAX, bounds.max_buffer_bytes)
         self._known: dict[str, int] = {}
 
     def admit(self, sent: object) -> Admitted:

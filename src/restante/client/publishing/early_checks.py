@@ -20,6 +20,6 @@ def is_plain_recipient(recipient: object) -> bool:
 
 def refuse_faulty(messages: Sequence[Message]) -> None:
     """Refuse messages that the rules refuse, each by its name."""
-    _, faults = intake.from_messages(messages, claim_check_origins=None)
+    _, faults = intake.from_messages(messages, claim_check_origins=None, data_bytes_max=limits.LARGE_DATA_BYTES_MAX)
     if faults:
         raise refusal(faults)

@@ -97,7 +97,7 @@ class Parcel:
         message = message_of(given)
         assert isinstance(self._content, list), "a parcel of columns is locked"
         own = size_of_message(message)
-        if own > limits.DATA_BYTES_MAX or not is_plain_recipient(message.recipient):
+        if own > limits.LARGE_DATA_BYTES_MAX or not is_plain_recipient(message.recipient):
             refuse_faulty([message])
         if self._size + own > self.max_size_in_bytes:
             return False

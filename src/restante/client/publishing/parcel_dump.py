@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import InvalidRequest
-from restante.limits import PARCEL_BYTES_MAX
+from restante.limits import LARGE_DATA_BYTES_MAX, PARCEL_BYTES_MAX
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.answers import Receipt
 from restante.model.mailboxes.outtake import to_messages, to_table
@@ -78,7 +78,7 @@ def stream_of(content: Sequence[Message] | pa.Table) -> bytes:
 
 def messages_of_table(table: pa.Table) -> tuple[Message, ...]:
     """Columns that a caller sends, as messages."""
-    columns, faults = intake.from_arrow(table, claim_check_origins=None)
+    columns, faults = intake.from_arrow(table, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)
     if faults:
         raise refusal(faults)
     never = np.full(len(columns), NEVER, np.int64)

@@ -19,6 +19,8 @@ from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
 from restante.client.concurrency.openings import AsyncOpening
 from restante.client.consignments.consignments_async import Consignment, list_consignments, open_consignment
+from restante.client.consignments.large_send_async import send_all
+from restante.client.consignments.large_sends import SendWish
 from restante.client.feed.feed_async import Feed, Snapshot
 from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCarrier
@@ -54,6 +56,8 @@ class Producer:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        parcels: bool = False,
+        progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> Receipt:
         """Store messages: all of them, or nothing.
@@ -61,13 +65,16 @@ class Producer:
         Give a `Message`, a dict of its fields, a CloudEvent, a list of any of these, or a frame (Arrow, pandas, polars);
         or the fields of one message as keyword arguments. What is newly stored becomes items of `batch`, if one is named.
 
+        What is larger than a body (64 MiB) is cut, read bit by bit if it is a reader or an iterator, and still delivered at
+        one moment. With `parcels` each part is stored as it comes instead. `progress` hears how many messages are there.
+
         ```python
         await hub.producer.send(recipient="alice", text="hello")
         await hub.producer.send([{"recipient": "alice", "data": {"n": 1}}, {"recipient": "bob", "data": {"n": 2}}])
         ```
         """
-        sent = sendable(messages, fields)
-        return await self._link.publish(sent, partition=partition, batch=batch_id_of(batch))
+        wish = SendWish(partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress)
+        return await send_all(self._link, sendable(messages, fields), wish)
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together.
@@ -102,6 +109,8 @@ class Hub:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        parcels: bool = False,
+        progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> Receipt:
         """Store messages: all of them, or nothing. The same as `hub.producer.send`.
@@ -111,7 +120,9 @@ class Hub:
         await hub.send({"recipient": "alice", "data": {"n": 1}})
         ```
         """
-        return await self.producer.send(messages, partition=partition, batch=batch, **fields)
+        return await self.producer.send(
+            messages, partition=partition, batch=batch, parcels=parcels, progress=progress, **fields
+        )
 
     def recipient(self, name: str) -> Recipient:
         """A mailbox. It need not exist: nothing is asked.

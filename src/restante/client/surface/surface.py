@@ -252,6 +252,8 @@ class Producer(Protocol):
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        parcels: bool = False,
+        progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> Receipt: ...
     def pipeline(self) -> Pipeline:
@@ -272,6 +274,8 @@ class Hub(Protocol):
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        parcels: bool = False,
+        progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> Receipt: ...
     def recipient(self, name: str) -> Recipient: ...

@@ -77,8 +77,10 @@ def examine_run(
     tally, bound = counted
     for place in row.segments:
         case.checked.blobs += 1
-        if place.length > limits.BLOB_BYTES_MAX:
-            detail = f"It is larger than a blob should be: {place.length} of at most {limits.BLOB_BYTES_MAX} bytes."
+        if place.length > limits.LARGE_BLOB_BYTES_MAX:
+            detail = (
+                f"It is larger than a blob should be: {place.length} of at most {limits.LARGE_BLOB_BYTES_MAX} bytes."
+            )
             case.note(f"run {row.identity}, blob {place.blob}", detail)
         sound = examine_segment(case, row, place)
         if sound is None:

@@ -24,7 +24,7 @@ from restante.model.storage.segment import Area, Segment, decode
 
 Mask = NDArray[np.bool_]
 _FLAGS = BUNDLEABLE | INLINE | MADE_ID | TEXT_ID
-_READ_BYTES_MAX = 8 * limits.BLOB_BYTES_MAX
+_READ_BYTES_MAX = 8 * limits.LARGE_BLOB_BYTES_MAX
 """No blob is read that claims to be larger than this."""
 
 
@@ -177,7 +177,10 @@ def _record_faults(segment: Segment, records: RecordArray) -> Iterator[str]:
     names = segment.names
     for wrong, text in (
         (records["weight"] < 1, "weighs nothing"),
-        (records["data_length"] > limits.DATA_BYTES_MAX, f"has more than {limits.DATA_BYTES_MAX} bytes of data"),
+        (
+            records["data_length"] > limits.LARGE_DATA_BYTES_MAX,
+            f"has more than {limits.LARGE_DATA_BYTES_MAX} bytes of data",
+        ),
         ((records["flags"] | _FLAGS) != _FLAGS, "has flags that nobody gives"),
         ((records["flags"] & INLINE == 0) & (records["data_length"] > 0), "is a claim check and has data"),
         (records["document_type"] >= len(names.document_types), "has an unknown document type"),

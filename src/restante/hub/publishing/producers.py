@@ -172,7 +172,9 @@ def _repeated(core: Core, draft: RequestDraft, request: PublishRequest, row: Pro
 
 
 def _digests(core: Core, request: PublishRequest) -> Digests:
-    columns, faults = intake.from_messages(request.messages, claim_check_origins=claim_check_origins(core))
+    columns, faults = intake.from_messages(
+        request.messages, claim_check_origins=claim_check_origins(core), data_bytes_max=core.settings.data_bytes_max
+    )
     if faults:
         raise whole_refusal(core, columns, faults, request.partition)
     return of_batch(digests_of_columns(columns, core.deed.key), request.batch)

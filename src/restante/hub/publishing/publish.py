@@ -139,7 +139,9 @@ def _small_units(core: Core, small: list[PublishRequest]) -> list[Unit]:
 
 def _small_unit(core: Core, small: list[PublishRequest]) -> Unit:
     messages = [message for request in small for message in request.messages]
-    columns, faults = intake.from_messages(messages, claim_check_origins=claim_check_origins(core))
+    columns, faults = intake.from_messages(
+        messages, claim_check_origins=claim_check_origins(core), data_bytes_max=core.settings.data_bytes_max
+    )
     start = np.cumsum([0, *(len(request.messages) for request in small)])
     found = _by_request(start, faults)
     arrivals = arrived(core, columns)

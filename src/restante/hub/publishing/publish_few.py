@@ -75,7 +75,7 @@ def _letters(core: Core, requests: Sequence[PublishRequest]) -> list[Letter] | N
     for request in requests:
         origins = request.caller.publishable()
         for message in request.messages:
-            letter = letter_of(message, claim_check_origins=allowed)
+            letter = letter_of(message, claim_check_origins=allowed, data_bytes_max=core.settings.data_bytes_max)
             if letter is None or (origins is not None and letter.origin not in origins):
                 return None
             letters.append(letter)

@@ -8,6 +8,7 @@ from restante.errors import Fault, InvalidRequest
 from restante.hub.engine.core import Core
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.refuse import whole_refusal
+from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.publishing import intake
@@ -29,7 +30,9 @@ def sent_columns(core: Core, sent: object, caller: Grant, partition: int | None 
 
 def own_columns(message: Message) -> MessageColumns:
     """A message that the hub itself sends."""
-    columns, faults = intake.from_messages((message,), claim_check_origins=None, own=True)
+    columns, faults = intake.from_messages(
+        (message,), claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX, own=True
+    )
     if faults:
         raise refusal(faults)
     return columns
@@ -43,11 +46,13 @@ def check_messages(sent: Sequence[object]) -> None:
 def _taken(core: Core, sent: object) -> tuple[MessageColumns, list[Fault]]:
     allowed = claim_check_origins(core)
     if isinstance(sent, Flawed):
-        columns, faults = intake.from_messages(sent.messages, claim_check_origins=allowed)
+        columns, faults = intake.from_messages(
+            sent.messages, claim_check_origins=allowed, data_bytes_max=core.settings.data_bytes_max
+        )
         return columns, merged(sent.faults, faults)
     if isinstance(sent, Message):
         sent = (sent,)
     if isinstance(sent, Sequence):
         check_messages(sent)
-        return intake.from_messages(sent, claim_check_origins=allowed)
-    return intake.from_arrow(sent, claim_check_origins=allowed)
+        return intake.from_messages(sent, claim_check_origins=allowed, data_bytes_max=core.settings.data_bytes_max)
+    return intake.from_arrow(sent, claim_check_origins=allowed, data_bytes_max=core.settings.data_bytes_max)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import Fault, InvalidRequest
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.limits import DATA_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import made_uuids
@@ -31,26 +31,35 @@ def is_few(sent: object) -> bool:
 
 
 def from_messages(
-    messages: Sequence[Message], *, claim_check_origins: Collection[str] | None, own: bool = False
+    messages: Sequence[Message],
+    *,
+    claim_check_origins: Collection[str] | None,
+    data_bytes_max: int = DATA_BYTES_MAX,
+    own: bool = False,
 ) -> tuple[MessageColumns, list[Fault]]:
-    """Columns of Python messages. Only these origins may send claim checks; None allows all. `own`: the hub sends them."""
+    """Columns of Python messages. Only these origins may send claim checks; None allows all.
+
+    `data_bytes_max` bounds the data of each; `own`: the hub sends them.
+    """
     faults = Faults()
     try:
         draft = draft_of_messages(messages, faults)
-        return checked(draft, faults, claim_check_origins=claim_check_origins, own=own)
+        return checked(draft, faults, claim_check_origins=claim_check_origins, data_bytes_max=data_bytes_max, own=own)
     except pa.ArrowException as error:
         raise InvalidRequest(f"the messages do not fit in columns: {error}") from error
 
 
-def from_arrow(source: object, *, claim_check_origins: Collection[str] | None) -> tuple[MessageColumns, list[Fault]]:
+def from_arrow(
+    source: object, *, claim_check_origins: Collection[str] | None, data_bytes_max: int = DATA_BYTES_MAX
+) -> tuple[MessageColumns, list[Fault]]:
     """Columns of a table, a batch, a reader, or anything with the Arrow stream interface, such as a frame.
 
     Only these origins may send claim checks; None allows all.
     """
     try:
         faults = Faults()
-        draft = draft_of_arrow(source, faults)
-        return checked(draft, faults, claim_check_origins=claim_check_origins)
+        draft = draft_of_arrow(source, faults, data_bytes_max)
+        return checked(draft, faults, claim_check_origins=claim_check_origins, data_bytes_max=data_bytes_max)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequest(f"the Arrow data cannot be read: {error}") from error
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import InvalidRequest
+from restante.limits import DATA_BYTES_MAX
 from restante.model.columns import media_types
 from restante.model.columns.arrow import Column, map_array, nulls_of, numbers_of, string_array
 from restante.model.columns.arrow_checks import as_binary, check_sound, is_text, place_of
@@ -36,12 +37,12 @@ _VIEW_BYTES = 17
 """What a row of a binary column takes beside its bytes, at most."""
 
 
-def draft_of_arrow(source: object, faults: Faults) -> DraftColumns:
+def draft_of_arrow(source: object, faults: Faults, data_bytes_max: int = DATA_BYTES_MAX) -> DraftColumns:
     table = as_table(source)
     require_known(table.schema)
     check_count(table.num_rows)
     check_sound(table)
-    data, media_default = contents_of(table, faults)
+    data, media_default = contents_of(table, faults, data_bytes_max)
     return DraftColumns(
         n=table.num_rows,
         id=_ids(table),
@@ -242,9 +243,9 @@ def _spelt_out_texts(table: pa.Table, name: str) -> Column | None:
     return _spelt_out([texts]) if isinstance(texts, pa.DictionaryArray) else texts
 
 
-def contents_of(table: pa.Table, faults: Faults) -> tuple[pa.LargeBinaryArray | None, Texts | None]:
+def contents_of(table: pa.Table, faults: Faults, bytes_max: int) -> tuple[pa.LargeBinaryArray | None, Texts | None]:
     """The data of the columns `data` and `text`, and the media types that it has by default."""
-    data, media_type = _data(table, faults)
+    data, media_type = _data(table, faults, bytes_max)
     text = _column(table, "text")
     if text is None or not table.num_rows:
         return data, _default(data, media_type)
@@ -269,14 +270,14 @@ def _default(data: Column | None, media_type: str) -> Texts | None:
     return Texts(codes, string_array([media_type, media_types.BYTES])).compact()
 
 
-def _data(table: pa.Table, faults: Faults) -> tuple[pa.LargeBinaryArray | None, str]:
+def _data(table: pa.Table, faults: Faults, bytes_max: int) -> tuple[pa.LargeBinaryArray | None, str]:
     """The column `data`, and the media type that its type says."""
     column = _column(table, "data")
     if column is None:
         return None, media_types.BYTES
     kind = column.type
     if is_value_type(kind):
-        return json_documents(column, faults), media_types.JSON
+        return json_documents(column, faults, bytes_max), media_types.JSON
     binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
     if binary:
         return _content(column), media_types.BYTES

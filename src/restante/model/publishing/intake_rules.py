@@ -32,7 +32,12 @@ EXPIRY_MAX = 253_402_300_800 * _SECOND - 1
 
 
 def checked(
-    draft: DraftColumns, faults: Faults, *, claim_check_origins: Collection[str] | None, own: bool = False
+    draft: DraftColumns,
+    faults: Faults,
+    *,
+    claim_check_origins: Collection[str] | None,
+    data_bytes_max: int,
+    own: bool = False,
 ) -> tuple[MessageColumns, list[Fault]]:
     """Columns in which every message obeys the rules or is named by a fault. `own`: they are the hub's own."""
     check_count(draft.n)
@@ -40,7 +45,7 @@ def checked(
     default = Texts.constant(_DEFAULT, draft.n)
     media_default = draft.media_default or Texts.constant(media_types.BYTES, draft.n)
     kind = texts_or_default(draft.kind, _KIND, default, faults)
-    data, inline, lengths = _data(draft, faults)
+    data, inline, lengths = _data(draft, faults, data_bytes_max)
     columns = MessageColumns(
         id=ids.words,
         made_id=made,
@@ -91,7 +96,9 @@ _DOCUMENT_TYPE = TextRule("document_type", limits.DOCUMENT_TYPE_CHARACTERS_MAX)
 _MEDIA_TYPE = TextRule("media_type", limits.MEDIA_TYPE_CHARACTERS_MAX, _media_type_problems)
 
 
-def _data(draft: DraftColumns, faults: Faults) -> tuple[pa.LargeBinaryArray, NDArray[np.bool_], NDArray[np.int64]]:
+def _data(
+    draft: DraftColumns, faults: Faults, bytes_max: int
+) -> tuple[pa.LargeBinaryArray, NDArray[np.bool_], NDArray[np.int64]]:
     """The data without nulls, which rows are inline, and the length of each."""
     empty = pa.scalar(b"", pa.large_binary())
     column: Column = draft.data
@@ -102,12 +109,12 @@ def _data(draft: DraftColumns, faults: Faults) -> tuple[pa.LargeBinaryArray, NDA
         column = column.fill_null(empty)
     lengths = np.diff(offsets_of(column)).astype(np.int64, copy=False)
     check_bytes(int(lengths.sum()))
-    too_long = lengths > limits.DATA_BYTES_MAX
+    too_long = lengths > bytes_max
     if too_long.any():
         faults.add(
             np.flatnonzero(too_long),
             "data",
-            lambda row: f"data has {lengths[row]} bytes: at most {limits.DATA_BYTES_MAX} are allowed",
+            lambda row: f"data has {lengths[row]} bytes: at most {bytes_max} are allowed",
         )
         return pc.if_else(pa.array(too_long), empty, column), inline, np.where(too_long, 0, lengths)
     return column, inline, lengths

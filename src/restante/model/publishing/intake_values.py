@@ -7,7 +7,7 @@ of a field is there once, however many rows have it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,12 +18,16 @@ from restante.model.publishing.intake_messages import encoded_value
 from restante.model.publishing.intake_rules import check_bytes
 from restante.model.publishing.validation import Faults
 
-_AT_ONCE = DATA_BYTES_MAX
-"""So many values are made at a time. A message has no more: each takes a byte of its JSON."""
 _WEIGHTLESS_MAX = 2 * DATA_BYTES_MAX
 """So many values of a send may take no bytes in columns: each costs as much work as one that does."""
 _types = pa.types
 _UTC_UNITS = ("s", "ms", "us")
+
+
+class _Bounds(NamedTuple):
+    bytes_max: int
+    """Of a message. So many values are made at a time, too: a message has no more, for each takes a byte of its JSON."""
+    faults: Faults
 
 
 def is_value_type(kind: pa.DataType) -> bool:
@@ -31,7 +35,7 @@ def is_value_type(kind: pa.DataType) -> bool:
     return _is_nested(kind) or _is_number(kind)
 
 
-def json_documents(column: pa.ChunkedArray[Any], faults: Faults) -> pa.LargeBinaryArray:
+def json_documents(column: pa.ChunkedArray[Any], faults: Faults, bytes_max: int) -> pa.LargeBinaryArray:
     """Each value as a document; null stays null. That the column holds together has been checked."""
     if not _says_json(column.type):
         raise InvalidRequest(
@@ -43,34 +47,35 @@ def json_documents(column: pa.ChunkedArray[Any], faults: Faults) -> pa.LargeBina
     documents: list[bytes | None] = []
     room = SEND_BYTES_MAX
     for chunk in column.chunks:
-        room = _add_documents(chunk, documents, faults, room)
+        room = _add_documents(chunk, documents, _Bounds(bytes_max, faults), room)
     return pa.array(documents, pa.large_binary())
 
 
-def _add_documents(array: Column, documents: list[bytes | None], faults: Faults, room: int) -> int:
+def _add_documents(array: Column, documents: list[bytes | None], bounds: _Bounds, room: int) -> int:
     """Gives how many bytes are left of the room."""
-    if _count(array) <= _AT_ONCE:
+    if _count(array) <= bounds.bytes_max:
         try:
             values = array.to_pylist(maps_as_pydicts="strict")
         except (ValueError, OverflowError, KeyError) as error:
             raise InvalidRequest(f"the column data cannot be read as values: {error}", column="data") from error
         first = len(documents)
         documents += [
-            None if value is None else encoded_value(value, first + row, faults) for row, value in enumerate(values)
+            None if value is None else encoded_value(value, first + row, bounds.faults)
+            for row, value in enumerate(values)
         ]
         room -= sum(len(document) for document in documents[first:] if document is not None)
         check_bytes(SEND_BYTES_MAX - room)
     elif len(array) > 1:
         half = len(array) // 2
-        room = _add_documents(array.slice(0, half), documents, faults, room)
-        return _add_documents(array.slice(half), documents, faults, room)
+        room = _add_documents(array.slice(0, half), documents, bounds, room)
+        return _add_documents(array.slice(half), documents, bounds, room)
     elif array.null_count:
         documents.append(None)
     else:
-        faults.add(
+        bounds.faults.add(
             [len(documents)],
             "data",
-            f"data has more than {_AT_ONCE} values: at most {DATA_BYTES_MAX} bytes are allowed",
+            f"data has more than {bounds.bytes_max} values: at most {bounds.bytes_max} bytes are allowed",
         )
         documents.append(b"")
     return room

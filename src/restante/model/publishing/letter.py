@@ -46,7 +46,12 @@ class Letter(msgspec.Struct, frozen=True, gc=False):
     expires_at: int
 
 
-def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) -> Letter | None:
+def letter_of(
+    message: Message,
+    *,
+    claim_check_origins: Collection[str] | None,
+    data_bytes_max: int = limits.DATA_BYTES_MAX,
+) -> Letter | None:
     """The letter of a message; None if the rules have to take a closer look at it."""
     recipient, origin, kind = message.recipient, message.origin, message.kind
     if not (
@@ -59,7 +64,7 @@ def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) 
         return None
     document_type = kind if message.document_type is None else message.document_type
     media_type = _media_type(message)
-    own_id, data, properties = _id(message.id), _data(message), _properties(message.properties)
+    own_id, data, properties = _id(message.id), _data(message, data_bytes_max), _properties(message.properties)
     if own_id is None or data is None or properties is None or media_type is None or _has_read_only(message):
         return None
     inline = message.data is not msgspec.UNSET or message.text is not None
@@ -121,7 +126,7 @@ def _is_json(media_type: str) -> bool:
     return media_type is media_types.JSON or (media_type is not media_types.BYTES and media_types.is_json(media_type))
 
 
-def _data(message: Message) -> bytes | None:
+def _data(message: Message, bytes_max: int) -> bytes | None:
     value = message.data
     if type(value) is not bytes or message.text is not None:
         text = text_of(message)
@@ -131,7 +136,7 @@ def _data(message: Message) -> bytes | None:
             return b""
         else:
             value = _encoded(value)
-    return value if value is not None and len(value) <= limits.DATA_BYTES_MAX else None
+    return value if value is not None and len(value) <= bytes_max else None
 
 
 def _utf8(text: object) -> bytes | None:

@@ -165,7 +165,7 @@ A client that reads too slowly loses nothing but freshness: what does not fit in
 counter shows the gap, and `GET /v1/recipients/{{recipient}}/messages?after=…&before=…` has what is missing.
 
 Every frame is text: one JSON object with its `type`. A client passes over types that it does not know. What it sends
-has at most {limits.LIVE_FRAME_BYTES_MAX:,} characters a frame.
+has at most {limits.LIVE_FRAME_TIMES} times `data_bytes_max` characters a frame, {limits.LIVE_FRAME_TIMES * limits.DATA_BYTES_MAX:,} unless it is set.
 """,
     frames=FRAMES,
     said=(

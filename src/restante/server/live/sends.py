@@ -66,9 +66,9 @@ class LiveSends:
         grant = self._connection.held.grant
         check_role(grant, _PUBLISHER, None)
         message = frame.decoded()
-        allowed = self._desk.hub.claim_check_origins()
-        if letter_of(message, claim_check_origins=allowed) is None:
-            _, faults = intake.from_messages([message], claim_check_origins=allowed)
+        allowed, most = self._desk.hub.claim_check_origins(), self._desk.settings.data_bytes_max
+        if letter_of(message, claim_check_origins=allowed, data_bytes_max=most) is None:
+            _, faults = intake.from_messages([message], claim_check_origins=allowed, data_bytes_max=most)
             if faults:
                 raise refusal(faults)
         check_origins(grant, Texts.constant(message.origin, 1))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from restante.limits import LIVE_FRAME_BYTES_MAX, LIVE_SOCKET_BYTES
+from restante.limits import LIVE_SOCKET_BYTES
 from restante.model.live.live_queue import Counted
 from restante.server.connections.corked import bare
 from restante.server.connections.exchange import ClientGone, Exchange
@@ -38,11 +38,11 @@ def bound_buffer(transport: asyncio.BaseTransport) -> None:
 class ServerLine:
     """One web socket, once it was accepted."""
 
-    def __init__(self, own: Socket, exchange: Exchange) -> None:
+    def __init__(self, own: Socket, exchange: Exchange, frame_bytes_max: int) -> None:
         self._socket = own
         self._transport = bare(own.transport)
         self._exchange = exchange
-        own.conn.max_message_size = 2 * LIVE_FRAME_BYTES_MAX
+        own.conn.max_message_size = 2 * frame_bytes_max
         bound_buffer(self._transport)
 
     @property

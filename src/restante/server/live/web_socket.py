@@ -9,7 +9,7 @@ import msgspec
 
 from restante.calls.mailboxes import PartitionOf
 from restante.errors import Internal, InvalidRequest, RestanteError, Unavailable
-from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_BYTES_MAX
+from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_FRAME_TIMES
 from restante.model.access.access import Role
 from restante.model.live.live_queue import LiveQueue
 from restante.server.access.passes import Pass
@@ -35,7 +35,7 @@ async def serve_live(desk: Desk, exchange: Exchange) -> None:
     await exchange.accept_socket()
     own: Socket = exchange.scope["restante.socket"]
     with desk.passes.held(exchange) as held:
-        connection = connect(desk, exchange, ServerLine(own, exchange), held)
+        connection = connect(desk, exchange, ServerLine(own, exchange, frame_bytes_max(desk)), held)
         own.live = connection
         try:
             await _Talk(desk, exchange, connection).run()
@@ -104,8 +104,9 @@ class _Talk:
             pass
 
     async def _take(self, text: str | None) -> None:
-        if text is None or _is_too_long(text):
-            what = "a binary frame" if text is None else f"a frame of more than {LIVE_FRAME_BYTES_MAX} bytes"
+        most = frame_bytes_max(self._desk)
+        if text is None or _is_too_long(text, most):
+            what = "a binary frame" if text is None else f"a frame of more than {most} bytes"
             await self._break_off(f"The client sent {what}.")
             return
         try:
@@ -155,10 +156,13 @@ class _Talk:
         self._connection.tell(problem_frame(request, problem))
 
 
-def _is_too_long(text: str) -> bool:
-    return len(text) > LIVE_FRAME_BYTES_MAX or (
-        4 * len(text) > LIVE_FRAME_BYTES_MAX and len(text.encode()) > LIVE_FRAME_BYTES_MAX
-    )
+def frame_bytes_max(desk: Desk) -> int:
+    """What a client may say in one frame: the largest message, with an escape for each of its bytes."""
+    return LIVE_FRAME_TIMES * desk.settings.data_bytes_max
+
+
+def _is_too_long(text: str, most: int) -> bool:
+    return len(text) > most or (4 * len(text) > most and len(text.encode()) > most)
 
 
 class _Loose(msgspec.Struct, frozen=True):

@@ -95,17 +95,17 @@ _PROPERTIES = {
     "description": f"Text to text, at most {limits.PROPERTIES_BYTES_MAX:,} bytes in all.",
 }
 _DATA: Schema = {
-    "description": f"Any JSON value, null too; at most {limits.DATA_BYTES_MAX:,} bytes, stored without white space."
+    "description": f"Any JSON value, null too; at most {limits.DATA_BYTES_MAX:,} bytes unless the hub is set otherwise, stored without white space."
 }
 _TEXT = {
     "type": "string",
-    "description": f"Text instead of `data`; at most {limits.DATA_BYTES_MAX:,} bytes in UTF-8.",
+    "description": f"Text instead of `data`; at most {limits.DATA_BYTES_MAX:,} bytes in UTF-8 unless the hub is set otherwise.",
 }
 _DATA_BASE64 = {
     "type": "string",
     "contentEncoding": "base64",
     "pattern": _BASE64,
-    "description": f"Bytes instead of `data`; at most {limits.DATA_BYTES_MAX:,} of them.",
+    "description": f"Bytes instead of `data`; at most {limits.DATA_BYTES_MAX:,} of them unless the hub is set otherwise.",
 }
 _WEIGHT = {
     "type": "integer",

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from restante.errors import Fault, InvalidMessage
-from restante.limits import FAULTS_SHOWN_MAX
+from restante.limits import FAULTS_SHOWN_MAX, LARGE_DATA_BYTES_MAX
 from restante.model.columns.text_ids import is_id, shown_id
 from restante.model.publishing import intake
 from restante.model.publishing.message import Message
@@ -75,7 +75,7 @@ def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> lis
 def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
     """The messages, or the refusal that names everything that is wrong with each of them."""
     if isinstance(found, Flawed):
-        by_rule = intake.from_messages(found.messages, claim_check_origins=None)[1]
+        by_rule = intake.from_messages(found.messages, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)[1]
         raise refusal(merged(found.faults, by_rule))
     return found
 

@@ -1,0 +1,67 @@
+"""A send of any size, for asynchronous programs: what is larger than a body is cut, and delivered at one moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from restante.client.consignments.consignments_async import open_consignment
+from restante.client.consignments.large_sends import SendWish, summed, whole_or_pieces
+from restante.client.consignments.pieces import CutPieces, Piece
+from restante.client.transport.link import AsyncLink
+from restante.errors import RestanteError
+from restante.model.columns.few_ids import made_ids
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.intake import is_few
+
+_WRITER = "send"
+
+
+async def send_all(link: AsyncLink, sent: object, wish: SendWish) -> Receipt:
+    """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
+    # async only: so little needs no look.
+    if is_few(sent):
+        return await _publish(link, wish, sent)
+    whole, pieces = whole_or_pieces(sent)
+    if whole is not None:
+        return await _publish(link, wish, whole)
+    if wish.parcels:
+        return await _send_parcels(link, pieces, wish)
+    wish.check_consigned()
+    return await _consign(link, pieces, wish)
+
+
+async def _publish(link: AsyncLink, wish: SendWish, sent: object) -> Receipt:
+    receipt = await link.publish(sent, partition=wish.partition, batch=wish.batch)
+    if wish.progress is not None:
+        wish.progress(receipt.accepted + receipt.duplicates)
+    return receipt
+
+
+async def _consign(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+    """Staged under a key of its own; when anything fails, nothing of it is ever seen."""
+    (key,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+    async with open_consignment(link, f"send-{key}", batch=False) as consignment:
+        await consignment.stage(_WRITER, 0, CutPieces(pieces), progress=wish.progress)
+        return await consignment.commit()
+
+
+async def _send_parcels(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+    receipts: list[Receipt] = []
+    at_hub = 0
+
+    def hear(receipt: Receipt) -> None:
+        nonlocal at_hub
+        receipts.append(receipt)
+        at_hub += receipt.accepted + receipt.duplicates
+        if wish.progress is not None:
+            wish.progress(at_hub)
+
+    try:
+        for piece in pieces:
+            hear(await link.publish(piece, partition=wish.partition, batch=wish.batch))
+    except RestanteError as error:
+        error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
+        raise
+    return summed(receipts)

@@ -1,0 +1,64 @@
+# Generated from `large_send_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
+"""A send of any size, for programs that wait: what is larger than a body is cut, and delivered at one moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from restante.client.consignments.consignments_sync import open_consignment
+from restante.client.consignments.large_sends import SendWish, summed, whole_or_pieces
+from restante.client.consignments.pieces import CutPieces, Piece
+from restante.client.transport.link import Link
+from restante.errors import RestanteError
+from restante.model.columns.few_ids import made_ids
+from restante.model.mailboxes.answers import Receipt
+
+_WRITER = "send"
+
+
+def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
+    """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
+    whole, pieces = whole_or_pieces(sent)
+    if whole is not None:
+        return _publish(link, wish, whole)
+    if wish.parcels:
+        return _send_parcels(link, pieces, wish)
+    wish.check_consigned()
+    return _consign(link, pieces, wish)
+
+
+def _publish(link: Link, wish: SendWish, sent: object) -> Receipt:
+    receipt = link.publish(sent, partition=wish.partition, batch=wish.batch)
+    if wish.progress is not None:
+        wish.progress(receipt.accepted + receipt.duplicates)
+    return receipt
+
+
+def _consign(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+    """Staged under a key of its own; when anything fails, nothing of it is ever seen."""
+    (key,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+    with open_consignment(link, f"send-{key}", batch=False) as consignment:
+        consignment.stage(_WRITER, 0, CutPieces(pieces), progress=wish.progress)
+        return consignment.commit()
+
+
+def _send_parcels(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+    receipts: list[Receipt] = []
+    at_hub = 0
+
+    def hear(receipt: Receipt) -> None:
+        nonlocal at_hub
+        receipts.append(receipt)
+        at_hub += receipt.accepted + receipt.duplicates
+        if wish.progress is not None:
+            wish.progress(at_hub)
+
+    try:
+        for piece in pieces:
+            hear(link.publish(piece, partition=wish.partition, batch=wish.batch))
+    except RestanteError as error:
+        error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
+        raise
+    return summed(receipts)

@@ -1,0 +1,118 @@
+"""Whether what a caller sends fits in one body, and how it is cut if it does not.
+
+A table and a list say at once how much they are. What comes bit by bit, a reader or an iterator, is gathered up to the size
+of one body: if it ends there, it is sent whole; if not, what was gathered is the beginning of a large send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from restante.client.consignments.pieces import Piece, pieces_of
+from restante.client.publishing.sizes import size_of_message
+from restante.errors import InvalidRequest
+from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
+from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.publishing.intake import is_few
+from restante.model.publishing.message import Message
+
+_ROW_BYTES = 96
+"""What a message takes in a body beside its texts and data, about."""
+_PLAIN = {bytes, str}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendWish:
+    """How a send is to be made."""
+
+    partition: int | None
+    batch: str | None
+    parcels: bool
+    """Each piece is a send of its own; else all of it is delivered at one moment."""
+    progress: Callable[[int], object] | None
+    """Hears after each piece how many messages are at the hub."""
+
+    def check_consigned(self) -> None:
+        """A consignment has its own batch, if any, and goes to all partitions."""
+        if self.partition is not None or self.batch is not None:
+            what = "a partition" if self.batch is None else "a batch"
+            raise InvalidRequest(
+                f"It is more than one body holds, and with {what} it cannot be delivered at one moment. Send it with "
+                "parcels=True, or less at a time."
+            )
+
+
+def whole_or_pieces(sent: object) -> tuple[object, Iterator[Piece]]:
+    """What fits in one body, as it is to be published, and no pieces; or None, and pieces."""
+    if is_few(sent) or isinstance(sent, str | bytes | bytearray) or not _is_many(sent):
+        return sent, iter(())
+    if isinstance(sent, pa.Table | Sequence):
+        return (None, pieces_of(sent)) if _is_large(sent) else (sent, iter(()))
+    return _gathered(pieces_of(sent))
+
+
+def _is_many(sent: object) -> bool:
+    return isinstance(sent, Iterable) or hasattr(sent, "__arrow_c_stream__")
+
+
+def _is_large(sent: pa.Table | Sequence[Any]) -> bool:
+    if isinstance(sent, pa.Table):
+        return sent.num_rows > SEND_MESSAGES_MAX or sent.nbytes + _ROW_BYTES * sent.num_rows > WHOLE_SEND_BYTES_MAX
+    return len(sent) > SEND_MESSAGES_MAX or _about(sent) > WHOLE_SEND_BYTES_MAX
+
+
+def _about(messages: Sequence[Message]) -> int:
+    """About how many bytes messages take. Where the data is text or bytes, nothing need be encoded to know it."""
+    contents = [message.data if message.text is None else message.text for message in messages]
+    if not set(map(type, contents)) <= _PLAIN or any(message.properties for message in messages):
+        return sum(map(_size_of, messages))
+    names = sum(len(message.recipient) if type(message.recipient) is str else 0 for message in messages)
+    return _ROW_BYTES * len(messages) + names + sum(map(len, contents))
+
+
+def _size_of(message: Message) -> int:
+    """What is wrong with a message is said by the rules, of all of them together."""
+    try:
+        return size_of_message(message)
+    except InvalidRequest:
+        return 0
+
+
+def _gathered(pieces: Iterator[Piece]) -> tuple[object, Iterator[Piece]]:
+    first: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        first.append(piece)
+        size += piece.nbytes + _ROW_BYTES * len(piece) if isinstance(piece, pa.Table) else _about(piece)
+        if size > WHOLE_SEND_BYTES_MAX // 2:
+            following = next(pieces, None)
+            if following is not None:
+                return None, chain(first, (following,), pieces)
+    return _joined(first), iter(())
+
+
+def _joined(pieces: list[Piece]) -> object:
+    tables = [piece for piece in pieces if isinstance(piece, pa.Table)]
+    if tables:
+        return pa.concat_tables(tables)
+    return [message for piece in pieces if not isinstance(piece, pa.Table) for message in piece]
+
+
+def summed(receipts: Sequence[Receipt]) -> Receipt:
+    """One receipt for several publishes: of each partition, from the first number of the first to the last of the last."""
+    found: dict[int, PartitionReceipt] = {}
+    for each in (each for receipt in receipts for each in receipt.partitions):
+        first = found.get(each.partition, each).first_sequence_number
+        found[each.partition] = PartitionReceipt(
+            partition=each.partition, first_sequence_number=first, last_sequence_number=each.last_sequence_number
+        )
+    return Receipt(
+        accepted=sum(receipt.accepted for receipt in receipts),
+        duplicates=sum(receipt.duplicates for receipt in receipts),
+        partitions=tuple(found[partition] for partition in sorted(found)),
+    )
