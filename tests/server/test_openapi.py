@@ -117,7 +117,7 @@ def test_every_code_that_the_hub_sends_over_http_is_an_answer_of_a_route(descrip
 def test_a_message_has_the_fields_of_the_model(description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
     sent = {*FIELDS, "data_base64"}
-    assert schemas["Message"]["properties"].keys() == sent
+    assert schemas["Message"]["properties"].keys() == {*sent, "recipients"}
     assert schemas["ShownMessage"]["properties"].keys() == sent | set(READ_ONLY)
 
 

@@ -190,7 +190,10 @@ class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send", forbid_unk
     message: Raw
 
     def decoded(self) -> Message:
-        return sound(messages_of_json(Raw(b"[%b]" % bytes(self.message))))[0]
+        messages = sound(messages_of_json(Raw(b"[%b]" % bytes(self.message))))
+        if len(messages) != 1:
+            raise InvalidRequest("a live connection sends to one recipient at a time: use recipient, not recipients")
+        return messages[0]
 
 
 class Collect(msgspec.Struct, frozen=True, tag_field="type", tag="collected", forbid_unknown_fields=True):

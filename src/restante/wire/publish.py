@@ -23,6 +23,7 @@ from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, Random
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import to_table
 from restante.model.publishing import intake
+from restante.model.publishing.broadcast import spread
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import COLUMNS
@@ -48,7 +49,8 @@ def _encode(sent: object, making: Making | None) -> EncodedPublish:
     few = encode_few(sent, making)
     if few is not None:
         return few
-    return EncodedPublish(ARROW, _columns_stream((sent,) if isinstance(sent, Message) else sent, making))
+    listed = (sent,) if isinstance(sent, Message) else sent
+    return EncodedPublish(ARROW, _columns_stream(spread(listed) if isinstance(listed, Sequence) else listed, making))
 
 
 def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:

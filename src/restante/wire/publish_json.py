@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from restante.limits import KIB, SMALL_SEND_MESSAGES_MAX
 from restante.model.columns.few_ids import Random, made_ids
+from restante.model.publishing.broadcast import Broadcast
 from restante.model.publishing.message import Message, text_of
 from restante.wire.media import JSON
 
@@ -40,14 +41,15 @@ def encode_few(sent: object, making: Making | None) -> EncodedPublish | None:
     """A message or a few of them; None if they are no messages, or many, or JSON cannot say them just as they are."""
     if isinstance(sent, Message):
         sent = (sent,)
-    if not isinstance(sent, Sequence) or len(sent) > SMALL_SEND_MESSAGES_MAX:
+    if not isinstance(sent, Sequence) or (len(sent) > SMALL_SEND_MESSAGES_MAX and not _has_broadcast(sent)):
         return None
     body = _json_body(sent, making)
     return None if body is None else EncodedPublish(JSON, body)
 
 
 class _Out(msgspec.Struct, omit_defaults=True, gc=False):
-    recipient: str
+    recipient: str | UnsetType = UNSET
+    recipients: tuple[str, ...] | UnsetType = UNSET
     id: str | UnsetType = UNSET
     data: Raw | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -75,7 +77,7 @@ def _json_body(messages: Sequence[Any], making: Making | None) -> bytes | None:
         made = iter(made_ids(missing, making.random, making.now_ms))
     try:
         sent = [_out(message, next(made) if message.id is None else message.id) for message in messages]
-        if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX:
+        if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX and not _has_broadcast(messages):
             return None
         return _encoder.encode({"messages": sent})
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError):
@@ -88,7 +90,8 @@ def _out(message: Message, message_id: str | UnsetType) -> _Out:
     if text is not None and data is not UNSET and data != text:
         raise ValueError
     return _Out(
-        recipient=message.recipient,
+        recipient=UNSET if isinstance(message, Broadcast) else message.recipient,
+        recipients=message.recipients if isinstance(message, Broadcast) else UNSET,
         id=message_id,
         data=UNSET if is_bytes or data is UNSET or text is not None else _raw(data),
         text=UNSET if text is None else text,
@@ -102,6 +105,11 @@ def _out(message: Message, message_id: str | UnsetType) -> _Out:
         properties=message.properties,
         expires_at=message.expires_at,
     )
+
+
+def _has_broadcast(messages: Sequence[Any]) -> bool:
+    """What goes to many is said once, however much it is: in columns it would be there for each."""
+    return any(isinstance(message, Broadcast) for message in messages)
 
 
 def _raw(value: object) -> Raw:
@@ -133,6 +141,7 @@ def _is_plain(message: Any) -> bool:  # noqa: ANN401 - annotations do not hold f
         and _are_texts(message.properties)
         and _is_utc(message.expires_at)
         and not isinstance(message.data, (bytearray, memoryview, Raw))
+        and (not isinstance(message, Broadcast) or {*map(type, message.recipients)} == _TEXTS)
         and message.sequence_number is message.published_at is message.collected_at is message.state is None
     )
 

@@ -85,26 +85,29 @@ def _messages(texts: list[bytes], numbers: list[int], reading: FileReading) -> t
 
 
 def _one_by_one(texts: list[bytes], numbers: list[int], reading: FileReading) -> tuple[list[Message], list[int]]:
-    messages, right = [], []
+    messages: list[Message] = []
+    right: list[int] = []
     for text, number in zip(texts, numbers, strict=True):
         try:
-            messages.append(_single(text, number))
-            right.append(number)
+            found = _of_line(text, number)
+            messages += found
+            right += [number] * len(found)
         except InvalidRequest as error:
             reading.refuse(error)
     return messages, right
 
 
-def _single(text: bytes, number: int) -> Message:
+def _of_line(text: bytes, number: int) -> Sequence[Message]:
+    """One message, or one for each of its recipients."""
     try:
         found = sound(decode_json(_body([text])))
     except InvalidMessage as error:
         raise InvalidMessage(f"line {number}: {told(error.faults[0])}.", error.faults) from error
     except InvalidRequest as error:
         raise InvalidRequest(f"line {number}: {_reason(text)}.") from error
-    if len(found) != 1:
+    if len(found) != 1 and b'"recipients"' not in text:
         raise InvalidRequest(f"line {number}: a line is one message, not {len(found)}.")
-    return found[0]
+    return found
 
 
 def _reason(text: bytes) -> str:

@@ -23,13 +23,13 @@ async def send_all(link: AsyncLink, sent: object, wish: SendWish) -> Receipt:
     # async only: so little needs no look.
     if is_few(sent):
         return await _publish(link, wish, sent)
-    whole, pieces = whole_or_pieces(sent)
-    if whole is not None:
-        return await _publish(link, wish, whole)
+    taken = whole_or_pieces(sent)
+    if not isinstance(taken, CutPieces):
+        return await _publish(link, wish, taken)
     if wish.parcels:
-        return await _send_parcels(link, pieces, wish)
+        return await _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
-    return await _consign(link, pieces, wish)
+    return await _consign(link, taken, wish)
 
 
 async def _publish(link: AsyncLink, wish: SendWish, sent: object) -> Receipt:
@@ -39,11 +39,11 @@ async def _publish(link: AsyncLink, wish: SendWish, sent: object) -> Receipt:
     return receipt
 
 
-async def _consign(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+async def _consign(link: AsyncLink, pieces: CutPieces, wish: SendWish) -> Receipt:
     """Staged under a key of its own; when anything fails, nothing of it is ever seen."""
     (key,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
     async with open_consignment(link, f"send-{key}", batch=False) as consignment:
-        await consignment.stage(_WRITER, 0, CutPieces(pieces), progress=wish.progress)
+        await consignment.stage(_WRITER, 0, pieces, progress=wish.progress)
         return await consignment.commit()
 
 

@@ -20,13 +20,13 @@ _WRITER = "send"
 
 def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
     """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
-    whole, pieces = whole_or_pieces(sent)
-    if whole is not None:
-        return _publish(link, wish, whole)
+    taken = whole_or_pieces(sent)
+    if not isinstance(taken, CutPieces):
+        return _publish(link, wish, taken)
     if wish.parcels:
-        return _send_parcels(link, pieces, wish)
+        return _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
-    return _consign(link, pieces, wish)
+    return _consign(link, taken, wish)
 
 
 def _publish(link: Link, wish: SendWish, sent: object) -> Receipt:
@@ -36,11 +36,11 @@ def _publish(link: Link, wish: SendWish, sent: object) -> Receipt:
     return receipt
 
 
-def _consign(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receipt:
+def _consign(link: Link, pieces: CutPieces, wish: SendWish) -> Receipt:
     """Staged under a key of its own; when anything fails, nothing of it is ever seen."""
     (key,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
     with open_consignment(link, f"send-{key}", batch=False) as consignment:
-        consignment.stage(_WRITER, 0, CutPieces(pieces), progress=wish.progress)
+        consignment.stage(_WRITER, 0, pieces, progress=wish.progress)
         return consignment.commit()
 
 

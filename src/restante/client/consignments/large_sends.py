@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from restante.client.consignments.pieces import Piece, pieces_of
+from restante.client.consignments.pieces import CutPieces, Piece, pieces_of
 from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
@@ -47,12 +47,12 @@ class SendWish:
             )
 
 
-def whole_or_pieces(sent: object) -> tuple[object, Iterator[Piece]]:
-    """What fits in one body, as it is to be published, and no pieces; or None, and pieces."""
+def whole_or_pieces(sent: object) -> object:
+    """What fits in one body, as it is to be published; or `CutPieces`."""
     if is_few(sent) or isinstance(sent, str | bytes | bytearray) or not _is_many(sent):
-        return sent, iter(())
+        return sent
     if isinstance(sent, pa.Table | Sequence):
-        return (None, pieces_of(sent)) if _is_large(sent) else (sent, iter(()))
+        return CutPieces(pieces_of(sent)) if _is_large(sent) else sent
     return _gathered(pieces_of(sent))
 
 
@@ -83,7 +83,7 @@ def _size_of(message: Message) -> int:
         return 0
 
 
-def _gathered(pieces: Iterator[Piece]) -> tuple[object, Iterator[Piece]]:
+def _gathered(pieces: Iterator[Piece]) -> object:
     first: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -92,8 +92,8 @@ def _gathered(pieces: Iterator[Piece]) -> tuple[object, Iterator[Piece]]:
         if size > WHOLE_SEND_BYTES_MAX // 2:
             following = next(pieces, None)
             if following is not None:
-                return None, chain(first, (following,), pieces)
-    return _joined(first), iter(())
+                return CutPieces(chain(first, (following,), pieces))
+    return _joined(first)
 
 
 def _joined(pieces: list[Piece]) -> object:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.client.publishing.early_checks import refuse_faulty
-from restante.client.publishing.sendable import message_of, sendable
+from restante.client.publishing.sendable import messages_of_one, sendable
 from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import PARCEL_BYTES_DEFAULT
@@ -49,7 +49,7 @@ def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Pie
         return sent.pieces
     sent = sendable(sent)
     if isinstance(sent, Message):
-        return iter(([sent],))
+        return _cut_messages((sent,), size)
     if isinstance(sent, pa.Table | pa.RecordBatch):
         table = as_table(sent)
         check_sound(table)
@@ -67,12 +67,12 @@ def piece_of(sent: object) -> Piece:
     """All of it in one piece."""
     sent = sendable(sent)
     if isinstance(sent, Message):
-        return [sent]
+        return list(messages_of_one(sent))
     if isinstance(sent, _NO_MESSAGES):
         raise _no_messages(sent)
     if not isinstance(sent, Iterable) or hasattr(sent, "__arrow_c_stream__"):
         return as_table(sent)
-    return [message_of(message, place) for place, message in enumerate(sent)]
+    return [own for place, given in enumerate(sent) for own in messages_of_one(given, place)]
 
 
 def _no_messages(sent: object) -> InvalidRequest:
@@ -85,8 +85,7 @@ def _no_messages(sent: object) -> InvalidRequest:
 def _cut_messages(sent: Iterable[object], size: int) -> Iterator[Piece]:
     piece: list[Message] = []
     room, pieces = size, 0
-    for place, given in enumerate(sent):
-        message = message_of(given, place)
+    for message in (own for place, given in enumerate(sent) for own in messages_of_one(given, place)):
         own = _size_of(message)
         if own > room and piece:
             yield piece

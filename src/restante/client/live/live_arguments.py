@@ -10,7 +10,7 @@ import msgspec
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.publishing.early_checks import refuse_faulty
 from restante.client.publishing.new_ids import identify_messages
-from restante.client.publishing.sendable import message_of
+from restante.client.publishing.sendable import single_message
 from restante.client.surface.arguments import count_of, text_of, whole
 from restante.client.transport.words import warn
 from restante.errors import InvalidRequest
@@ -54,7 +54,7 @@ def client_of(given: object) -> str | None:
 
 def identified(message: object) -> Message:
     """The message as it is sent: with an id, and by the rules."""
-    given = message_of(message)
+    given = single_message(message)
     named = given if given.id is not None else msgspec.structs.replace(given)
     identify_messages([named])
     refuse_faulty([named])

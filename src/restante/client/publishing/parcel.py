@@ -20,11 +20,12 @@ from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.publishing.early_checks import is_plain_recipient, refuse_faulty
 from restante.client.publishing.new_ids import identified_table, identify_messages, set_each
 from restante.client.publishing.parcel_dump import Dumped, dumped, loaded, messages_of_table, stream_of
-from restante.client.publishing.sendable import message_of, sendable
+from restante.client.publishing.sendable import sendable, single_message
 from restante.client.publishing.sizes import HEADER_BYTES, size_of_message, size_of_table
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following
+from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.intake_arrow import as_table
 from restante.model.publishing.message import Message
 
@@ -72,7 +73,7 @@ class Parcel:
     def of(cls, sent: object, partition: int | None, batch: str | None = None) -> Self:
         """What a caller sends at once; it is not measured, for the hub's own limits hold."""
         own = cls(partition, batch=batch)
-        own._source = sent = sendable(sent)
+        own._source = sent = _spread(sendable(sent))
         if isinstance(sent, Message):
             own._content = [sent]
         elif isinstance(sent, str | bytes | bytearray):
@@ -94,7 +95,7 @@ class Parcel:
         """
         if self.locked:
             raise InvalidOperation("The parcel is locked: it is being sent, or was. Make another one.")
-        message = message_of(given)
+        message = single_message(given)
         assert isinstance(self._content, list), "a parcel of columns is locked"
         own = size_of_message(message)
         if own > limits.LARGE_DATA_BYTES_MAX or not is_plain_recipient(message.recipient):
@@ -281,6 +282,10 @@ class Parcel:
 
 def _is(one: object, other: object) -> bool:
     return one is other
+
+
+def _spread(sent: object) -> object:
+    return spread((sent,)) if isinstance(sent, Broadcast) else spread(sent) if isinstance(sent, list | tuple) else sent
 
 
 def _checked_messages(sent: Sequence[object]) -> list[Message]:

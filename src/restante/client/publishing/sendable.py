@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
@@ -18,13 +18,14 @@ from msgspec import UNSET, Raw
 
 from restante.client.publishing.frame_columns import frame_columns
 from restante.errors import InvalidRequest
+from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.model.publishing.validation import FIELDS, READ_ONLY
 from restante.wire.incoming.incoming_cloudevents import shape_event
-from restante.wire.incoming.shapes import Shaped, faults_of, sound
+from restante.wire.incoming.shapes import Shaped, check_recipients, faults_of, flawed, sound
 
-_ALLOWED = (*FIELDS, "data_base64")
+_ALLOWED = (*FIELDS, "recipients", "data_base64")
 _EVENT_MARK = "specversion"
 """Every CloudEvent has it, and no message does."""
 _NO_LIST = (str, bytes, bytearray, memoryview)
@@ -34,6 +35,7 @@ class MessageFields(TypedDict, total=False):
     """The fields of one message, as keyword arguments of `send`."""
 
     recipient: str
+    recipients: Sequence[str]
     data: Any
     text: str
     data_base64: str
@@ -68,7 +70,7 @@ def few_sendable(sent: object) -> tuple[Message, ...] | None:
     if not _is_one(sent) and not isinstance(sent, list | tuple):
         return None
     taken: Any = sendable(sent)
-    return (taken,) if isinstance(taken, Message) else tuple(taken)
+    return tuple(spread((taken,) if isinstance(taken, Message) else taken))
 
 
 def message_of(given: object, index: int = 0) -> Message:
@@ -81,6 +83,19 @@ def message_of(given: object, index: int = 0) -> Message:
     return shaped.message
 
 
+def messages_of_one(given: object, index: int = 0) -> Sequence[Message]:
+    """The messages of whatever may be one: of a broadcast, one for each recipient."""
+    return spread((message_of(given, index),))
+
+
+def single_message(given: object) -> Message:
+    """One message for one recipient, where there is room for no more."""
+    message = message_of(given)
+    if isinstance(message, Broadcast):
+        raise InvalidRequest("Here a message has one recipient: use recipient, not recipients.")
+    return message
+
+
 def _message_of_fields(sent: object, fields: Mapping[str, Any]) -> Message:
     if sent is not UNSET:
         raise InvalidRequest(f"Give messages, or the fields of one ({', '.join(fields)}), not both.")
@@ -91,9 +106,9 @@ def _messages_of(sent: Sequence[object]) -> Sequence[object]:
     if all(isinstance(each, Message) for each in sent):
         return sent
     shaped = {index: _shape(index, each) for index, each in enumerate(sent) if not isinstance(each, Message)}
-    messages = [shaped[index].message if index in shaped else each for index, each in enumerate(sent)]
-    faults = faults_of([*shaped.values()])
-    return messages if not faults else sound(Flawed(messages, faults))  # type: ignore[arg-type]  # the others are messages
+    messages: list[Any] = [shaped[index].message if index in shaped else each for index, each in enumerate(sent)]
+    faulty = any(one.faults for one in shaped.values())
+    return sound(flawed([*shaped.values()], messages)) if faulty else messages
 
 
 def _is_one(sent: object) -> bool:
@@ -141,8 +156,7 @@ def _shape_fields(index: int, fields: Mapping[str, Any]) -> Shaped:
         _take(shaped, name, value)
     if "data" in fields and "data_base64" in fields:
         shaped.fault("data_base64", "data and data_base64 are there together: give one of them")
-    if "recipient" not in fields:
-        shaped.fault("recipient", "recipient is required: name who gets the message")
+    check_recipients(shaped, fields)
     return shaped
 
 
@@ -152,12 +166,21 @@ def _take(shaped: Shaped, name: str, value: Any) -> None:  # noqa: ANN401 - what
         shaped.fields["data"] = _unpacked(shaped, value)
     elif name == "expires_at" and isinstance(value, str):
         shaped.fields[name] = _time(shaped, name, value)
+    elif name == "recipients":
+        _take_recipients(shaped, value)
     elif name == "id" and isinstance(value, UUID):
         shaped.fields[name] = str(value)
     elif name in FIELDS or name in READ_ONLY:
         shaped.fields[name] = value
     else:
         shaped.fault(name, f"the field {name} is unknown: allowed are {', '.join(_ALLOWED)}")
+
+
+def _take_recipients(shaped: Shaped, value: object) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        shaped.fault("recipients", "recipients must be a list of texts")
+    else:
+        shaped.fields["recipients"] = tuple(value)
 
 
 def _unpacked(shaped: Shaped, value: object) -> bytes:

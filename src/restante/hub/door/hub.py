@@ -55,6 +55,7 @@ from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.mailboxes.answers import Dequeued, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
+from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.message import Message
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -142,6 +143,10 @@ class OpenHub:
         check_partition(core, partition)
         line = None if producer is None else self._line(producer, partition)
         bound = None if batch is None else parse_uuid(batch, "batch")
+        if isinstance(sent, Broadcast):
+            sent = spread((sent,))
+        elif isinstance(sent, list | tuple):
+            sent = spread(sent)
         if isinstance(sent, Message):
             return PublishRequest((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
         if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:

@@ -137,13 +137,21 @@ _FIELDS: dict[str, Schema] = {
     "properties": _PROPERTIES,
     "expires_at": time("After it the message is no longer delivered, unless it is in an open bundle."),
 }
+_RECIPIENTS: Schema = {
+    "type": "array",
+    "items": _FIELDS["recipient"],
+    "minItems": 1,
+    "maxItems": limits.SEND_MESSAGES_MAX,
+    "description": "Instead of `recipient`: one message for each of these, all with the `id`, if one is given.",
+}
 MESSAGE = record(
-    _FIELDS,
-    optional=tuple(name for name in _FIELDS if name != "recipient"),
+    {**_FIELDS, "recipients": _RECIPIENTS},
+    optional=(*_FIELDS, "recipients"),
     description=(
         "A message as it is sent. Without `data`, `text` and `data_base64` it is a claim check: its origin, which must "
         "have a `content_url`, delivers the content when it is peeked."
     ),
+    oneOf=[{"required": ["recipient"]}, {"required": ["recipients"]}],
     **{"not": {"anyOf": [{"required": list(two)} for two in combinations(("data", "text", "data_base64"), 2)]}},
 )
 _MESSAGES: Schema = {"type": "array", "items": of_schema("Message"), "maxItems": limits.SEND_MESSAGES_MAX}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -41,13 +41,13 @@ _text_decoder = msgspec.json.Decoder(str)
 _quoted_pair = re.compile(r"\\(.)")
 
 
-def decode_event(body: Body) -> list[Message] | Flawed:
+def decode_event(body: Body) -> Sequence[Message] | Flawed:
     """One event in JSON (structured mode)."""
     event = read_json(_raw_decoder, utf8_body(body), what="the event")
     return messages_of([event], shape_event)
 
 
-def decode_batch(body: Body) -> list[Message] | Flawed:
+def decode_batch(body: Body) -> Sequence[Message] | Flawed:
     """An array of events in JSON."""
     return messages_of(read_rows(utf8_body(body), what="the batch of events"), shape_event)
 
@@ -57,7 +57,7 @@ def is_binary_mode(headers: Mapping[str, str]) -> bool:
     return not _MARKS.isdisjoint(headers)
 
 
-def decode_binary(body: Body, *, content_type: str | None, headers: Mapping[str, str]) -> list[Message] | Flawed:
+def decode_binary(body: Body, *, content_type: str | None, headers: Mapping[str, str]) -> Sequence[Message] | Flawed:
     """One event whose attributes are headers (names in lower case). No body and no type: a claim check."""
     shaped = Shaped(0)
     attributes = {

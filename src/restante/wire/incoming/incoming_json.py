@@ -7,7 +7,7 @@ what is in conflict, so that one answer tells all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +16,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from restante.errors import InvalidRequest
 from restante.model.columns.media_types import JSON
+from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.model.publishing.validation import FIELDS, READ_ONLY
-from restante.wire.incoming.shapes import Shaped, messages_of
+from restante.wire.incoming.shapes import Shaped, check_recipients, messages_of
 from restante.wire.json_values import Body, compact, has_space, read_json, read_rows, utf8_body
 
 __all__ = ["decode_json", "messages_of_json"]
@@ -28,7 +29,8 @@ __all__ = ["decode_json", "messages_of_json"]
 class _Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message as JSON says it. What is left out is unset, for null says something else."""
 
-    recipient: str
+    recipient: str | UnsetType = UNSET
+    recipients: list[str] | UnsetType = UNSET
     data: Raw | UnsetType = UNSET
     text: str | UnsetType = UNSET
     data_base64: bytes | UnsetType = UNSET
@@ -54,12 +56,12 @@ _list_decoder = msgspec.json.Decoder(list[_Sent])
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 
 
-def decode_json(body: Body) -> list[Message] | Flawed:
+def decode_json(body: Body) -> Sequence[Message] | Flawed:
     """The messages of a body in one of its three forms."""
     content = utf8_body(body)
     try:
         tidy = _as_it_is if not has_space(content) else compact
-        return [_message(sent, tidy) for sent in _sent(content)]
+        return spread([_message(sent, tidy) for sent in _sent(content)])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_slowly(content)
 
@@ -76,10 +78,10 @@ def _sent(content: bytes) -> list[_Sent]:
         return [_one_decoder.decode(content)]
 
 
-def messages_of_json(array: Raw) -> list[Message] | Flawed:
+def messages_of_json(array: Raw) -> Sequence[Message] | Flawed:
     """The messages of a JSON array that lies in something larger, which was found to be UTF-8."""
     try:
-        return [_message(sent, compact) for sent in _list_decoder.decode(array)]
+        return spread([_message(sent, compact) for sent in _list_decoder.decode(array)])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return messages_of(read_rows(array, what=_WRAPPED), _shape)
 
@@ -101,6 +103,10 @@ def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
         if sent.text is not UNSET:
             raise ValueError
         content = sent.data_base64
+    if sent.recipients is not UNSET:
+        return _broadcast(sent, content, media_type)
+    if sent.recipient is UNSET:
+        raise ValueError
     return Message(
         recipient=sent.recipient,
         data=content,
@@ -117,7 +123,15 @@ def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
     )
 
 
-def _decode_slowly(content: bytes) -> list[Message] | Flawed:
+def _broadcast(sent: _Sent, content: Any, media_type: str | UnsetType) -> Broadcast:  # noqa: ANN401 - unset, or bytes
+    if sent.recipient is not UNSET or not sent.recipients:
+        raise ValueError
+    given = {name: value for name in _SAID if (value := getattr(sent, name)) is not UNSET}
+    kind = None if media_type is UNSET else media_type
+    return Broadcast(recipients=tuple(sent.recipients), data=content, media_type=kind, **given)
+
+
+def _decode_slowly(content: bytes) -> Sequence[Message] | Flawed:
     """Every fault by name, or the messages after all."""
     return messages_of(_rows(content), _shape)
 
@@ -159,8 +173,7 @@ def _shape(index: int, row: Raw) -> Shaped:
     if len(given) > 1:
         shaped.fields.pop("text", None)
         shaped.fault(given[-1], f"{' and '.join(given)} are there together: give one of them")
-    if "recipient" not in fields:
-        shaped.fault("recipient", "recipient is required: name who gets the message")
+    check_recipients(shaped, fields)
     return shaped
 
 
@@ -179,10 +192,12 @@ def _take(shaped: Shaped, name: str, value: Raw) -> None:
         shaped.fault(name, f"the field {name} is unknown: allowed are {', '.join(_ALLOWED)}")
 
 
-_ALLOWED = (*FIELDS, "data_base64")
+_ALLOWED = (*FIELDS, "recipients", "data_base64")
+_SAID = ("id", "text", "origin", "kind", "document_type", "weight", "bundleable", "properties", "expires_at")
 _EXPECTED: dict[str, tuple[Any, str]] = {
     "id": (str, "text"),
     "recipient": (str, "text"),
+    "recipients": (tuple[str, ...], "a list of texts"),
     "text": (str, "text"),
     "origin": (str, "text"),
     "kind": (str, "text"),

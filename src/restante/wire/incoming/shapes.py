@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from restante.errors import Fault, InvalidMessage
 from restante.limits import FAULTS_SHOWN_MAX, LARGE_DATA_BYTES_MAX
 from restante.model.columns.text_ids import is_id, shown_id
 from restante.model.publishing import intake
+from restante.model.publishing.broadcast import Broadcast, count_of, spread
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed, merged, refusal
 
@@ -34,9 +36,13 @@ class Shaped:
     def message(self) -> Message:
         """The message; what was wrong has harmless values."""
         fields = dict(self.fields)
-        fields.setdefault("recipient", _PLACEHOLDER)
         if self._default_media_type is not None:
             fields.setdefault("media_type", self._default_media_type)
+        if fields.get("recipients"):
+            fields.pop("recipient", None)
+            return Broadcast(**fields)
+        fields.pop("recipients", None)
+        fields.setdefault("recipient", _PLACEHOLDER)
         return Message(**fields)
 
     def fault(self, field: str | None, detail: str) -> None:
@@ -59,7 +65,18 @@ class Shaped:
         self._default_media_type = default_media_type
 
 
-def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> list[Message] | Flawed:
+def check_recipients(shaped: Shaped, fields: Collection[str]) -> None:
+    """A message has one recipient, or a list of them."""
+    if "recipients" not in fields:
+        if "recipient" not in fields:
+            shaped.fault("recipient", "recipient is required: name who gets the message")
+    elif "recipient" in fields:
+        shaped.fault("recipients", "recipient and recipients are there together: give one of them")
+    elif not shaped.fields.get("recipients", True):
+        shaped.fault("recipients", "recipients must name at least one recipient")
+
+
+def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> Sequence[Message] | Flawed:
     """The messages of these rows; with what is wrong with their shapes, for as many as a problem shows."""
     shaped: list[Shaped] = []
     faulty = 0
@@ -69,7 +86,17 @@ def messages_of(rows: Iterable[Raw], shape: Callable[[int, Raw], Shaped]) -> lis
         if faulty >= FAULTS_SHOWN_MAX:
             break
     messages = [one.message for one in shaped]
-    return Flawed(messages, faults_of(shaped)) if faulty else messages
+    return flawed(shaped, messages) if faulty else spread(messages)
+
+
+def flawed(shaped: Sequence[Shaped], messages: Sequence[Message]) -> Flawed:
+    """Messages of which some are wrong. A broadcast counts as so many messages as it has recipients, in faults too."""
+    faults = faults_of(shaped)
+    spread_out = spread(messages)
+    if len(spread_out) != len(messages):
+        place = [0, *accumulate(map(count_of, messages))]
+        faults = [msgspec.structs.replace(fault, index=place[fault.index]) for fault in faults]
+    return Flawed(spread_out, faults)
 
 
 def sound(found: Sequence[Message] | Flawed) -> Sequence[Message]:
