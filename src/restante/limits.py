@@ -36,6 +36,11 @@ COMMIT_FEW_MESSAGES_MAX = 128
 COMMIT_FEW_BYTES_MAX = 1 * MIB
 ADDRESSES_REMEMBERED_MAX = 16_384
 
+# Delayed messages.
+DELAYED_MESSAGES_MAX = 1_000_000
+DELAYED_AT_ONCE_MAX = 64
+DELAYED_LOOK_SECONDS_MAX = 60.0
+
 # A bundle.
 BUNDLE_WEIGHT_KIB_MAX = 51_200
 CONTENT_BYTES_MAX = 50 * MIB
@@ -314,6 +319,7 @@ assert SEND_MESSAGES_MAX <= PUBLISHED_SEQUENCE_MAX, "the numbers of one parcel a
 assert 2 * PARCEL_BYTES_MAX <= SEND_BYTES_MAX, "a full parcel can be sent, however it is encoded"
 assert 3 * WHOLE_SEND_BYTES_MAX <= 2 * SEND_BYTES_MAX, "what a client sends whole fits in a body, however it is encoded"
 assert COMMIT_BYTES_MAX >= SEND_BYTES_MAX, "the largest send fits in one commit"
+assert DELAYED_AT_ONCE_MAX * DATA_BYTES_MAX <= SEND_BYTES_MAX, "what is due at once is one send"
 assert BLOB_BYTES_MAX % BLOCK_BYTES == 0
 assert STAGED_RUNS_MAX < UNFILED_RUNS_MAX, "a consignment leaves room for publishes beside it"
 assert FILING_FAN_IN <= FILING_HANDFUL <= FILING_FAN_IN_MAX < UNFILED_RUNS_MAX

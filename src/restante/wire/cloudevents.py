@@ -22,6 +22,7 @@ FIELDS = {
     "weight": "weight",
     "bundleable": "bundleable",
     "expirytime": "expires_at",
+    "visibletime": "visible_at",
 }
 """The field of a message for each attribute that has one."""
 REQUIRED = ("specversion", "id", "source", "type")

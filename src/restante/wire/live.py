@@ -223,11 +223,14 @@ def encode_collect(sequence_number: int) -> str:
     return _encoder.encode({"type": "collected", "sequence_number": sequence_number}).decode()
 
 
+_TIMES = ("expires_at", "visible_at")
+
+
 def _fields(message: Message) -> dict[str, Any]:
     """The fields that a sender may give, as JSON takes them."""
     fields = {
         name: getattr(message, name)
-        for name in ("id", "recipient", "origin", "kind", "document_type", "weight", "media_type", "expires_at")
+        for name in ("id", "recipient", "origin", "kind", "document_type", "weight", "media_type", *_TIMES)
         if getattr(message, name) is not None
     }
     fields |= {"bundleable": message.bundleable, "properties": message.properties}

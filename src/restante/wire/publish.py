@@ -21,7 +21,7 @@ from restante.limits import LARGE_DATA_BYTES_MAX
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, Random
 from restante.model.columns.texts import Texts
-from restante.model.mailboxes.outtake import to_table
+from restante.model.mailboxes.outtake import time_column, to_table
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
 from restante.model.publishing.message import NEVER, Message, MessageColumns, State
@@ -85,6 +85,9 @@ def _stream(columns: MessageColumns, making: Making | None) -> bytes:
     state = Texts.constant(State.WAITING.value, n)
     table = to_table(columns, sequence_number=never, published_at=never, collected_at=never, state=state)
     table = table.select([name for name in COLUMNS if name in table.column_names])
+    if columns.visible_at is not None:
+        due = np.where(columns.visible_at, columns.visible_at, NEVER)
+        table = table.append_column("visible_at", time_column(due))
     return stream_bytes(_without_ids(table, columns.made_id) if making is None and missing else table)
 
 

@@ -62,6 +62,7 @@ class _Out(msgspec.Struct, omit_defaults=True, gc=False):
     media_type: str | None = None
     properties: dict[str, str] = {}
     expires_at: datetime | None = None
+    visible_at: datetime | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -104,6 +105,7 @@ def _out(message: Message, message_id: str | UnsetType) -> _Out:
         media_type=message.media_type,
         properties=message.properties,
         expires_at=message.expires_at,
+        visible_at=message.visible_at,
     )
 
 
@@ -140,6 +142,7 @@ def _is_plain(message: Any) -> bool:  # noqa: ANN401 - annotations do not hold f
         and type(message.properties) is dict
         and _are_texts(message.properties)
         and _is_utc(message.expires_at)
+        and _is_utc(message.visible_at)
         and not isinstance(message.data, (bytearray, memoryview, Raw))
         and (not isinstance(message, Broadcast) or {*map(type, message.recipients)} == _TEXTS)
         and message.sequence_number is message.published_at is message.collected_at is message.state is None

@@ -26,6 +26,7 @@ from restante.wire.incoming.incoming_cloudevents import shape_event
 from restante.wire.incoming.shapes import Shaped, check_recipients, faults_of, flawed, sound
 
 _ALLOWED = (*FIELDS, "recipients", "data_base64")
+_TIMES = ("expires_at", "visible_at")
 _EVENT_MARK = "specversion"
 """Every CloudEvent has it, and no message does."""
 _NO_LIST = (str, bytes, bytearray, memoryview)
@@ -48,6 +49,7 @@ class MessageFields(TypedDict, total=False):
     media_type: str
     properties: dict[str, str]
     expires_at: datetime
+    visible_at: datetime
 
 
 def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
@@ -164,7 +166,7 @@ def _take(shaped: Shaped, name: str, value: Any) -> None:  # noqa: ANN401 - what
     """One field into its place; the values themselves are left to the rules."""
     if name == "data_base64":
         shaped.fields["data"] = _unpacked(shaped, value)
-    elif name == "expires_at" and isinstance(value, str):
+    elif name in _TIMES and isinstance(value, str):
         shaped.fields[name] = _time(shaped, name, value)
     elif name == "recipients":
         _take_recipients(shaped, value)

@@ -13,7 +13,7 @@ from restante.model.publishing.message import Message
 HEADER_BYTES = 512
 """What goes before the messages: the partition, the group, the owner level and the largest number, in any form."""
 
-_MESSAGE_BYTES = 284
+_MESSAGE_BYTES = 330
 """The names of all fields, a weight and an expiry in JSON; or their places in columns."""
 _MADE_ID = "0" * 36
 """As long as the id that a message without one gets before it is sent."""

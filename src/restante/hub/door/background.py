@@ -8,11 +8,11 @@ from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.tasks import Tasks, housekeeping
 from restante.hub.mailboxes import outbox
-from restante.hub.publishing import notice_delivery
+from restante.hub.publishing import delayed, notice_delivery
 from restante.hub.removal import expiry, retention, scrub
 
 CHORES = (expiry.expire, retention.retain, batch_upkeep.reap_due, consignments.keep, scrub.scrub)
-TASKS = (filing.TASK, housekeeping(CHORES), outbox.TASK, batch_upkeep.TASK, notice_delivery.TASK)
+TASKS = (filing.TASK, housekeeping(CHORES), outbox.TASK, batch_upkeep.TASK, notice_delivery.TASK, delayed.TASK)
 
 
 def start(core: Core) -> Tasks:

@@ -23,8 +23,9 @@ from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
-from restante.hub.door import background
+from restante.hub.door import background, delayed_calls
 from restante.hub.door import upkeep_calls as upkeep
+from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
@@ -36,11 +37,13 @@ from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.mailboxes import calls as mailboxes
-from restante.hub.mailboxes import history, live_collect
+from restante.hub.mailboxes import live_collect
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing import producers
+from restante.hub.publishing.delayed import delay_request, refuse_combined
+from restante.hub.publishing.delayed_memory import load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import check_partition, large_publish, plan_publishes
 from restante.hub.publishing.publish_request import PublishRequest
@@ -56,6 +59,7 @@ from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.mailboxes.answers import Dequeued, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.broadcast import Broadcast, spread
+from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.message import Message
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -73,6 +77,7 @@ FUNCTIONS: Functions = {
     **feed.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
+    **delayed_calls.FUNCTIONS,
 }
 """Which function carries out which call. What needs more than the core is added by each hub."""
 
@@ -95,6 +100,7 @@ class OpenHub:
         self._core = Core(store, settings, clock, deed, fence, partitions, random)
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_delayed(store, deed.partition_count))
         self._core.remember(load_room(store, deed.partition_count))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
@@ -137,7 +143,7 @@ class OpenHub:
         partition: int | None = None,
         producer: ProducerNumbers | None = None,
         batch: str | None = None,
-    ) -> PublishRequest:
+    ) -> CommitRequest[Receipt]:
         """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
         core, caller = self._core, self._caller
         check_partition(core, partition)
@@ -147,14 +153,18 @@ class OpenHub:
             sent = spread((sent,))
         elif isinstance(sent, list | tuple):
             sent = spread(sent)
-        if isinstance(sent, Message):
+        if isinstance(sent, Message) and sent.visible_at is None:
             return PublishRequest((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
-        if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
+        if isinstance(sent, Sequence) and not _any_delayed(sent) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
             check_messages(sent)
             return PublishRequest(
                 tuple(sent), partition=partition, numbers=producer, batch=bound, caller=caller, line=line
             )
         columns = sent_columns(core, sent, caller, partition)
+        if are_delayed(columns, core.clock()):
+            if producer is not None or batch is not None:
+                raise refuse_combined("a batch" if producer is None else "numbers of a producer")
+            return delay_request(core, columns, partition)
         return large_publish(core, columns, partition, producer, bound, caller, line)
 
     def _line(self, producer: ProducerNumbers, partition: int | None) -> Line:
@@ -303,11 +313,18 @@ class OpenHub:
         return mailboxes.history_columns(self._core, call)
 
     def find_table(self, call: FindMessage) -> pa.Table:
-        return history.find_table(self._core, self._core.address(call.recipient), call.message_id)
+        return find_table(self._core, self._core.address(call.recipient), call.message_id)
 
     def backup(self) -> BackupStream:
         """All that was acknowledged before, as a stream of bytes; close it in any case."""
         return backup.backup(self._core)
+
+
+def _any_delayed(sent: Sequence[object]) -> bool:
+    return any(
+        isinstance(message, Message) and message.visible_at is not None
+        for message in sent[: limits.SMALL_SEND_MESSAGES_MAX]
+    )
 
 
 def _plan_jointly(

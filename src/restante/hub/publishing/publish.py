@@ -9,6 +9,7 @@ leaves no trace in the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -29,6 +30,7 @@ from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
+from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
@@ -42,8 +44,10 @@ from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
+from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
+from restante.model.storage.changes import Space
 from restante.model.storage.segment import EncodedSegment
 
 
@@ -85,13 +89,27 @@ def plan_publishes(
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
+        publishes = [request for request in publishes if _may_go(draft, request)]
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
+        _plan_beside(draft, stored)
         bind_items(core, draft, stored)
         plan.accept(draft)
     if len(publishes) == len(requests):
         return []
     return [request for request in requests if not isinstance(request, PublishRequest)]
+
+
+def _may_go(draft: RequestDraft, request: PublishRequest) -> bool:
+    if request.beside is not None:
+        request.error = request.error or request.beside.check(draft)
+    return request.error is None
+
+
+def _plan_beside(draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
+    for request in stored:
+        if request.beside is not None and request.error is None:
+            request.beside.plan(draft)
 
 
 def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> Sequence[PublishRequest]:
@@ -207,6 +225,7 @@ def _check_origins(request: PublishRequest, origins: Texts) -> None:
 
 
 def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
+    _judge_delayed(core, draft, unit)
     verdict = unit.judged.verdict
     if verdict.any():
         _refuse_verdicts(unit)
@@ -218,6 +237,32 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
     for index, request in enumerate(unit.requests):
         if request.batch is not None and request.result is not None and request.result.duplicates:
             bind_duplicates(core, draft, request.batch, _duplicates(unit, index, stored, number))
+
+
+def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:
+    """Compare what is new with what is delayed: the same again is a duplicate; in a batch a conflict, for items are stored."""
+    memory, arrivals = core.memory(DelayedMemory), unit.arrivals
+    if not memory.knows_any(arrivals.fingerprint.tolist()):
+        return
+    for index, request in enumerate(unit.requests):
+        if request.error is not None or request.beside is not None:
+            continue
+        rows = np.arange(unit.start[index], unit.start[index + 1])
+        for row in rows[unit.judged.verdict[rows] == Verdict.NEW].tolist():
+            verdict = _verdict_of_delayed(draft, arrivals, row, in_batch=request.batch is not None)
+            if verdict is not Verdict.NEW:
+                unit.judged.verdict[row] = verdict
+                unit.parcel = None
+
+
+def _verdict_of_delayed(draft: RequestDraft, arrivals: Arrivals, row: int, *, in_batch: bool) -> Verdict:
+    columns = arrivals.columns.take(np.array([row]))
+    own = rows_of(replace(columns, visible_at=np.zeros(1, np.int64)), 0)[0]
+    key = delayed_key(int(arrivals.recipient_hash[arrivals.columns.recipient.codes[row]]), own.recipient, own.id)
+    value = draft.get(int(arrivals.partition[row]), Space.DELAYED, key)
+    if value is None:
+        return Verdict.NEW
+    return Verdict.DUPLICATE if decode_delayed(value).is_same(own) and not in_batch else Verdict.CONFLICT
 
 
 def _duplicates(unit: Unit, index: int, stored: NDArray[np.int64], number: NDArray[np.int64]) -> Duplicates:

@@ -18,6 +18,7 @@ from restante.hub.engine.live_mail import Handed
 from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
+from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
@@ -133,11 +134,12 @@ def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> boo
         own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
         if any(np.isin(own, other).any() for other in beside):
             return False
+    delayed = core.memory(DelayedMemory)
     for partition, bag in bags.items():
         fingerprints = bag.fingerprints
         if len(fingerprints) > 1 and len(set(fingerprints)) < len(fingerprints):
             return False
-        if core.partitions[partition].knows_any(fingerprints):
+        if core.partitions[partition].knows_any(fingerprints) or delayed.knows_any(fingerprints):
             return False
     return True
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.identities import Judged
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Receipt
@@ -56,10 +58,19 @@ class Unit:
         return np.repeat(fine, np.diff(self.start))
 
 
+class PublishedBeside(Protocol):
+    """What is done in the commit of a publish, if it is not refused."""
+
+    def check(self, draft: RequestDraft) -> Exception | None:
+        """Why the publish must not be planned, as things are now."""
+
+    def plan(self, draft: RequestDraft) -> None: ...
+
+
 class PublishRequest(CommitRequest[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("batch", "caller", "digests", "messages", "numbers", "partition", "unit")
+    __slots__ = ("batch", "beside", "caller", "digests", "messages", "numbers", "partition", "unit")
 
     def __init__(
         self,
@@ -81,6 +92,8 @@ class PublishRequest(CommitRequest[Receipt]):
         self.caller = caller
         self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
+        self.beside: PublishedBeside | None = None
+        """What goes with it, in its commit."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 

@@ -35,6 +35,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     partitions: tuple[PartitionReceipt, ...]
     replayed: bool = False
     """It was stored before, and this is what was answered then."""
+    delayed: int = 0
+    """How many of those accepted are kept aside until they are due."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

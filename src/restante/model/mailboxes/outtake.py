@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import TypeVar
 
 import msgspec
@@ -108,11 +109,12 @@ def to_messages(table: pa.Table) -> tuple[Message, ...]:
         _times(table, "published_at"),
         _times(table, "collected_at"),
         _decoded(table, "state", State),
+        _times(table, "visible_at") if "visible_at" in table.column_names else repeat(None, table.num_rows),
         strict=True,
     )
     return tuple(
         Message(
-            sequence_number=number,
+            sequence_number=number or None,
             id=id_text,
             recipient=recipient,
             origin=origin,
@@ -128,6 +130,7 @@ def to_messages(table: pa.Table) -> tuple[Message, ...]:
             published_at=published_at,
             collected_at=collected_at,
             state=state,
+            visible_at=visible_at,
         )
         for (
             number,
@@ -145,6 +148,7 @@ def to_messages(table: pa.Table) -> tuple[Message, ...]:
             published_at,
             collected_at,
             state,
+            visible_at,
         ) in rows
     )
 

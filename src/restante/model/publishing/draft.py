@@ -44,3 +44,5 @@ class DraftColumns:
     properties: pa.MapArray[Any, Any] | None
     expires_at: NDArray[np.int64] | None
     """Microseconds since 1970 UTC, `NEVER` where there is none."""
+    visible_at: NDArray[np.int64] | None
+    """The same."""

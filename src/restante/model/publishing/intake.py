@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from restante.errors import Fault, InvalidRequest
 from restante.limits import DATA_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
@@ -89,6 +90,15 @@ def concat(parts: Sequence[MessageColumns]) -> MessageColumns:
         data=pa.concat_arrays([part.data for part in parts]),
         properties=pa.concat_arrays([part.properties for part in parts]),
         expires_at=np.concatenate([part.expires_at for part in parts]),
+        visible_at=_delays(parts),
+    )
+
+
+def _delays(parts: Sequence[MessageColumns]) -> NDArray[np.int64] | None:
+    if all(part.visible_at is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(len(part), np.int64) if part.visible_at is None else part.visible_at for part in parts]
     )
 
 

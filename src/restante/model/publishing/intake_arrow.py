@@ -57,7 +57,8 @@ def draft_of_arrow(source: object, faults: Faults, data_bytes_max: int = DATA_BY
         data=data,
         media_default=media_default,
         properties=_properties(table),
-        expires_at=_expiries(table),
+        expires_at=_times(table, "expires_at"),
+        visible_at=_times(table, "visible_at"),
     )
 
 
@@ -336,13 +337,13 @@ def _properties(table: pa.Table) -> pa.MapArray[Any, Any] | None:
     return map_array(numbers_of(maps.offsets), keys, items, nulls_of(maps))
 
 
-def _expiries(table: pa.Table) -> NDArray[np.int64] | None:
-    column = _column(table, "expires_at")
+def _times(table: pa.Table, name: str) -> NDArray[np.int64] | None:
+    column = _column(table, name)
     if column is None:
         return None
     kind = column.type
     if not pa.types.is_timestamp(kind) or kind.tz is None:
-        raise _wrong_type("expires_at", kind, "timestamp with the time zone UTC, like timestamp[us, tz=UTC]")
+        raise _wrong_type(name, kind, "timestamp with the time zone UTC, like timestamp[us, tz=UTC]")
     times = _single(column)
     return np.where(nulls_of(times), NEVER, _microseconds(_numbers(times.view(pa.int64())), kind.unit))
 

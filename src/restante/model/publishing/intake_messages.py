@@ -53,7 +53,8 @@ def draft_of_messages(messages: Sequence[Message], faults: Faults) -> DraftColum
         data=data,
         media_default=media_default,
         properties=_properties([message.properties for message in messages], faults),
-        expires_at=_expiries([message.expires_at for message in messages], faults),
+        expires_at=_times([message.expires_at for message in messages], "expires_at", faults),
+        visible_at=_times([message.visible_at for message in messages], "visible_at", faults),
     )
 
 
@@ -235,16 +236,16 @@ def _properties_problem(value: object) -> str | None:
     return None
 
 
-def _expiries(values: Values, faults: Faults) -> NDArray[np.int64] | None:
+def _times(values: Values, name: str, faults: Faults) -> NDArray[np.int64] | None:
     if values.count(None) == len(values):
         return None
-    kept = _kept(values, _expiry_problem, "expires_at", faults)
+    kept = _kept(values, lambda value: _time_problem(value, name), name, faults)
     return np.array([NEVER if time is None else (time - EPOCH) // MICROSECOND for time in kept], np.int64)
 
 
-def _expiry_problem(value: object) -> str | None:
+def _time_problem(value: object, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 - a "not a time" of pandas is a datetime
-        return f"expires_at must be a datetime, not {type(value).__name__}"
-    return None if value.utcoffset() is not None else "expires_at must have a time zone, like datetime.UTC"
+        return f"{name} must be a datetime, not {type(value).__name__}"
+    return None if value.utcoffset() is not None else f"{name} must have a time zone, like datetime.UTC"

@@ -59,7 +59,8 @@ def checked(
         inline=inline,
         data=data,
         properties=pack(ids.texts, encode_properties(draft.properties, draft.n, faults)),
-        expires_at=_expiries(draft, faults),
+        expires_at=_times(draft.expires_at, draft.n, "expires_at", faults),
+        visible_at=_delays(draft, faults),
     )
     _check_size(columns)
     _check_claim_checks(columns, claim_check_origins, faults)
@@ -139,13 +140,23 @@ def _weights(
     return np.where(outside | below, least, weight).astype(np.int32)
 
 
-def _expiries(draft: DraftColumns, faults: Faults) -> NDArray[np.int64]:
-    if draft.expires_at is None:
-        return np.full(draft.n, NEVER, np.int64)
-    times = draft.expires_at
+def _times(times: NDArray[np.int64] | None, count: int, name: str, faults: Faults) -> NDArray[np.int64]:
+    if times is None:
+        return np.full(count, NEVER, np.int64)
     outside = (times != NEVER) & ((times < EXPIRY_MIN) | (times > EXPIRY_MAX))
-    faults.add(np.flatnonzero(outside), "expires_at", "expires_at must lie in the years 1 to 9999")
+    faults.add(np.flatnonzero(outside), name, f"{name} must lie in the years 1 to 9999")
     return np.where(outside, NEVER, times)
+
+
+def _delays(draft: DraftColumns, faults: Faults) -> NDArray[np.int64] | None:
+    if draft.visible_at is None:
+        return None
+    times = _times(draft.visible_at, draft.n, "visible_at", faults)
+    given = times != NEVER
+    if draft.expires_at is not None:
+        late = given & (times >= draft.expires_at)
+        faults.add(np.flatnonzero(late), "visible_at", "visible_at must lie before expires_at")
+    return np.where(given, times, 0) if given.any() else None
 
 
 def _check_size(columns: MessageColumns) -> None:

@@ -65,7 +65,7 @@ def letter_of(
     document_type = kind if message.document_type is None else message.document_type
     media_type = _media_type(message)
     own_id, data, properties = _id(message.id), _data(message, data_bytes_max), _properties(message.properties)
-    if own_id is None or data is None or properties is None or media_type is None or _has_read_only(message):
+    if own_id is None or data is None or properties is None or media_type is None or _is_special(message):
         return None
     inline = message.data is not msgspec.UNSET or message.text is not None
     if not inline and claim_check_origins is not None and origin not in claim_check_origins:
@@ -171,9 +171,11 @@ def _properties(value: object) -> bytes | None:
     return encoded if len(encoded) <= limits.PROPERTIES_BYTES_MAX else None
 
 
-def _has_read_only(message: Message) -> bool:
+def _is_special(message: Message) -> bool:
+    """Whether it says when it is to be seen, or what the hub alone says."""
     return not (
-        message.sequence_number is None
+        message.visible_at is None
+        and message.sequence_number is None
         and message.published_at is None
         and message.collected_at is None
         and message.state is None

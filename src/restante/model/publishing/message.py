@@ -32,6 +32,8 @@ class State(Enum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     SET_ASIDE = "set_aside"
+    DELAYED = "delayed"
+    """Kept aside until it is due: not stored as a message yet, without a number, and not in history."""
 
 
 SHOWN_STATES = (State.WAITING, State.COLLECTED)
@@ -43,7 +45,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `data` is bytes, or any value that JSON can say (None included); `text` is text, instead. With neither, the message
     is a claim check and its origin delivers the content when it is peeked. Of a message that was read, `data` is the
-    value of JSON, the text of `text/*` (then `text` is it too), else bytes. The last fields are read only: four are the hub's, and
+    value of JSON, the text of `text/*` (then `text` is it too), else bytes. `visible_at` delays
+    it: until then the hub keeps it aside. The last fields are read only: four are the hub's, and
     `published_sequence_number` is a producer's own number for what it published.
     """
 
@@ -59,6 +62,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     media_type: str | None = None
     properties: dict[str, str] = {}
     expires_at: datetime | None = None
+    visible_at: datetime | None = None
     sequence_number: int | None = None
     published_at: datetime | None = None
     collected_at: datetime | None = None
@@ -100,6 +104,8 @@ class MessageColumns:
     lies before it (`restante.model.columns.text_ids`)."""
     expires_at: NDArray[np.int64]
     """Microseconds since 1970 UTC, `NEVER` where there is none."""
+    visible_at: NDArray[np.int64] | None = None
+    """When each is to be published, 0 where it says nothing. None: nothing is to wait."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -130,4 +136,5 @@ class MessageColumns:
             data=self.data.take(numbers),
             properties=self.properties.take(numbers),
             expires_at=self.expires_at[rows],
+            visible_at=None if self.visible_at is None else self.visible_at[rows],
         )

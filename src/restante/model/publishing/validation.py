@@ -24,6 +24,7 @@ FIELDS = (
     "media_type",
     "properties",
     "expires_at",
+    "visible_at",
 )
 """What a sender may say, in the order in which faults are listed."""
 COLUMNS = (*FIELDS, "text_id")

@@ -40,6 +40,8 @@ class Space(IntEnum):
     CONSIGNMENT = 20
     CONSIGNMENT_KEY = 21
     CONSIGNMENT_PARCEL = 22
+    DELAYED = 40
+    DELAYED_DUE = 41
 
 
 class BlobKey(NamedTuple):

@@ -136,6 +136,9 @@ _FIELDS: dict[str, Schema] = {
     },
     "properties": _PROPERTIES,
     "expires_at": time("After it the message is no longer delivered, unless it is in an open bundle."),
+    "visible_at": time(
+        "Before it the hub keeps the message aside, and publishes it then. Shown of a delayed message only."
+    ),
 }
 _RECIPIENTS: Schema = {
     "type": "array",
@@ -163,12 +166,13 @@ _SHOWN: dict[str, Schema] = {
     "collected_at": time("When it was dequeued; not there before."),
     "state": {"enum": [state.value for state in State], "description": "What has become of it."},
 }
+_NOT_OF_DELAYED = ("sequence_number", "published_at")
 SHOWN = record(
     _SHOWN,
-    optional=("data", "text", "data_base64", "expires_at", "collected_at"),
+    optional=(*("data", "text", "data_base64", "expires_at", "collected_at"), *_NOT_OF_DELAYED, "visible_at"),
     description=(
         "A message as the hub shows it: `data` if its media type is JSON, `text` if it is `text/*` and UTF-8, else "
-        "`data_base64`."
+        "`data_base64`. One that is delayed has `visible_at`, and no `sequence_number` and `published_at`."
     ),
 )
 _CHANGED: dict[str, Schema] = {
@@ -229,6 +233,7 @@ EVENT: Schema = {
         "bundleable": _unless_null(_FIELDS["bundleable"]),
         "datacontenttype": _unless_null({**_FIELDS["media_type"], "description": "The `media_type`."}),
         "expirytime": _unless_null(time("The `expires_at`.")),
+        "visibletime": _unless_null(time("The `visible_at`.")),
         "time": _unless_null(time("When the event happened: a property.")),
         "data": _DATA,
         "data_base64": _unless_null(_DATA_BASE64),

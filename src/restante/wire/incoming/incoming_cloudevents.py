@@ -33,6 +33,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "weight": (int, "an integer"),
     "bundleable": (bool, "true or false"),
     "expirytime": (datetime, "a time like 2030-01-31T12:00:00Z"),
+    "visibletime": (datetime, "a time like 2030-01-31T12:00:00Z"),
 }
 _TEXT: tuple[Any, str] = (str, "text")
 _raw_decoder = msgspec.json.Decoder(Raw)

@@ -43,6 +43,7 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     media_type: str | UnsetType = UNSET
     properties: dict[str, str] = {}
     expires_at: datetime | UnsetType = UNSET
+    visible_at: datetime | UnsetType = UNSET
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,6 +121,7 @@ def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
         media_type=None if media_type is UNSET else media_type,
         properties=sent.properties,
         expires_at=None if sent.expires_at is UNSET else sent.expires_at,
+        visible_at=None if sent.visible_at is UNSET else sent.visible_at,
     )
 
 
@@ -193,7 +195,18 @@ def _take(shaped: Shaped, name: str, value: Raw) -> None:
 
 
 _ALLOWED = (*FIELDS, "recipients", "data_base64")
-_SAID = ("id", "text", "origin", "kind", "document_type", "weight", "bundleable", "properties", "expires_at")
+_SAID = (
+    "id",
+    "text",
+    "origin",
+    "kind",
+    "document_type",
+    "weight",
+    "bundleable",
+    "properties",
+    "expires_at",
+    "visible_at",
+)
 _EXPECTED: dict[str, tuple[Any, str]] = {
     "id": (str, "text"),
     "recipient": (str, "text"),
@@ -207,5 +220,6 @@ _EXPECTED: dict[str, tuple[Any, str]] = {
     "media_type": (str, "text"),
     "properties": (dict[str, str], "an object of text to text"),
     "expires_at": (datetime, "a time like 2030-01-31T12:00:00Z"),
+    "visible_at": (datetime, "a time like 2030-01-31T12:00:00Z"),
 }
 """What each field must be, for the decoder and for people."""

@@ -113,11 +113,20 @@ def _message_writers(table: pa.Table) -> list[Writer]:
         text_writer(table, "media_type", key="media_type"),
         properties_writer(table),
         time_writer(table, "expires_at", key="expires_at"),
-        number_writer(table, "sequence_number", key="sequence_number"),
-        time_writer(table, "published_at", key="published_at"),
+        *_publishing_writers(table),
         time_writer(table, "collected_at", key="collected_at"),
         text_writer(table, "state", key="state"),
         data_writer(table),
+    ]
+
+
+def _publishing_writers(table: pa.Table) -> list[Writer]:
+    """A message that is delayed has no number yet, but a time at which it gets one."""
+    if "visible_at" in table.column_names:
+        return [time_writer(table, "visible_at", key="visible_at")]
+    return [
+        number_writer(table, "sequence_number", key="sequence_number"),
+        time_writer(table, "published_at", key="published_at"),
     ]
 
 

@@ -1,0 +1,64 @@
+"""The calls that also concern delayed messages: a message is looked for among the stored ones first, then among those aside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from restante.calls.mailboxes import FindMessage
+from restante.calls.removal import Erase, Withdraw
+from restante.errors import MessageUnknown
+from restante.hub.engine.core import Core, MailboxAddress
+from restante.hub.engine.functions import Functions
+from restante.hub.mailboxes import history
+from restante.hub.publishing.delayed import find_delayed, take_back, take_back_all
+from restante.hub.removal import erase, removal
+from restante.model.access.access import Grant
+from restante.model.columns.texts import Texts
+from restante.model.mailboxes.outtake import time_column, to_messages, to_table
+from restante.model.publishing.delay import DelayedRow, columns_of
+from restante.model.publishing.message import NEVER, Message, State
+
+
+def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table:
+    """One message as columns of one row; of a delayed one with the column `visible_at`, and the number 0."""
+    try:
+        return history.find_table(core, address, message_id)
+    except MessageUnknown:
+        row = find_delayed(core, address, message_id)
+        if row is None:
+            # It may have been published between the two looks.
+            return history.find_table(core, address, message_id)
+        return _table_of(row)
+
+
+def find_message(core: Core, call: FindMessage, _: Grant) -> Message:
+    return to_messages(find_table(core, core.address(call.recipient), call.message_id))[0]
+
+
+def withdraw(core: Core, call: Withdraw, _: Grant) -> None:
+    address = core.address(call.recipient)
+    try:
+        removal.withdraw(core, address, call.message_id)
+    except MessageUnknown:
+        if not take_back(core, address, call.message_id):
+            removal.withdraw(core, address, call.message_id)
+
+
+def erase_recipient(core: Core, call: Erase, _: Grant) -> int:
+    """Delayed messages go too: nobody must hear of them later. They are not counted, for history does not show them."""
+    address = core.address(call.recipient)
+    if not call.dry_run:
+        take_back_all(core, address)
+    return erase.erase(core, address, dry_run=call.dry_run)
+
+
+def _table_of(row: DelayedRow) -> pa.Table:
+    never, state = np.full(1, NEVER, np.int64), Texts.constant(State.DELAYED.value, 1)
+    table = to_table(
+        columns_of([row]), sequence_number=np.zeros(1, np.int64), published_at=never, collected_at=never, state=state
+    )
+    return table.append_column("visible_at", time_column(np.array([row.due], np.int64)))
+
+
+FUNCTIONS: Functions = {FindMessage: find_message, Withdraw: withdraw, Erase: erase_recipient}

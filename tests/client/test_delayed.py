@@ -1,0 +1,199 @@
+"""Delayed sends: kept aside durably, published when due, taken back by id until then."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import restante
+from restante import Message, State
+from restante.client.surface import sync
+from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, MessageUnknown, Overloaded
+from restante.limits import DATA_BYTES_MAX
+from restante.server.serve import ServedHub
+from tests.client.conftest import SETTINGS
+
+FAR = datetime(2090, 1, 31, 12, tzinfo=UTC)
+SECONDS = 20.0
+
+
+def soon(seconds: float = 0.3) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def shown(hub: sync.Hub, recipient: str = "ada") -> list[str | None]:
+    return [message.id for message in hub.recipient(recipient).history().messages]
+
+
+def test_it_is_seen_when_it_is_due_and_takes_its_number_then(either: sync.Hub) -> None:
+    at = soon()
+    receipt = either.send(recipient="ada", text="later", id="later", visible_at=at)
+    assert (receipt.accepted, receipt.delayed, receipt.partitions) == (1, 1, ())
+    either.send(recipient="ada", text="now", id="now")
+    assert shown(either) == ["now"]
+    bundle = either.recipient("ada").peek()
+    assert bundle is not None
+    bundle.dequeue()
+    came = either.recipient("ada").peek(wait=SECONDS)
+    assert came is not None
+    (message,) = came.messages
+    assert (message.id, message.text, message.sequence_number) == ("later", "later", 3)
+    assert message.published_at is not None
+    assert message.published_at >= at
+    assert (message.visible_at, message.state) == (None, State.WAITING)
+
+
+def test_until_then_it_is_found_by_its_id_alone(either: sync.Hub) -> None:
+    sent = {"kind": "k", "properties": {"a": "b"}, "data": {"n": 1}, "expires_at": FAR + timedelta(days=1)}
+    either.send(recipient="ada", id="later", visible_at=FAR, **sent)  # type: ignore[arg-type]
+    found = either.recipient("ada").find("later")
+    assert (found.state, found.visible_at, found.sequence_number, found.published_at) == (
+        State.DELAYED,
+        FAR,
+        None,
+        None,
+    )
+    assert {name: getattr(found, name) for name in sent} == sent
+    assert not shown(either)
+    assert either.recipient("ada").peek() is None
+    assert not [page for page in either.feed() if page.table.num_rows]
+    assert sum(status.waiting for status in either.partitions()) == 0
+
+
+def test_it_is_taken_back_by_its_id(either: sync.Hub) -> None:
+    either.send(recipient="ada", text="x", id="later", visible_at=soon())
+    either.recipient("ada").withdraw("later")
+    with pytest.raises(MessageUnknown):
+        either.recipient("ada").find("later")
+    with pytest.raises(MessageUnknown):
+        either.recipient("ada").withdraw("later")
+    assert either.recipient("ada").peek(wait=0.5) is None
+    assert either.send(recipient="ada", text="other", id="later").accepted == 1
+
+
+def test_duplicates_and_conflicts_are_known_either_way(either: sync.Hub) -> None:
+    either.send(recipient="ada", text="x", id="first", visible_at=FAR)
+    assert either.send(recipient="ada", text="x", id="first", visible_at=FAR + timedelta(days=1)).duplicates == 1
+    assert either.recipient("ada").find("first").visible_at == FAR
+    assert either.send(recipient="ada", text="x", id="first").duplicates == 1
+    many = [Message(recipient="ada", text="x", id="first"), *[Message(recipient="ada", text=str(n)) for n in range(99)]]
+    receipt = either.send(many)
+    assert (receipt.accepted, receipt.duplicates) == (99, 1)
+    for other in ({"visible_at": FAR}, {}):
+        with pytest.raises(MessageConflict) as refused:
+            either.send([{"recipient": "bob", "text": "y"}, {"recipient": "ada", "text": "y", "id": "first", **other}])
+        assert [(fault.index, fault.id) for fault in refused.value.faults] == [(1, "first")]
+    assert not shown(either, "bob")
+    either.send(recipient="ada", text="stored", id="second")
+    assert either.send(recipient="ada", text="stored", id="second", visible_at=FAR).duplicates == 1
+    with pytest.raises(MessageConflict):
+        either.send(recipient="ada", text="other", id="second", visible_at=FAR)
+    twins = [{"recipient": "ada", "text": "t", "id": "twin", "visible_at": FAR}] * 2
+    assert either.send(twins).duplicates == 1
+
+
+def test_one_that_another_came_before_all_the_same_is_dropped(either: sync.Hub) -> None:
+    either.send(recipient="ada", text="x", id="one", visible_at=soon())
+    with either.consignment("k") as consignment:
+        consignment.stage("w", 0, Message(recipient="ada", text="staged", id="one"))
+    assert shown(either) == ["one"]
+    either.send(recipient="bob", text="x", visible_at=soon())
+    assert either.recipient("bob").peek(wait=SECONDS) is not None, "what is due later has come"
+    assert either.recipient("ada").find("one").text == "staged"
+    assert shown(either) == ["one"]
+
+
+def test_every_form_can_say_it(running: ServedHub, either: sync.Hub) -> None:
+    either.send(
+        pa.table({"recipient": ["ada", "ada"], "text": ["a", "b"], "id": ["t1", "t2"], "visible_at": [FAR, None]})
+    )
+    event = {"specversion": "1.0", "source": "s", "type": "t", "recipient": "ada", "data": 1}
+    either.send([{**event, "id": "e1", "visibletime": "2090-01-31T12:00:00Z"}])
+    either.send({"recipients": ["ada", "bob"], "text": "x", "id": "b1", "visible_at": "2090-01-31T12:00:00Z"})
+    with either.producer.pipeline() as pipeline:
+        assert pipeline.send(Message(recipient="ada", text="x", id="p1", visible_at=FAR)).result().delayed == 1
+    with either.recipient("ada").live() as live:
+        live.send(Message(recipient="ada", text="x", id="l1", visible_at=FAR)).processed()
+    for name in ("t1", "b1", "p1", "l1"):
+        assert either.recipient("ada").find(name).state is State.DELAYED
+    assert either.recipient("bob").find("b1").visible_at == FAR
+    deadline = time.monotonic() + SECONDS
+    while shown(either) != ["t2"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert shown(either) == ["t2"], "one of a delayed send that is due is published at once"
+    assert either.send(recipient="ada", text="past", id="past", visible_at=soon(-1)).delayed == 0
+    assert "past" in shown(either)
+    body = {"recipient": "ada", "id": "raw", "text": "x", "visible_at": "2090-01-31T12:00:00Z"}
+    request = Request(f"{running.url}/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(request) as answer:
+        assert json.load(answer) == {"accepted": 1, "duplicates": 0, "partitions": [], "delayed": 1}
+    with urlopen(f"{running.url}/v1/recipients/ada/messages/raw") as answer:
+        told = json.load(answer)
+    assert (told["state"], told["visible_at"], told["text"]) == ("delayed", "2090-01-31T12:00:00.000000Z", "x")
+    assert not {"sequence_number", "published_at"} & told.keys()
+
+
+def test_what_it_cannot_be_combined_with_is_said(either: sync.Hub) -> None:
+    later: dict[str, Any] = {"recipient": "ada", "text": "x", "visible_at": FAR}
+    with either.batches.open("k") as batch, pytest.raises(InvalidRequest, match="cannot be combined with a batch"):
+        either.send(later, batch=batch)
+    with pytest.raises(InvalidRequest, match="with a consignment"), either.consignment("k") as consignment:
+        consignment.stage("w", 0, later)
+    with (
+        restante.ProducerClient(either, enable_idempotent_partitions=True) as producer,
+        pytest.raises(InvalidRequest, match="numbers of a producer"),
+    ):
+        producer.send_messages(later, partition=either.partition_of("ada"))
+    with pytest.raises(InvalidMessage, match="before expires_at"):
+        either.send(**later, expires_at=FAR)
+    with pytest.raises(InvalidMessage, match="time zone"):
+        either.send(recipient="ada", text="x", visible_at=datetime(2090, 1, 1))  # noqa: DTZ001 - that is wrong with it
+
+
+def test_erasing_takes_it_along(either: sync.Hub) -> None:
+    either.send(recipient="ada", text="x", id="later", visible_at=FAR)
+    either.send(recipient="bob", text="x", id="later", visible_at=FAR)
+    either.recipient("ada").erase()
+    with pytest.raises(MessageUnknown):
+        either.recipient("ada").find("later")
+    assert either.recipient("bob").find("later").state is State.DELAYED
+
+
+def test_it_outlives_a_restart_and_a_backup(tmp_path: Path) -> None:
+    with restante.open(tmp_path / "data", settings=SETTINGS) as hub:
+        hub.send([{"recipient": "ada", "text": "x", "id": f"m{n}", "visible_at": soon(0.5)} for n in range(200)])
+        hub.send(recipient="ada", text="x", id="far", visible_at=FAR)
+    with restante.open(tmp_path / "data", settings=SETTINGS) as hub:
+        assert hub.recipient("ada").find("far").visible_at == FAR
+        deadline = time.monotonic() + SECONDS
+        while len(shown(hub)) < 100 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        deadline = time.monotonic() + SECONDS
+        while hub.partitions()[hub.partition_of("ada")].waiting < 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert hub.partitions()[hub.partition_of("ada")].waiting == 200
+        assert hub.send(recipient="ada", text="x", id="far").duplicates == 1
+
+
+def test_what_is_kept_aside_is_small_whatever_the_hub_is_set_to(tmp_path: Path) -> None:
+    large = msgspec.structs.replace(SETTINGS, data_bytes_max=2 * DATA_BYTES_MAX)
+    with restante.open(tmp_path / "data", settings=large) as hub:
+        with pytest.raises(InvalidMessage, match="a message with visible_at has at most"):
+            hub.send(recipient="ada", data=b"x" * (DATA_BYTES_MAX + 1), visible_at=FAR)
+        assert hub.send(recipient="ada", data=b"x" * DATA_BYTES_MAX, visible_at=FAR).delayed == 1
+
+
+def test_a_hub_says_when_it_holds_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("restante.limits.DELAYED_MESSAGES_MAX", 2)
+    with restante.open(tmp_path / "data", settings=msgspec.structs.replace(SETTINGS, partition_count=1)) as hub:
+        hub.send([{"recipient": "ada", "text": str(n), "visible_at": FAR} for n in range(2)])
+        with pytest.raises(Overloaded, match="2 messages are delayed"):
+            hub.send(recipient="ada", text="x", visible_at=FAR)
