@@ -60,6 +60,7 @@ ALLOWED = {
     "POST /v1/consignments/{consignment}/parcels": "po",
     "POST /v1/consignments/{consignment}/commit": "po",
     "GET /v1/recipients/{recipient}/live": "xo",
+    "POST /v1/tickets": "xo",
     "GET /v1/partitions/{partition}/feed": "ro",
     "GET /v1/partitions/{partition}/snapshot": "ro",
     "POST /v1/maintenance/file": "o",

@@ -11,6 +11,7 @@ from restante.server.connections import pipeline
 from restante.server.connections.exchange import ClientGone, Exchange, Receive, Scope, Send
 from restante.server.desk import Desk
 from restante.server.live import events, web_socket
+from restante.server.live.web_socket import TICKET
 from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
@@ -24,6 +25,7 @@ from restante.server.routes import (
     partitions,
     producers,
     publishing,
+    tickets,
 )
 from restante.server.routes.pages import Pages
 
@@ -42,6 +44,7 @@ _WORKING: tuple[Route, ...] = (
     *partitions.ROUTES,
     *feed.ROUTES,
     *events.ROUTES,
+    *tickets.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,
 )
@@ -97,10 +100,18 @@ class Application:
 
     def _admit(self, exchange: Exchange, route: Route) -> None:
         if route.roles is not None:
+            if TICKET in route.query:
+                self._take_ticket(exchange)
             authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
             exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient)
             exchange.roles = route.roles
         exchange.allow(route.query)
+
+    def _take_ticket(self, exchange: Exchange) -> None:
+        """What a browser carries in the address stands for the header that it cannot send."""
+        ticket = exchange.text(TICKET)
+        if ticket is not None:
+            exchange.authorize(self._desk.tickets.authorization(ticket, exchange.place.get("recipient")))
 
     def _count(self, exchange: Exchange, route: Route | None, seconds: float) -> None:
         path = "none" if route is None else route.path

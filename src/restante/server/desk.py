@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from restante.hub.door.in_process import InProcess
 from restante.model.access.access import EVERYTHING, Grant
 from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
+from restante.server.access.tickets import Tickets
 from restante.server.connections.room import Room
 from restante.server.live.post import ConnectedClients
 from restante.server.metrics import Metrics
@@ -40,12 +42,15 @@ class Desk:
     """Who is connected, and gets messages pushed."""
     passes: Passes = field(init=False)
     """What those were let in with whose connections last."""
+    tickets: Tickets = field(init=False)
+    """What browsers carry in addresses."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
+        self.tickets = Tickets(time.time)
 
     @property
     def hub(self) -> OpenHub:

@@ -35,6 +35,7 @@ from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.hub_metrics import HubMetrics
+from restante.server.logs import leave_tickets_out
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
 from restante.server.routes.short_publish import ShortPublish
@@ -96,6 +97,7 @@ class Service:
 
     def _config(self) -> uvicorn.Config:
         server = self.desk.settings.server
+        leave_tickets_out()
         return uvicorn.Config(
             self._application,
             http=self._bound,

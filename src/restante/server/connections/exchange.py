@@ -91,6 +91,13 @@ class Exchange:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
+    def authorize(self, authorization: str | None) -> None:
+        """Let it come with this header `Authorization`, of which it may have none itself."""
+        if b"authorization" in self._headers:
+            raise InvalidRequest("Authorization and a ticket are there together: give one of them.", parameter="ticket")
+        if authorization is not None:
+            self._headers = {**self._headers, b"authorization": authorization.encode("latin-1")}
+
     def raw(self, name: bytes) -> bytes | None:
         """A header as it came."""
         return self._headers.get(name)

@@ -25,7 +25,8 @@ from restante.wire.problems import problem_of
 
 _log = logging.getLogger("restante.server")
 
-QUERY = frozenset({"client", "after"})
+TICKET = "ticket"
+QUERY = frozenset({"client", "after", TICKET})
 RECIPIENT = frozenset({Role.RECIPIENT})
 
 

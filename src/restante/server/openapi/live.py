@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_PING_SECONDS
-from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
-from restante.server.openapi.places import READING, RECIPIENT, number
+from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_PING_SECONDS, TICKET_SECONDS
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.places import READING, RECIPIENT, WRITING, number
 from restante.server.openapi.schemas import TEXT
+from restante.wire import media
 
 _EVENTS = "text/event-stream"
 
@@ -22,6 +23,12 @@ QUERY = (
         "Begin with what came after this sequence number; 0 is all of history. Without it, with what comes from now on.",
         least=0,
         example=1,
+    ),
+    Parameter(
+        name="ticket",
+        text="What `POST /v1/tickets` gave, where no header can be sent: in a browser. It is written to no log.",
+        schema={"type": "string", "minLength": 1, "maxLength": 256},
+        example="rsttk_…",
     ),
 )
 LIVE = """
@@ -64,8 +71,29 @@ every {LIVE_PING_SECONDS:g} seconds.
     ),
     problems=("not_acceptable", *READING),
 )
+TICKET = Operation(
+    method="POST",
+    path="/v1/tickets",
+    name="makeTicket",
+    summary="Get a ticket for a browser",
+    text=f"""
+`EventSource` and `WebSocket` of a browser cannot send a token. A ticket goes into the address instead: `?ticket=…`, at the
+live route of the recipient that it was made for, and nowhere else. It stands for the token that asked for it, opens
+connections for {TICKET_SECONDS:g} seconds, and what it opened goes on until the token is revoked or expires.
+""",
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("TicketBody")),),
+    answers=(
+        Answer(
+            status=201,
+            text="The ticket, and when it expires.",
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("TicketAnswer")),),
+            headers=("Cache-Control",),
+        ),
+    ),
+    problems=("body_too_large", "unsupported_media_type", *WRITING),
+)
 SUBJECT = Subject(
     name="Live",
     text="New messages are pushed to whoever is connected." + LIVE,
-    operations=(EVENTS,),
+    operations=(EVENTS, TICKET),
 )

@@ -46,6 +46,7 @@ from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.operating import Done
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
+from restante.server.routes.tickets import TicketAnswer, TicketBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -253,6 +254,8 @@ _VALUES = (
     PartitionStatus,
     ProducerState,
     PurgeBody,
+    TicketBody,
+    TicketAnswer,
     LinkBody,
     OpenBatchBody,
     AddItemsBody,

@@ -1,0 +1,63 @@
+"""Tickets: what a browser carries in an address, where it can send no header.
+
+A ticket stands for the token that asked for it, at the live routes of one recipient, for at most a minute. It is kept in
+memory only, by its digest, and is worth no more than its token: a token that is revoked ends what a ticket began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from restante.errors import Overloaded, Unauthenticated
+from restante.limits import TICKET_SECONDS, TICKETS_MAX
+
+_PREFIX = "rsttk_"
+
+
+class Ticket(NamedTuple):
+    """What a ticket stands for."""
+
+    authorization: str | None
+    """The header of the token; None at a hub that asks for none."""
+    recipient: str
+    expires_at: float
+
+
+class Tickets:
+    """Those that have not expired. Used from the event loop only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: dict[bytes, Ticket] = {}
+        """The oldest first: all last equally long."""
+
+    def make(self, authorization: str | None, recipient: str) -> tuple[str, float]:
+        """A new ticket, and when it expires, in seconds since 1970."""
+        self._forget()
+        if len(self._known) >= TICKETS_MAX:
+            raise Overloaded(f"There are {TICKETS_MAX} tickets already. Try again in a few seconds.", retry_after=5)
+        text, expires_at = _PREFIX + secrets.token_urlsafe(32), self._clock() + TICKET_SECONDS
+        self._known[_digest(text)] = Ticket(authorization, recipient, expires_at)
+        return text, expires_at
+
+    def authorization(self, text: str, recipient: str | None) -> str | None:
+        """The header that a ticket stands for. The error never repeats the ticket."""
+        self._forget()
+        found = self._known.get(_digest(text))
+        if found is None or found.recipient != recipient:
+            raise Unauthenticated(
+                "The ticket is unknown, has expired, or is not for this recipient. Ask for a new one."
+            )
+        return found.authorization
+
+    def _forget(self) -> None:
+        now = self._clock()
+        while self._known and self._known[next(iter(self._known))].expires_at <= now:
+            del self._known[next(iter(self._known))]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

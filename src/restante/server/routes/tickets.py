@@ -1,0 +1,48 @@
+"""Tickets for browsers: `EventSource` and `WebSocket` cannot send the header that carries a token."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from restante.errors import InvalidRequest
+from restante.limits import RECIPIENT_CHARACTERS_MAX
+from restante.model.access.access import Role
+from restante.server.access.gate import check_role
+from restante.server.connections.bodies import read_request
+from restante.server.connections.exchange import Exchange
+from restante.server.desk import Desk
+from restante.server.route_table import Route
+
+_ROLES = frozenset({Role.RECIPIENT})
+
+
+class TicketBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the ticket is for."""
+
+    recipient: Annotated[
+        str, Meta(min_length=1, max_length=RECIPIENT_CHARACTERS_MAX, description="Whose mailbox is to be followed.")
+    ]
+
+
+class TicketAnswer(msgspec.Struct, frozen=True):
+    """A ticket, and until when it opens a live connection."""
+
+    ticket: str
+    expires_at: datetime
+
+
+async def make_ticket(desk: Desk, exchange: Exchange) -> None:
+    body = await read_request(desk, exchange, TicketBody)
+    if not body.recipient.strip():
+        raise InvalidRequest("A recipient's name is text that is not blank.", field="recipient")
+    check_role(exchange.grant, _ROLES, body.recipient)
+    ticket, expires_at = desk.tickets.make(exchange.header(b"authorization"), body.recipient)
+    answer = TicketAnswer(ticket, datetime.fromtimestamp(expires_at, UTC))
+    await exchange.json(201, answer, headers=((b"cache-control", b"no-store"),))
+
+
+ROUTES = (Route("POST", "/v1/tickets", make_ticket, _ROLES),)
