@@ -299,10 +299,10 @@ def test_an_error_that_the_hub_is_away_leaves_it_open(either: sync.Hub) -> None:
 
 
 @pytest.mark.parametrize("parcel", [None, 3])
-def test_what_is_no_message_is_refused_and_a_dict_is_told_so(either: sync.Hub, parcel: int | None) -> None:
+def test_what_is_no_message_is_refused_and_a_dict_is_judged_as_one(either: sync.Hub, parcel: int | None) -> None:
     consignment = either.consignment("night")
-    with pytest.raises(errors.InvalidRequest, match=r"not dict\. Make a Message of it"):
-        consignment.stage("w", 0, {"recipient": "alice"}, parcel=parcel)
+    with pytest.raises(errors.InvalidMessage, match="the field to is unknown"):
+        consignment.stage("w", 0, {"recipient": "alice", "to": "bob"}, parcel=parcel)
     with pytest.raises(errors.InvalidRequest, match=r"not str\.$"):
         consignment.stage("w", 0, "alice", parcel=parcel)
     assert consignment.status().attempts == ()

@@ -208,7 +208,7 @@ def test_what_makes_no_sense_is_refused_at_once(hub: sync.Hub, wrong: dict[str, 
         hub.recipient("ada").live(**wrong)  # type: ignore[arg-type]  # that is the point
     with hub.recipient("ada").live() as live:
         with pytest.raises(InvalidRequest):
-            live.send([])  # type: ignore[arg-type]  # that is the point
+            live.send([])
         with pytest.raises(InvalidRequest, match="no sequence number"):
             live.collected(Message(recipient="ada"))
 

@@ -106,7 +106,7 @@ def test_a_wrong_size_is_refused(size: Any) -> None:
 def test_what_is_no_message_or_cannot_be_said_is_refused() -> None:
     parcel = Parcel(0)
     with pytest.raises(errors.InvalidRequest, match="is of type str: each must be a Message"):
-        parcel.try_add("ada")  # type: ignore[arg-type]
+        parcel.try_add("ada")
     with pytest.raises(errors.InvalidRequest, match="cannot be sent"):
         parcel.try_add(Message(recipient="ada", data=object()))
     assert len(parcel) == 0

@@ -123,11 +123,11 @@ def test_the_other_ways_to_send_take_the_same(either: sync.Hub) -> None:
         consignment.stage("w", 0, [{"recipient": "alice", "text": "staged"}, event(id="e-3", data=1)])
         consignment.stage("w", 0, ({"recipient": "alice", "text": f"one by one {n}"} for n in range(2)))
     with BufferedProducer(either) as buffered:
-        buffered.enqueue({"recipient": "alice", "text": "buffered"})  # type: ignore[arg-type]
+        buffered.enqueue({"recipient": "alice", "text": "buffered"})
     with ProducerClient(either) as producer:
         producer.send_messages({"recipient": "alice", "text": "numbered"}, partition=either.partition_of("alice"))
         parcel = restante.Parcel(either.partition_of("alice"))
-        assert parcel.try_add({"recipient": "alice", "text": "parcel"})  # type: ignore[arg-type]
+        assert parcel.try_add({"recipient": "alice", "text": "parcel"})
         producer.send_parcel(parcel)
     told = {message.text for message in collected(either)}
     assert told >= {"pipeline", "pipelines", "staged", "one by one 0", "one by one 1", "buffered", "numbered", "parcel"}
