@@ -71,7 +71,7 @@ test-all: setup ## Run all tests but the long ones.
 test-long: setup ## Run the long tests, with their full counts.
 	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
 
-check: setup ## Check format, lint, types, imports, generated modules, the shape of the code, and the docs against the code.
+check: setup ## Check format, lint, types, imports, generated modules, the shape of the code, the docs against the code, and their words.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
 	$(BIN)/ruff check $(wildcard $(PATHS))
 	$(BIN)/mypy $(wildcard $(PATHS))
@@ -80,6 +80,7 @@ check: setup ## Check format, lint, types, imports, generated modules, the shape
 	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/check_words.py
 	$(BIN)/python -m tests.durations
 
 check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
@@ -88,7 +89,7 @@ check-durations: setup ## Check that no test of the last `make test` cost too mu
 generate: setup ## Write the client for programs that wait from the one for asynchronous programs.
 	$(BIN)/python tools/generate_sync.py
 
-format: setup ## Format the code and mend what the linter can mend.
+format: setup ## Format the code and fix what the linter can fix.
 	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))
 	$(BIN)/ruff format $(wildcard $(PATHS))
 

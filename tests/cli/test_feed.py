@@ -385,7 +385,7 @@ def test_a_position_beyond_the_end_is_said_and_nothing_is_skipped(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--after", "1"], "A number counts in one partition: give one --partition too."),
+        (["--after", "1"], "A number counts in one partition: add one --partition."),
         (["--after", "1", "--partition", "0", "--partition", "1"], "give one --partition too."),
         (["--after", "1", "--partition", "0", "--bootstrap"], "without --positions and --bootstrap."),
         (["--after", "1", "--partition", "0", "--positions", "x.json"], "without --positions and --bootstrap."),
@@ -394,12 +394,12 @@ def test_a_position_beyond_the_end_is_said_and_nothing_is_skipped(
         (["--limit", "0"], "it must be at least 1, not '0'."),
         (["--format", "csv"], "it must be one of 'jsonl', 'arrow', 'parquet', not 'csv'."),
         (["--columns", "colour"], "The feed has no column 'colour'."),
-        (["--columns", ","], "It names columns, with commas between them."),
-        (["--columns", ""], "It names columns, with commas between them."),
-        (["--origin", ""], "It must not be blank."),
-        (["--kind", "order", "--kind", " "], "It must not be blank."),
-        (["--recipient", " "], "It must not be blank."),
-        (["--reader", ""], "It must not be blank."),
+        (["--columns", ","], "Name columns, with commas between them."),
+        (["--columns", ""], "Name columns, with commas between them."),
+        (["--origin", ""], "A name must not be blank."),
+        (["--kind", "order", "--kind", " "], "A name must not be blank."),
+        (["--recipient", " "], "A name must not be blank."),
+        (["--reader", ""], "A name must not be blank."),
         (["--format", "parquet", "--output", "-"], "Parquet is written to a folder: name it with --output."),
     ],
 )

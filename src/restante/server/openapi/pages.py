@@ -52,13 +52,13 @@ HOME = Operation(
     path="/",
     name="home",
     summary="To the pages",
-    text="For whoever opens the hub's address in a browser.",
+    text="The page that a browser gets at the hub's address.",
     answers=(Answer(status=307, text="On to `/docs`.", contents=(), headers=("Location",)),),
     problems=(),
 )
 SUBJECT = Subject(
     name="Pages",
-    text="The contract as the hub tells it. It asks for no token.",
+    text="The API description of this hub. It needs no token.",
     operations=(
         HOME,
         _document("openapi", "This description", "OpenAPI 3.1, for programs."),
