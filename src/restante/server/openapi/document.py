@@ -35,14 +35,14 @@ from restante.wire import media
 
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
-    producers.SUBJECT,
-    consignments.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
     live.SUBJECT,
     batches.SUBJECT,
-    partitions.SUBJECT,
+    producers.SUBJECT,
+    consignments.SUBJECT,
     feed.SUBJECT,
+    partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,

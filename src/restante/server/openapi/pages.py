@@ -63,7 +63,12 @@ SUBJECT = Subject(
         HOME,
         _document("openapi", "This description", "OpenAPI 3.1, for programs."),
         _document("asyncapi", "What goes over web sockets", "AsyncAPI 3.0, for programs."),
-        _page("/docs", "docs", "Every route, to read", "Made from `/openapi.json`; loads nothing from elsewhere."),
+        _page(
+            "/docs",
+            "docs",
+            "Every route, to read",
+            "Made from `/openapi.json`, with a search, and examples to try. It loads nothing from elsewhere.",
+        ),
         _page("/docs/problems", "problems", "Every problem code, to read", "What each means and what to do about it."),
     ),
 )
