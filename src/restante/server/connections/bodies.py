@@ -117,7 +117,9 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
         named = _NAMED.search(str(error))
         details = {} if named is None else {"field": named[1] or named[2]}
         allowed = ", ".join(kind.__struct_fields__) or "no field"
-        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
+        raise InvalidRequest(
+            f"The body does not have the right shape: {error}. It may have {allowed}.", **details
+        ) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 

@@ -160,6 +160,6 @@ RECIPIENTS = Operation(
 )
 SUBJECT = Subject(
     name="Collecting",
-    text="Messages out: peek a bundle, keep what is in it, dequeue it.",
+    text="Collect messages: peek a bundle, process its messages, dequeue it.",
     operations=(PEEK, DEQUEUE, EXPLAIN, RECIPIENTS),
 )

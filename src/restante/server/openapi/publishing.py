@@ -120,4 +120,4 @@ it. With `"batch": b` the messages of a frame become items of a batch.
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.
 """
-SUBJECT = Subject(name="Publishing", text="Messages in." + LINK, operations=(PUBLISH, PARCEL))
+SUBJECT = Subject(name="Publishing", text="Send messages." + LINK, operations=(PUBLISH, PARCEL))
