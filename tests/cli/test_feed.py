@@ -386,9 +386,9 @@ def test_a_position_beyond_the_end_is_said_and_nothing_is_skipped(
     ("options", "told"),
     [
         (["--after", "1"], "A number counts in one partition: add one --partition."),
-        (["--after", "1", "--partition", "0", "--partition", "1"], "give one --partition too."),
-        (["--after", "1", "--partition", "0", "--bootstrap"], "without --positions and --bootstrap."),
-        (["--after", "1", "--partition", "0", "--positions", "x.json"], "without --positions and --bootstrap."),
+        (["--after", "1", "--partition", "0", "--partition", "1"], "add one --partition."),
+        (["--after", "1", "--partition", "0", "--bootstrap"], "leave out --positions and --bootstrap."),
+        (["--after", "1", "--partition", "0", "--positions", "x.json"], "leave out --positions and --bootstrap."),
         (["--format", "parquet"], "Parquet is written to a folder: name it with --output."),
         (["--format", "parquet", "--output", __file__], "is not a folder"),
         (["--limit", "0"], "it must be at least 1, not '0'."),
