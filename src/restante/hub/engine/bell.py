@@ -22,8 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Bell:
-    """The callbacks of waiters, by the hash of their recipient. A collision of hashes wakes a waiter once too often; none is
-    woken too seldom."""
+    """The callbacks of waiters, by the hash of their recipient. A collision of hashes wakes a waiter once too often."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
