@@ -6,6 +6,7 @@ else is needed, and nothing is installed outside the checkout.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,8 @@ def compile_project(project: Path) -> None:
 def build() -> None:
     """`dist/`, and the client's tests against it in `build/`. Both pass the strict type checker, or this fails."""
     install()
+    for made in ("dist", "build"):
+        shutil.rmtree(CLIENT / made, ignore_errors=True)
     compile_project(CLIENT / "tsconfig.json")
     compile_project(CLIENT / "tsconfig.tests.json")
 

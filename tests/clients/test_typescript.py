@@ -20,7 +20,7 @@ from restante.ports.content import Content, OriginPort
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings
-from tools.typescript_client import CLIENT, NODE, build, compile_project
+from tools.typescript_client import CLIENT, NODE, build, compile_project, install
 
 # The client is built once, by one process.
 pytestmark = pytest.mark.xdist_group("typescript")
@@ -35,7 +35,7 @@ EXAMPLE = re.compile(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def built() -> None:
     build()
 
@@ -47,7 +47,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
 
 
 @pytest.fixture(scope="module")
-def environment(served: ServedHub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+def environment(
+    built: None, served: ServedHub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, str]]:
     """Where the hubs are: one that asks for no token, and one that does."""
     folder = tmp_path_factory.mktemp("guarded") / "data"
     folder.mkdir()
@@ -68,6 +70,18 @@ def run(program: Path, environment: Mapping[str, str], *options: str) -> str:
     return done.stdout
 
 
+def test_the_compiler_comes_by_the_lock() -> None:
+    install()
+    package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    for name, version in package["devDependencies"].items():
+        there = json.loads((CLIENT / "node_modules" / name / "package.json").read_text(encoding="utf-8"))
+        assert there["version"] == version
+
+
+def test_the_client_and_its_tests_pass_the_strict_type_checker(built: None) -> None:
+    assert (CLIENT / "dist" / "index.d.ts").exists()
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_client_keeps_its_promises_in_node(program: str, environment: Mapping[str, str]) -> None:
     told = run(CLIENT / "build" / "tests" / f"{program}.test.js", environment, "--test", "--test-reporter=tap")
@@ -81,11 +95,11 @@ def test_the_client_keeps_its_promises_in_node(program: str, environment: Mappin
 
 
 def test_there_are_programs_to_run() -> None:
-    assert PROGRAMS == ["collecting", "following", "retrying", "sending"]
+    assert PROGRAMS == ["collecting", "following", "retrying", "sending", "tickets"]
 
 
 @pytest.mark.parametrize("transport", ["websocket", "events"])
-def test_following_goes_on_after_the_hub_was_restarted(transport: str, tmp_path: Path) -> None:
+def test_following_goes_on_after_the_hub_was_restarted(built: None, transport: str, tmp_path: Path) -> None:
     served = start(tmp_path / "data", SETTINGS)
     port = int(served.url.rpartition(":")[2])
     program: list[str | Path] = [NODE, CLIENT / "build" / "tests" / "follower.js", served.url, "ada", transport]
@@ -124,7 +138,7 @@ def line_of(following: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
-def test_the_examples_of_a_page_print_what_it_shows(page: Path, served: ServedHub) -> None:
+def test_the_examples_of_a_page_print_what_it_shows(built: None, page: Path, served: ServedHub) -> None:
     """The blocks of a page are one program. It is type-checked, then run."""
     text = page.read_text(encoding="utf-8")
     examples = list(EXAMPLE.finditer(text))

@@ -20,7 +20,10 @@ export interface LiveOptions {
   /** A free name for this client. */
   client?: string;
   transport?: LiveTransport;
-  /** Gives a fresh ticket for each connection, for a page whose own server asks the hub for them. */
+  /**
+   * Gives a fresh ticket for each connection, for a page whose own server asks the hub for them. When it fails it is
+   * asked again later, as a connection is; to end the loop, abort the signal.
+   */
   ticket?: () => string | Promise<string>;
   signal?: AbortSignal;
   /** Hears how the connection stands. */

@@ -75,7 +75,7 @@ export class LiveDoor {
   }
 
   async #ticket(needed: boolean): Promise<string | undefined> {
-    if (this.#options.ticket !== undefined) return await this.#options.ticket();
+    if (this.#options.ticket !== undefined) return await given(this.#options.ticket);
     return needed ? (await this.#newTicket()).ticket : undefined;
   }
 }
@@ -88,6 +88,16 @@ function choose(terms: Terms, { transport = "auto", ticket }: LiveOptions): bool
     throw invalidRequest("There is no WebSocket here (Node has one from 22 on). Give one to connect, or use events.");
   }
   return true;
+}
+
+/** The program's own ticket. It comes over the same network that may be down: a failure is tried again, as ours are. */
+async function given(ticket: () => string | Promise<string>): Promise<string> {
+  try {
+    return await ticket();
+  } catch (error) {
+    if (error instanceof RestanteError) throw error;
+    throw unavailable(`There is no ticket: ${error instanceof Error ? error.message : error}.`, error);
+  }
 }
 
 /** The text of a stream as it comes. The hub's silence counts, the reader's slowness does not. */
