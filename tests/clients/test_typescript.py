@@ -27,6 +27,7 @@ pytestmark = pytest.mark.xdist_group("typescript")
 
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0)
 ORIGINS = {"series": OriginPort(content=lambda request: Content(data=b"a,b\n", media_type="text/csv"))}
+TESTING = ("--test", "--test-reporter=tap", "--test-timeout=60000")
 PROGRAMS = sorted(path.name.removesuffix(".test.ts") for path in (CLIENT / "tests").glob("*.test.ts"))
 PAGES = (CLIENT / "README.md", CLIENT.parents[1] / "docs" / "guide" / "typescript.md")
 EXAMPLE = re.compile(
@@ -84,7 +85,7 @@ def test_the_client_and_its_tests_pass_the_strict_type_checker(built: None) -> N
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_client_keeps_its_promises_in_node(program: str, environment: Mapping[str, str]) -> None:
-    told = run(CLIENT / "build" / "tests" / f"{program}.test.js", environment, "--test", "--test-reporter=tap")
+    told = run(CLIENT / "build" / "tests" / f"{program}.test.js", environment, *TESTING)
     passed = re.search(r"^# pass (\d+)$", told, re.MULTILINE)
     assert passed is not None
     source = (CLIENT / "tests" / f"{program}.test.ts").read_text(encoding="utf-8")

@@ -213,21 +213,28 @@ test("a slow reader of a WebSocket holds a bounded number of messages, and misse
   assert.ok(states.some((state) => state.stage === "reconnecting"));
 });
 
-test("events are read wherever their bytes are cut", async (context) => {
-  const message = { id: "a", sequence_number: 1, text: "grüße 🐦\u2028" };
-  const frames = [{ type: "connected", sequence_number: 0 }, { type: "novelty" }, { type: "message", counter: 1, message }];
-  const text = `retry: 1000\r\n\r\n: still here\n\n${frames.map((frame) => `id: 1\r\ndata: ${JSON.stringify(frame)}\r\n\r\n`).join("")}`;
+test("events are read wherever their bytes are cut, frames of other types are passed over, and none is shown twice", async (context) => {
+  const letter = (counter: number, sequence_number: number, text: string) => ({
+    type: "message",
+    counter,
+    message: { id: "a", sequence_number, text },
+  });
+  const first = letter(1, 4, "grüße 🐦\u2028");
+  const frames = [{ type: "connected", sequence_number: 3 }, { type: "novelty" }, first, { ...first, counter: 2 }, letter(3, 9, "end")];
+  const events = frames.map((frame) => `id: 1\r\ndata: ${JSON.stringify(frame)}\r\n\r\n`);
   const { url, close } = await scripted(async (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
-    for (const byte of new TextEncoder().encode(text)) {
+    for (const byte of new TextEncoder().encode(`retry: 1000\r\n\r\n: still here\n\n${events.join("")}`)) {
       await new Promise((resolve) => response.write(Uint8Array.of(byte), resolve));
     }
   });
   context.after(close);
-  for await (const found of hub(url).recipient("a").live({ transport: "events" })) {
-    assert.equal(found.text, message.text);
-    break;
+  const seen: unknown[] = [];
+  for await (const { text } of hub(url).recipient("a").live({ transport: "events" })) {
+    seen.push(text);
+    if (text === "end") break;
   }
+  assert.deepEqual(seen, ["grüße 🐦\u2028", "end"]);
 });
 
 test("a hub that has no room for a client is asked again when it says", async (context) => {
