@@ -13,15 +13,16 @@ from collections.abc import Mapping
 
 import msgspec
 
+from restante.calls.publishing import Publish
 from restante.errors import Internal, RestanteError
 from restante.hub.engine.committer import CommitRequest, Listener
 from restante.limits import PASS_LOOK_SECONDS
 from restante.model.access.access import Grant, Role
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
-from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.connections.incoming_messages import is_for_the_loop
 from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
 from restante.server.desk import Desk
 from restante.server.routes.publishing import count
@@ -30,6 +31,8 @@ from restante.wire.incoming.incoming_json import decode_json
 from restante.wire.problems import problem_of, status_of
 
 _ROUTE = "/v1/messages"
+_DIGITS_MAX = 9
+"""Of a length that is worth reading."""
 _ROLES = frozenset({Role.PUBLISHER})
 _JSON = b"application/json"
 _SPECIAL = frozenset(
@@ -103,11 +106,11 @@ class ShortPublish:
         try:
             if time.monotonic() - admitted.at > PASS_LOOK_SECONDS:
                 admitted = admitted._replace(grant=self._granted(given))
-            sent = decode_json(body)
-            if not is_few(sent):
+            sent = few_or_many(decode_json(body))
+            if not isinstance(sent, Few):
                 return False
-            publish = _Publish(desk, admitted, correlation_id_of(given.get(CORRELATION_ID)), answered)
-            desk.link_of(admitted.grant).hub.publish_told(sent, Listener(self._loop, publish.settle))
+            publish = _Publish(desk, admitted, sent, correlation_id_of(given.get(CORRELATION_ID)), answered)
+            desk.link_of(admitted.grant).hub.publish_soon(Publish(sent), Listener(self._loop, publish.settle))
         except RestanteError:
             return False
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
@@ -118,20 +121,23 @@ class ShortPublish:
 
 def _small_length(text: bytes | None) -> int | None:
     """The length of a body, if it is one that the event loop may read."""
-    if text is None or not text.isdigit() or len(text) > len(str(SMALL_BODY_BYTES)):
+    if text is None or not text.isdigit() or len(text) > _DIGITS_MAX:
         return None
     length = int(text)
-    return length if length <= SMALL_BODY_BYTES else None
+    return length if is_for_the_loop(length) else None
 
 
 class _Publish:
     """One publish that waits for its commit."""
 
-    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_desk")
+    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_desk", "_sent")
 
-    def __init__(self, desk: Desk, admitted: AdmittedRequest, correlation_id: str, answered: Answered) -> None:
+    def __init__(
+        self, desk: Desk, admitted: AdmittedRequest, sent: Few, correlation_id: str, answered: Answered
+    ) -> None:
         self._desk = desk
         self._admitted = admitted
+        self._sent = sent
         self._correlation_id = correlation_id
         self._answered = answered
         self._came_at = time.monotonic()
@@ -154,7 +160,7 @@ class _Publish:
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             _log.exception("A request failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds)
-        count(self._desk, receipt, seconds)
+        count(self._desk, self._sent, receipt, seconds)
         return 201, _CREATED % self._correlation_id.encode(), body
 
     def _problem(self, error: RestanteError, seconds: float) -> tuple[int, bytes, bytes]:
