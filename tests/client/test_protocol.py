@@ -108,7 +108,7 @@ def test_a_peek_says_all_that_it_was_told() -> None:
             max_weight=9,
         ),
     )
-    assert conversation.lead(dialogue) is None
+    assert conversation.lead(dialogue) is Reason.NOTHING_WAITING
     (request,) = conversation.requests
     assert request.target == (
         "/v1/recipients/ada/peek?origin=a&origin=b&origin_group=g&bundle_id=0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
