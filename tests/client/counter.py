@@ -30,7 +30,7 @@ from restante.model.producers.producer import (
     standing,
 )
 from restante.model.producers.producer import state_of as state_of_row
-from restante.model.publishing.few_or_many import Few
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class Trip:
     def _reply(self, step: object) -> object:
         if isinstance(step, Prepare):
             step.parcel.identify()
-            return step.parcel.sent
+            return few_or_many(step.parcel.messages)
         if isinstance(step, Pause):
             self.pauses.append(step.seconds)
             self.now += step.seconds
