@@ -12,6 +12,7 @@ import pyarrow as pa
 from restante import limits
 from restante.calls.batches import AcknowledgeEach
 from restante.calls.call import Answer, Call
+from restante.calls.groups import WriteCheckpoint
 from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
 from restante.errors import DataDamaged, InvalidRequest, Unavailable
 from restante.hub.batches import calls as batches
@@ -35,6 +36,10 @@ from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
+from restante.hub.groups import calls as groups
+from restante.hub.groups.checkpoints import checkpoint_request
+from restante.hub.groups.memory import load_groups
+from restante.hub.groups.status import group_totals, held_position
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import history, live_collect
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
@@ -47,12 +52,14 @@ from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages, sent_columns
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
+from restante.hub.removal.feed_holds import FeedHolds
 from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, Receipt
 from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.message import Message
@@ -70,6 +77,7 @@ FUNCTIONS: Functions = {
     **batches.FUNCTIONS,
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
+    **groups.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
 }
@@ -95,6 +103,8 @@ class OpenHub:
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
         self._core.remember(load_room(store, deed.partition_count))
+        self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.start(partial(_plan_jointly, self._core))
@@ -281,6 +291,14 @@ class OpenHub:
     def feed_readers(self) -> tuple[ReaderStatus, ...]:
         """How far those who gave a name have read."""
         return feed.feed_readers(self._core)
+
+    def group_totals(self) -> tuple[GroupTotals, ...]:
+        """How far groups are, for metrics."""
+        return group_totals(self._core)
+
+    def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
+        """Write a checkpoint; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
 
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)
