@@ -256,7 +256,7 @@ class GroupConflict(RestanteError):
 
 
 class GenerationStale(RestanteError):
-    """Nothing was changed. Details: `generation`, the one in force; of several partitions `partitions`, the stale ones."""
+    """Nothing was changed. Details: `generation`, the one in force; of several partitions `stale`, those that are."""
 
     code = "generation_stale"
 

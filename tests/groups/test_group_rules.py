@@ -10,7 +10,6 @@ from restante.errors import (
     ActionTaken,
     GenerationStale,
     GroupConflict,
-    InvalidOperation,
     InvalidRequest,
     PositionAhead,
 )
@@ -95,7 +94,7 @@ def test_a_name_that_no_group_may_have(name: object) -> None:
 
 def test_there_are_only_so_many_groups() -> None:
     check_room(GROUPS_MAX - 1)
-    with pytest.raises(InvalidOperation):
+    with pytest.raises(InvalidRequest):
         check_room(GROUPS_MAX)
 
 

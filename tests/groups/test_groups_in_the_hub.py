@@ -359,7 +359,7 @@ def test_a_page_under_an_old_generation_is_refused(world: GroupWorld) -> None:
     stale = msgspec.structs.replace(again.partitions[0], generation=1)
     with pytest.raises(GenerationStale) as refused:
         world.next(again.member_id, (stale, *again.partitions[1:]))
-    assert refused.value.details["partitions"] == [{"partition": 0, "generation": again.partitions[0].generation}]
+    assert refused.value.details["stale"] == [{"partition": 0, "generation": again.partitions[0].generation}]
 
 
 def test_nothing_more_is_handed_out_of_what_is_to_be_given_up(world: GroupWorld) -> None:

@@ -98,6 +98,7 @@ def _restante(
     restante consignments list      what is staged for one moment
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          read along: everything that happens
+    restante groups list            readers that share it: how far are they?
     restante jobs list              tables and reports, on Spark
     restante backup night.tar       while it runs
     restante doctor ./data          when it does not: is all as it was?
@@ -122,6 +123,7 @@ _COMMANDS = {
 _GROUPS = {
     "batches": "batches",
     "consignments": "consignments",
+    "groups": "groups",
     "jobs": "jobs",
     "recipients": "mailboxes",
     "partitions": "partitions",

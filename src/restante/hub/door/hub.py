@@ -216,6 +216,11 @@ class OpenHub:
         """While inside, `ring` is called after each commit that concerns the recipient."""
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
 
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member, which need no link of their own here."""
+        del timeout
+        return ApartHub(self)
+
     @property
     def core(self) -> Core:
         """For those who build on the hub: doctor, tests, the asynchronous door."""
@@ -321,6 +326,19 @@ class OpenHub:
     def backup(self) -> BackupStream:
         """All that was acknowledged before, as a stream of bytes; close it in any case."""
         return backup.backup(self._core)
+
+
+class ApartHub:
+    """Calls of a hub, without the right to close it."""
+
+    def __init__(self, hub: OpenHub) -> None:
+        self._hub = hub
+
+    def call(self, call: Call[Answer]) -> Answer:
+        return self._hub.call(call)
+
+    def close(self) -> None:
+        """The hub stays open."""
 
 
 def _plan_jointly(

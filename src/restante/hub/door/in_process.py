@@ -13,7 +13,7 @@ import msgspec
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
 from restante.hub.door import in_process_batches, in_process_feed, in_process_groups
-from restante.hub.door.hub import OpenHub
+from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
 from restante.hub.engine.committer import CommitRequest, closed
@@ -85,6 +85,10 @@ class InProcess(InProcessLive):
             return await self.thread(self._hub.call, call)
         answer: Answer = await own(self, call)
         return answer
+
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member."""
+        return self._hub.apart(timeout=timeout)
 
     async def close(self) -> None:
         await self.thread(self._hub.close)

@@ -28,7 +28,7 @@ async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
         while True:
             rung.clear()
             found = await link.thread(look_next, core, call)
-            if not nothing_to_do(found) or core.closing.is_set() or not await _heard(rung, deadline):
+            if not nothing_to_do(found) or not await _heard(rung, deadline):
                 return found
             call = read_on(call, found)
 

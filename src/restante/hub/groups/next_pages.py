@@ -16,6 +16,7 @@ import msgspec
 from restante import limits
 from restante.calls.groups import ReadNext
 from restante.errors import GenerationStale, InvalidRequest, PositionAhead, PositionGone
+from restante.hub.engine.committer import closed
 from restante.hub.engine.core import Core
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.group_rows import group_bell
@@ -64,7 +65,7 @@ def _follow(core: Core, call: ReadNext, seconds: float) -> NextAnswer:
             rung.clear()
             found = look_next(core, call)
             left = deadline - time.monotonic()
-            if not nothing_to_do(found) or left <= 0 or core.closing.is_set() or not rung.wait(left):
+            if not nothing_to_do(found) or left <= 0 or not rung.wait(left):
                 return found
             call = read_on(call, found)
 
@@ -93,6 +94,8 @@ def read_on(call: ReadNext, found: NextAnswer) -> ReadNext:
 
 def look_next(core: Core, call: ReadNext) -> NextAnswer:
     """The pages that there are now. What was asked for has been checked."""
+    if core.closing.is_set():
+        raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
     told = core.memory(GroupMemory).told_in(call.group)
     starts = _starts(known, call.after)
@@ -122,7 +125,7 @@ def _starts(known: KnownGroup, after: Sequence[ReadAfter]) -> list[int]:
     if stale:
         named = ", ".join(str(each["partition"]) for each in stale)
         raise GenerationStale(
-            f"Partitions were given to somebody since: {named}. Ask with a heartbeat what is yours.", partitions=stale
+            f"Partitions were given to somebody since: {named}. Ask with a heartbeat what is yours.", stale=stale
         )
     return [max(each.position, row.position) for each, row in zip(after, rows, strict=True)]
 

@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from restante import limits
-from restante.errors import ActionTaken, GroupConflict, InvalidOperation
+from restante.errors import ActionTaken, GroupConflict, InvalidRequest
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
@@ -114,9 +114,9 @@ def without_action(row: GroupRow, action: str) -> GroupRow:
 
 
 def check_room(groups: int) -> None:
-    """`InvalidOperation` if there are so many groups that one more is too many."""
+    """`InvalidRequest` if there are so many groups that one more is too many."""
     if groups >= limits.GROUPS_MAX:
-        raise InvalidOperation(f"There are {groups:,} groups already, the most there may be. Delete some.")
+        raise InvalidRequest(f"There are {groups:,} groups already, the most there may be. Delete some.")
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from restante import limits
-from restante.errors import InvalidOperation
+from restante.errors import InvalidRequest
 from restante.model.groups.shares import NOBODY, fair_shares
 
 
@@ -78,7 +78,7 @@ def joined(before: Membership, member: GroupMember, loose: Collection[int] = ())
     if same is not None:
         return _replaced(before, same.member_id, member)
     if len(before.members) >= limits.GROUP_MEMBERS_MAX:
-        raise InvalidOperation(f"The group has {len(before.members):,} members, the most that a group may have.")
+        raise InvalidRequest(f"The group has {len(before.members):,} members, the most that a group may have.")
     return _settled((*before.members, member), before.holders, loose)
 
 

@@ -80,8 +80,8 @@ async def read_body(
 def _admit_again(desk: Desk, exchange: Exchange) -> None:
     """A body may take its time, and its token may be revoked or expire meanwhile."""
     if exchange.roles is not None:
-        authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
-        exchange.grant = desk.gate.admit(authorization, exchange.roles, recipient)
+        authorization, place = exchange.header(b"authorization"), exchange.place
+        exchange.grant = desk.gate.admit(authorization, exchange.roles, place.get("recipient"), place.get("group"))
 
 
 async def read_json(
