@@ -51,8 +51,7 @@ BY_HAND: Mapping[str, str] = {
     "producers/producer_carrier_async.py": "locks of the event loop; a waiting line of threads",
     "publishing/buffer_carrier_async.py": "a task for each parcel, and a timer; threads that take turns to watch",
     "publishing/pipeline_async.py": "too much under way is an error; `send` waits for room",
-    "sockets/frame_link_async.py": "time limits around what is awaited; time limits given to each call",
-    "sockets/socket_async.py": "time limits around what is awaited; time limits given to each call",
+    "sockets/publish_socket_async.py": "time limits around what is awaited; time limits given to each call",
     "surface/connect_async.py": "a hub is awaited or entered; a hub is given at once",
     "transport/http_carrier_async.py": "cancelled by the event loop; a long wait is left to a thread, so that Ctrl-C ends it",
 }

@@ -15,8 +15,8 @@ from restante.client.feed import feed_async, feed_sync
 from restante.client.live import live_async, live_sync
 from restante.client.producers import producer_async, producer_sync
 from restante.client.publishing import buffered_async, buffered_sync, pipeline_async, pipeline_sync
-from restante.client.sockets.socket_async import AsyncSocketCarrier
-from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import asynchronous, connect, surface, sync
 from restante.client.transport import link
 from restante.client.transport.http_async import AsyncHttpLink
@@ -73,7 +73,7 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
-        (SocketCarrier, AsyncSocketCarrier),
+        (PublishSocket, AsyncPublishSocket),
         (producer_sync.ProducerClient, producer_async.ProducerClient),
     ],
     ids=lambda kind: kind.__name__,

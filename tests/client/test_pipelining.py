@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from restante import errors
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
-from restante.client.sockets.frames import Framing
-from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Pause
+from restante.client.sockets.frames import Framing, read_answer
+from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Pause, Reply, Response
 from restante.client.transport.options import Retrying
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
@@ -297,7 +298,7 @@ def test_a_batch_that_takes_nothing_refuses_its_frame_at_once(kind: type[Restant
 
 
 def test_a_frame_names_its_batch() -> None:
-    conversation = Conversation([json_response({"number": 1, "accepted": 1, "duplicates": 0, "partitions": []})])
+    conversation = Conversation([json_response(numbered(1))])
     framing = Framing(conversation.terms)
     assert conversation.lead(framing.deliver(load(framing.identify([letter("a")]), "some-batch"))).accepted == 1
     assert '"batch":"some-batch"' in str(conversation.frames[0].content)
@@ -329,9 +330,13 @@ def test_ids_stay_when_a_message_goes_into_another_frame() -> None:
     assert len({message.id for message in first}) == 2
 
 
+def answer(value: object) -> Response:
+    return read_answer(msgspec.json.encode(value))[1]
+
+
 def test_an_overloaded_hub_is_given_time() -> None:
     busy = {"number": 1, "problem": {"status": 429, "code": "overloaded", "detail": "busy", "retry_after": 2}}
-    conversation = Conversation([json_response(busy), json_response(numbered(1))])
+    conversation = Conversation([answer(busy), answer(numbered(1))])
     assert conversation.lead(Framing(conversation.terms).deliver(load([letter("a")]))).accepted == 1
     assert conversation.pauses == [2]
 
@@ -339,15 +344,15 @@ def test_an_overloaded_hub_is_given_time() -> None:
 def test_a_problem_of_a_frame_is_its_error() -> None:
     fault = {"index": 0, "code": "message_conflict", "detail": "other content"}
     told = {"status": 409, "code": "message_conflict", "detail": "no", "errors": [fault]}
-    conversation = Conversation([json_response({"number": 1, "problem": told})])
+    conversation = Conversation([answer({"number": 1, "problem": told})])
     with pytest.raises(MessageConflict) as caught:
         conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
     assert caught.value.faults[0].detail == "other content"
 
 
-@pytest.mark.parametrize("strange", [numbered(2), {"what": 1}, []])
-def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
-    conversation = Conversation([json_response(strange)], Retrying(times=0))
+@pytest.mark.parametrize("strange", [SILENT, json_response({"number": 1, "accepted": 1})], ids=["silence", "half"])
+def test_an_answer_that_is_none_is_no_answer(strange: Reply) -> None:
+    conversation = Conversation([strange], Retrying(times=0))
     with pytest.raises(errors.Unavailable):
         conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
 
