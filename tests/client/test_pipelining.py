@@ -10,7 +10,7 @@ import pytest
 from restante import errors
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
 from restante.client.sockets.frames import Framing, read_answer
-from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Pause, Reply, Response
+from restante.client.transport.exchange import LinkFrame, LongWork, Pause, Reply, Response
 from restante.client.transport.options import Retrying
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
@@ -47,18 +47,30 @@ class Desk:
         for name in names:
             self.state.add(letter(name), name)
 
-    def deliver(self, load: Load[str]) -> Dialogue[Receipt]:
-        names = [message.recipient for message in load.messages]
-        self.frames.append(names)
-        yield LongWork(lambda: None)
-        return self.judge(names)
-
-    def carry(self, during: Callable[[], None] = lambda: None, *, ahead: bool = False) -> None:
+    def carry(
+        self,
+        during: Callable[[], None] = lambda: None,
+        *,
+        ahead: bool = False,
+        seen: Callable[[Load[str]], object] = lambda _: None,
+    ) -> None:
         """Carry all that waits; `during` is called while each frame is under way, and the next may be prepared ahead."""
-        for _ in self.state.carrying(self.deliver):
+        while self.state.wait(0) == 0:
+            load = self.state.take()
+            seen(load)
+            names = [message.recipient for message in load.messages]
+            self.frames.append(names)
             during()
             if ahead:
-                self.state.prepare(lambda load: len(load.messages))
+                self.state.prepare()
+            assert self.state.wait(0) is None, "one frame at a time"
+            self.state.settle(load, self._judged(names))
+
+    def _judged(self, names: Sequence[str]) -> Outcome:
+        try:
+            return self.judge(names)
+        except RestanteError as error:
+            return error
 
 
 def refusing(*bad: str, kind: type[MessageConflict] = MessageConflict) -> Judge:
@@ -202,7 +214,7 @@ def test_what_is_answered_is_known_by_number() -> None:
     seen: list[int] = []
     desk.carry(lambda: seen.append(desk.state.answered))
     assert seen == [0, 1]
-    assert desk.state.answered == desk.state.sent == 2
+    assert desk.state.answered == desk.state.taken == 2
 
 
 def test_the_next_frame_is_prepared_while_one_is_under_way() -> None:
@@ -232,18 +244,34 @@ def test_what_was_prepared_fails_too_when_the_hub_is_unreachable() -> None:
     assert desk.state.messages == 0
 
 
-def test_what_cannot_be_encoded_ahead_is_told_in_its_turn() -> None:
-    def refuse(load: Load[str]) -> object:
-        raise errors.InvalidMessage("wrong")
-
+def test_a_frame_is_prepared_once_and_goes_as_it_was_prepared() -> None:
     desk = Desk()
     desk.post("a")
-    for _ in desk.state.carrying(desk.deliver):
-        if len(desk.frames) == 1:
-            desk.post("b")
-            desk.state.prepare(refuse)
-    assert desk.frames == [["a"], ["b"]]
-    assert isinstance(desk.outcomes["b"], Receipt)
+    first = desk.state.take()
+    assert desk.state.prepare() is None, "nothing waits"
+    desk.post("b")
+    prepared = desk.state.prepare()
+    desk.post("c")
+    assert desk.state.prepare() is None, "one is prepared already"
+    desk.state.settle(first, all_new(["a"]))
+    assert desk.state.take() is prepared
+
+
+def test_an_aborted_pipeline_delivers_nothing_more() -> None:
+    desk = Desk()
+    desk.post("a")
+    load = desk.state.take()
+    desk.post("b")
+    desk.state.closed = desk.state.aborted = True
+    assert not desk.state.finished, "one is under way"
+    desk.state.settle(load, all_new(["a"]))
+    assert desk.state.wait(0) is None
+    assert desk.state.finished
+    desk.state.abandon(errors.Unavailable("gone"))
+    assert {name: type(outcome) for name, outcome in desk.outcomes.items()} == {
+        "a": Receipt,
+        "b": errors.Unavailable,
+    }
 
 
 @pytest.mark.parametrize("sent", ["text", b"bytes", 5, [1], None, (letter("a"), "b")])
@@ -267,13 +295,7 @@ def test_a_frame_is_of_one_batch_and_the_order_holds() -> None:
     for name, batch in [("a", None), ("b", "one"), ("c", "one"), ("d", "two"), ("e", "one")]:
         desk.state.add(letter(name), name, batch)
     batches: list[str | None] = []
-
-    def deliver(load: Load[str]) -> Dialogue[Receipt]:
-        batches.append(load.batch)
-        return (yield from desk.deliver(load))
-
-    for _ in desk.state.carrying(deliver):
-        pass
+    desk.carry(seen=lambda load: batches.append(load.batch))
     assert desk.frames == [["a"], ["b", "c"], ["d"], ["e"]]
     assert batches == [None, "one", "two", "one"]
 

@@ -91,7 +91,7 @@ class AsyncPublishSocket(Framing):
     async def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] = _nothing) -> Reply:
         """Connecting, waiting for room, sending and waiting for the answer share the time of the frame."""
         sent: _Line | None = None
-        silent = False
+        answers_before, silent = 0, False
         try:
             async with asyncio.timeout(frame.timeout):
                 line = await self._room()
@@ -131,12 +131,14 @@ class AsyncPublishSocket(Framing):
         async with self._connecting:
             if self._closed or (self._line is not None and self._line.usable):
                 return
-            line = _Line(await _connecting(self._terms.address), self._changed, self._window)
-            self._lines = [line, *(old for old in self._lines if not old.task.done())]
-            if self._closed:
-                line.shut()
-            else:
-                self._line = line
+            self._use(_Line(await _connecting(self._terms.address), self._changed, self._window))
+
+    def _use(self, line: _Line) -> None:
+        self._lines = [line, *(old for old in self._lines if not old.task.done())]
+        if self._closed:
+            line.shut()
+        else:
+            self._line = line
 
     def _leave(self, line: _Line, number: int, *, silent: bool) -> None:
         """This caller has done. Over a connection that was silent all the time, no new frame is sent."""
