@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -438,6 +438,14 @@ def test_a_send_that_is_too_large_is_refused_before(links: Links, server: FrameS
     assert not server.connections
 
 
+@asynccontextmanager
+async def opened(link: AsyncPublishSocket) -> AsyncIterator[AsyncPublishSocket]:
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
 # --- Each kind of its own ---------------------------------------------------------------------------------------------
 
 
@@ -488,7 +496,7 @@ def test_no_task_is_left_behind(server: FrameServer) -> None:
 
 def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncPublishSocket(terms_of(server.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
             callers = [asyncio.create_task(link.publish(letter())) for _ in range(3)]
             taken = await asyncio.to_thread(server.take_all, 3)
             for caller in callers[:2]:
@@ -508,7 +516,7 @@ def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncPublishSocket(terms_of(server.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
             callers = [asyncio.create_task(link.publish(letter())) for _ in range(3)]
             await asyncio.sleep(0)
             callers[0].cancel()
@@ -522,7 +530,7 @@ def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(se
 
 def test_a_large_send_goes_over_the_link_of_an_event_loop(running: ServedHub) -> None:
     async def main() -> int:
-        async with AsyncPublishSocket(terms_of(running.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(running.url))) as link:
             sent = [letter(data=number) for number in range(5_000)]
             return (await link.publish(sent)).accepted
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
 
 import pytest
 
+import restante.client.surface
 from restante import aio, assembly
 from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
 from restante.client.consignments import consignments_async, consignments_sync
@@ -80,6 +82,20 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
 )
 def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_one: type) -> None:
     assert parameters(waiting) == parameters(asynchronous_one)
+
+
+@pytest.mark.parametrize("name", surface.__all__)
+def test_types_are_imported_from_the_surface_and_show_themselves_so(name: str) -> None:
+    found = getattr(restante.client.surface, name)
+    assert found is getattr(surface, name)
+    assert "surface.surface" not in f"{found!r} {found.__module__}"
+    if found.__module__ == "restante.client.surface":
+        assert pickle.loads(pickle.dumps(found)) is found
+
+
+def test_the_surface_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = restante.client.surface.Nothing
 
 
 @pytest.mark.parametrize(

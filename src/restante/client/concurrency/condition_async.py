@@ -34,6 +34,8 @@ class AsyncCondition:
 
     async def wait_for(self, fulfilled: Callable[[], object], seconds: float | None = None) -> bool:
         """Wait until it is so, this long at most. Gives whether it is."""
+        if fulfilled():
+            return True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not fulfilled():

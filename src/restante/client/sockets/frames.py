@@ -134,18 +134,15 @@ def read_answer(text: str | bytes) -> tuple[int, Response]:
     """The number of a frame, and its answer as it would be over HTTP: a problem has its status, and says when to come again."""
     try:
         answer = _answers.decode(text)
-        problem = bytes(answer.problem)
-        read = _problems.decode(problem) if problem else _Problem()
+        if answer.number is not None and answer.accepted is not None:
+            return answer.number, Response(200, {}, memoryview(text.encode() if isinstance(text, str) else text))
+        problem = _problems.decode(answer.problem)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UnreadableAnswer(f"its answer cannot be read: {error}") from error
     if answer.number is None:
-        raise UnreadableAnswer(f"it answered without a number: {read.detail}")
-    if problem:
-        later = {} if read.retry_after is None else {"retry-after": str(ceil(read.retry_after))}
-        return answer.number, Response(read.status, {**_HEADERS, **later}, memoryview(problem))
-    if answer.accepted is None:
-        raise UnreadableAnswer("its answer cannot be read: it is neither a receipt nor a problem")
-    return answer.number, Response(200, {}, memoryview(text.encode() if isinstance(text, str) else text))
+        raise UnreadableAnswer(f"it answered without a number: {problem.detail}")
+    later = {} if problem.retry_after is None else {"retry-after": str(ceil(problem.retry_after))}
+    return answer.number, Response(problem.status, {**_HEADERS, **later}, memoryview(bytes(answer.problem)))
 
 
 def is_small(sent: object) -> bool:

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
@@ -28,10 +27,6 @@ from restante.client.transport.options import Terms
 from restante.limits import LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
-
-
-def _nothing() -> None:
-    pass
 
 
 class AsyncPublishSocket(Framing):
@@ -80,15 +75,7 @@ class AsyncPublishSocket(Framing):
             # A caller that is cancelled here has only stopped waiting: the tasks end all the same.
             await asyncio.wait([line.task for line in self._lines])
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] = _nothing) -> Reply:
+    async def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] | None = None) -> Reply:
         """Connecting, waiting for room, sending and waiting for the answer share the time of the frame."""
         sent: _Line | None = None
         answers_before, silent = 0, False
@@ -98,7 +85,8 @@ class AsyncPublishSocket(Framing):
                 promise = line.put(frame.number)
                 sent, answers_before = line, line.under_way.answers
                 await line.send(frame)
-                meanwhile()
+                if meanwhile is not None:
+                    meanwhile()
                 return await promise
         except InvalidStatus as error:
             return denied(error)

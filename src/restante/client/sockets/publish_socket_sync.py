@@ -12,8 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
@@ -31,10 +30,6 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 
 _UNREAD = Failure("its answers could not be read", reached=True)
-
-
-def _nothing() -> None:
-    pass
 
 
 class PublishSocket(Framing):
@@ -83,15 +78,7 @@ class PublishSocket(Framing):
         for line in lines:
             line.join()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] = _nothing) -> Reply:
+    def _exchange(self, frame: LinkFrame, meanwhile: Callable[[], None] | None = None) -> Reply:
         """Connecting, waiting for room, sending and waiting for the answer share the time of the frame."""
         deadline = self._terms.clock() + frame.timeout
         promise: Future[Reply] = Future()
@@ -104,7 +91,8 @@ class PublishSocket(Framing):
         silent = False
         try:
             self._send(line, frame, deadline)
-            meanwhile()
+            if meanwhile is not None:
+                meanwhile()
             return line.wait(promise, self._left(deadline))
         except TimeoutError as error:
             silent = line.read_by_callers or line.under_way.answers == answers_before

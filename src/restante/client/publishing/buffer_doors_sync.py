@@ -1,10 +1,12 @@
-"""Taking single messages into a buffered producer, for programs that wait: callers that wait stand in line."""
+"""The doors of a buffered producer, for programs that wait: messages come in by a line, outcomes go out by callbacks."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from restante.client.publishing.buffer import Buffering, Stack
 from restante.client.publishing.buffer_bounds import BufferBounds
@@ -12,7 +14,13 @@ from restante.client.publishing.buffer_errors import no_room
 from restante.client.publishing.buffer_intake import Admitted, BufferAdmission
 from restante.client.sending.sender_sync import Sender
 from restante.client.surface.sync import Hub
+from restante.errors import RestanteError
 from restante.model.publishing.message import Message
+
+OnSuccess: TypeAlias = Callable[[Sequence[Message], int], object]
+OnError: TypeAlias = Callable[[Sequence[Message], int, RestanteError], object]
+
+_log = logging.getLogger(__name__)
 
 
 class BufferEntrance:
@@ -73,3 +81,11 @@ class BufferEntrance:
         self._state.hurry()
         self._sender.stir()
         return False
+
+
+def call_back(callback: Callable[[], object]) -> None:
+    """Call a callback. What it raises is logged, and harms nobody."""
+    try:
+        callback()
+    except BaseException:  # noqa: BLE001 - not even an exit may end this thread: others depend on it
+        _log.exception("A callback of the buffered producer failed.")

@@ -1,9 +1,12 @@
-"""Taking single messages into a buffered producer, for asynchronous programs: callers that wait are let in by a lock."""
+"""The doors of a buffered producer, for asynchronous programs: messages come in by a lock, outcomes go out by callbacks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from restante.client.publishing.buffer import Buffering, Stack
 from restante.client.publishing.buffer_bounds import BufferBounds
@@ -11,7 +14,13 @@ from restante.client.publishing.buffer_errors import no_room, not_told
 from restante.client.publishing.buffer_intake import BufferAdmission
 from restante.client.sending.sender_async import AsyncSender
 from restante.client.surface.asynchronous import Hub
+from restante.errors import RestanteError
 from restante.model.publishing.message import Message
+
+OnSuccess: TypeAlias = Callable[[Sequence[Message], int], Awaitable[None] | None]
+OnError: TypeAlias = Callable[[Sequence[Message], int, RestanteError], Awaitable[None] | None]
+
+_log = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 256
 """After so many calls that need not wait, the event loop has its turn: a caller in a hurry would starve the senders."""
@@ -72,3 +81,18 @@ class AsyncBufferEntrance:
         self._state.check_open()
         self._admission = BufferAdmission(len(await self._hub.partitions()), self._bounds)
         return self._admission
+
+
+async def call_back(callback: Callable[[], object]) -> None:
+    """Call a callback, and wait for it if it is asynchronous. What it raises is logged, and harms nobody."""
+    try:
+        answer = callback()
+        if inspect.isawaitable(answer):
+            await answer
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        _log.exception("A callback of the buffered producer was cancelled.")
+    except Exception:  # noqa: BLE001 - the producer is not to suffer from it
+        _log.exception("A callback of the buffered producer failed.")
