@@ -53,7 +53,6 @@ def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
 
-ROUTES = (
-    Route("POST", "/v1/messages", publish, _PUBLISHER),
-    Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER),
-)
+PUBLISH = Route("POST", "/v1/messages", publish, _PUBLISHER)
+PUBLISH_PARCEL = Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER)
+ROUTES = (PUBLISH, PUBLISH_PARCEL)
