@@ -45,11 +45,15 @@ class Pipeline:
         # sync: promise: Future[Receipt] = Future()
         # async only
         promise = self._loop.create_future()
-        with self._changed:
-            # sync: if self._state.full:
-            # sync:     self._changed.wait_for(self._has_room)
-            self._state.add(messages, promise, batch_id)
-            self._sender.stir()
+        # sync: with self._changed:
+        # sync:     if self._state.full:
+        # sync:         self._changed.wait_for(self._has_room)
+        # sync:     self._state.add(messages, promise, batch_id)
+        # sync:     self._sender.stir()
+        # async only
+        self._state.add(messages, promise, batch_id)
+        # async only
+        self._sender.stir()
         return promise
 
     async def room(self) -> None:

@@ -44,13 +44,10 @@ class AsyncSender(Generic[Load]):
         while self._sending < self._at_once:
             seconds = self._gathering.wait(time.monotonic())
             if seconds != 0:
-                if seconds is not None and self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
+                self._set_alarm(seconds)
                 return
             self._sending += 1
-            task = asyncio.create_task(self._carry(self._gathering.take()), name=self._name)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.add(asyncio.create_task(self._carry(self._gathering.take()), name=self._name))
 
     async def finish(self) -> None:
         """Wait until all is settled. A caller that is cancelled here has only stopped waiting."""
@@ -71,6 +68,10 @@ class AsyncSender(Generic[Load]):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _set_alarm(self, seconds: float | None) -> None:
+        if seconds is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
+
     def _on_time(self) -> None:
         self._timer = None
         self.stir()
@@ -79,8 +80,11 @@ class AsyncSender(Generic[Load]):
         """The task: one load after another, as long as any is due."""
         try:
             await self._send(load)
-            while self._gathering.wait(time.monotonic()) == 0:
+            while (seconds := self._gathering.wait(time.monotonic())) == 0:
                 await self._send(self._gathering.take())
         finally:
             self._sending -= 1
-        self.stir()
+            task = asyncio.current_task()
+            assert task is not None, "this is a task"
+            self._tasks.discard(task)
+        self._set_alarm(seconds)
