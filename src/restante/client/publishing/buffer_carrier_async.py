@@ -7,7 +7,6 @@ import asyncio
 import time
 from functools import partial
 
-from restante import limits
 from restante.client.producers.producer_async import ProducerClient
 from restante.client.publishing.buffer import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
 from restante.client.publishing.buffer_bounds import BufferBounds
@@ -17,6 +16,7 @@ from restante.client.publishing.parcel import Parcel
 from restante.client.sending.sender_async import AsyncSender
 from restante.client.surface.asynchronous import Hub
 from restante.errors import InvalidOperation, RestanteError
+from restante.model.publishing.few_or_many import Many, few_or_many
 
 
 class AsyncBufferCarrier(AsyncBufferEntrance):
@@ -115,7 +115,7 @@ class AsyncBufferCarrier(AsyncBufferEntrance):
 
     async def _parcel(self, stack: Stack) -> Parcel:
         # async only; many messages are given their ids in a thread, while the event loop goes on
-        if len(stack.messages) > limits.SMALL_SEND_MESSAGES_MAX:
+        if isinstance(few_or_many(stack.messages), Many):
             return await asyncio.to_thread(parcel_of, stack, self._batch)
         return parcel_of(stack, self._batch)
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from restante.calls.publishing import Publish
 from restante.client.publishing.pipeline_core import Load
 from restante.client.surface.arguments import check_batch_id
 from restante.client.transport.exchange import Dialogue, Failure, LinkFrame, LongWork, Reply, Response
@@ -17,16 +18,16 @@ from restante.client.transport.http_answers import carried_out, expect, unreacha
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown
-from restante.limits import MIB, PARTITIONS_MAX, SEND_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
+from restante.limits import PARTITIONS_MAX, SEND_BYTES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers, check_numbers
-from restante.model.publishing.intake import is_few
+from restante.model.producers.producer import check_numbers
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
 from restante.wire.frames import FrameHeader, encode_frame
-from restante.wire.media import PROBLEM
-from restante.wire.publish import EncodedPublish, encode_publish
+from restante.wire.media import JSON, PROBLEM
+from restante.wire.publish import encode_publish
 
 PATH = "/v1/publish"
 
@@ -38,21 +39,15 @@ class Framing:
         self._terms = terms
         self._numbers = count(1)
 
-    def frame(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> LinkFrame:
+    def frame(self, call: Publish) -> LinkFrame:
         """A frame, checked for all that can be wrong with it alone: one that the hub cannot read has no answer."""
+        partition, producer, batch = call.partition, call.producer, call.batch
         _check_partition(partition)
         if producer is not None:
             check_numbers(producer)
         if batch is not None:
             check_batch_id(batch)
-        encoded = encode_publish(sent, random=self._terms.random, now_ms=self._terms.now_ms())
+        encoded = encode_publish(call.sent, random=self._terms.random, now_ms=self._terms.now_ms())
         if len(encoded.body) > SEND_BYTES_MAX:
             raise BodyTooLarge(
                 f"A send is at most {SEND_BYTES_MAX} bytes. Send in several parts.", limit=SEND_BYTES_MAX
@@ -81,13 +76,13 @@ class Framing:
         return named
 
     def encode(self, load: Load[Any]) -> LinkFrame:
-        return self.frame(load.messages, batch=load.batch)
+        return self.frame(Publish(load.sent, batch=load.batch))
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
         """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
         if load.content is None:
             encode = partial(self.encode, load)
-            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield LongWork(encode))
+            load.content = encode() if is_small(load.sent) else (yield LongWork(encode))
         frame: LinkFrame = load.content
         answer = yield from answered(self._terms, lambda _: frame)
         response = expect(answer.response, self._terms.address, 200)
@@ -145,9 +140,9 @@ def read_answer(text: str | bytes) -> tuple[int, Response]:
     return answer.number, Response(problem.status, {**_HEADERS, **later}, memoryview(bytes(answer.problem)))
 
 
-def is_small(sent: object) -> bool:
-    """Whether to encode it takes so little time that an event loop can do it."""
-    return len(sent.body) <= MIB if isinstance(sent, EncodedPublish) else is_few(sent)
+def is_small(sent: Few | Many | EncodedPublish) -> bool:
+    """Whether to encode it takes so little time that an event loop can do it. A few messages are encoded as JSON."""
+    return sent.content_type == JSON if isinstance(sent, EncodedPublish) else isinstance(sent, Few)
 
 
 def lost(error: BaseException) -> Failure:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
+from restante.calls.publishing import Publish
 from restante.client.concurrency.condition_async import AsyncCondition
 from restante.client.sockets.frame_window import UnderWay, crowded
 from restante.client.sockets.frames import PATH, Framing, UnreadableAnswer, is_small, lost, read_answer
@@ -26,7 +26,6 @@ from restante.client.transport.http import closed
 from restante.client.transport.options import Terms
 from restante.limits import LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 
 
 class AsyncPublishSocket(Framing):
@@ -43,17 +42,9 @@ class AsyncPublishSocket(Framing):
         """All connections whose task may still run: the one in use, and those that were given up."""
         self._closed = False
 
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    async def call(self, call: Publish) -> Receipt:
         """One frame and its answer, in one attempt. `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
-        encode = partial(self.frame, sent, partition=partition, producer=producer, batch=batch)
-        frame = encode() if is_small(sent) else await asyncio.to_thread(encode)
+        frame = self.frame(call) if is_small(call.sent) else await asyncio.to_thread(self.frame, call)
         return self.receipt_of(await self._exchange(frame))
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step

@@ -17,6 +17,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
+from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import UnderWay, crowded
 from restante.client.sockets.frames import PATH, Framing, UnreadableAnswer, lost, read_answer
 from restante.client.sockets.sockets import denied, failure_of
@@ -26,7 +27,6 @@ from restante.client.transport.http import closed
 from restante.client.transport.options import Terms
 from restante.limits import LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 
 _UNREAD = Failure("its answers could not be read", reached=True)
 
@@ -45,16 +45,9 @@ class PublishSocket(Framing):
         """All connections that may still be open: the one in use, and those that were given up."""
         self._closing = threading.Event()
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    def call(self, call: Publish) -> Receipt:
         """One frame and its answer, in one attempt. `OutcomeUnknown` if it may have been stored, `Unavailable` if not."""
-        return self.receipt_of(self._exchange(self.frame(sent, partition=partition, producer=producer, batch=batch)))
+        return self.receipt_of(self._exchange(self.frame(call)))
 
     def perform(self, step: Step, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - as the step
         """Carry out a step of `deliver`. `meanwhile` is called between a frame and its answer."""

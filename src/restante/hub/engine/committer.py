@@ -24,7 +24,7 @@ T = TypeVar("T")
 Line = tuple[int, bytes]
 """A partition, and the key of a producer group there."""
 _PASSED_MAX = 1_024
-_TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
+_TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from restante.calls.publishing import Publish
 from restante.hub.engine.committer import Listener
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
@@ -36,14 +38,24 @@ class ShortPublish(ShortRoute[Receipt]):
         return small_json_length(given)
 
     def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
-        sent = decode_json(asked.body)
-        if not is_few(sent):
-            return False
-        self.desk.link_of(asked.admitted.grant).hub.publish_told(sent, listener)
-        return True
+        return self._publish(asked, listener)
 
     def count(self, answer: Receipt, seconds: float) -> None:
-        publishing.count(self.desk, answer, seconds)
+        publishing.count_stored(self.desk, answer)
+        self.desk.metrics.publish(seconds)
+
+    def _publish(
+        self,
+        asked: ShortRequest,
+        listener: Listener[Receipt],
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+    ) -> bool:
+        sent = few_or_many(decode_json(asked.body))
+        if not isinstance(sent, Few):
+            return False
+        self.desk.link_of(asked.admitted.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
+        return True
 
 
 class ShortParcel(ShortPublish):
@@ -57,9 +69,7 @@ class ShortParcel(ShortPublish):
         return None if found is None else (found[1].decode(),)
 
     def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
-        sent, numbers = decode_json(asked.body), plain_numbers(asked.given)
-        if not is_few(sent) or (numbers is None and not NUMBER_HEADERS.isdisjoint(asked.given)):
+        numbers = plain_numbers(asked.given)
+        if numbers is None and not NUMBER_HEADERS.isdisjoint(asked.given):
             return False
-        hub = self.desk.link_of(asked.admitted.grant).hub
-        hub.publish_told(sent, listener, partition=int(asked.admitted.place[0]), producer=numbers)
-        return True
+        return self._publish(asked, listener, int(asked.admitted.place[0]), numbers)

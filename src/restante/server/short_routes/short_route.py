@@ -21,7 +21,7 @@ from restante.limits import PASS_LOOK_SECONDS
 from restante.model.access.access import Grant
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
-from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.connections.incoming_messages import is_for_the_loop
 from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
 from restante.server.desk import Desk
 from restante.server.route_table import Route
@@ -50,6 +50,8 @@ SPECIAL_HEADERS = frozenset(
 )
 """Headers that ask for more than a request without them."""
 JSON_TYPE = b"application/json"
+_DIGITS_MAX = 9
+"""Of a length that is worth reading."""
 _log = logging.getLogger("restante.server")
 _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
@@ -162,8 +164,7 @@ def small_json_length(given: GivenHeaders) -> int | None:
     text = given.get(b"content-length")
     if given.get(b"content-type") != JSON_TYPE or text is None or not text.isdigit():
         return None
-    length = int(text) if len(text) <= len(str(SMALL_BODY_BYTES)) else SMALL_BODY_BYTES + 1
-    return length if length <= SMALL_BODY_BYTES else None
+    return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
 
 
 class _PendingAnswer(Generic[R]):
