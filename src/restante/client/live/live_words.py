@@ -1,4 +1,4 @@
-"""What goes wrong with a live connection, in words."""
+"""Errors and reasons of a live connection, in words."""
 
 from __future__ import annotations
 

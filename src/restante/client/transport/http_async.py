@@ -17,7 +17,7 @@ from restante.client.feed import feed_protocol
 from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_async import AsyncSocketDoor
-from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_async import AsyncHttpCarrier
@@ -49,9 +49,9 @@ class AsyncHttpLink(AsyncHttpCarrier):
         other._joint = AsyncJointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
-    def frames(self) -> AsyncFrameLink:
+    def frames(self) -> AsyncPublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
-        return AsyncFrameLink(self._terms)
+        return AsyncPublishSocket(self._terms)
 
     def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""

@@ -18,7 +18,7 @@ from restante.client.feed import feed_protocol
 from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_sync import SyncSocketDoor
-from restante.client.sockets.frame_link_sync import FrameLink
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
@@ -50,9 +50,9 @@ class HttpLink(HttpCarrier):
         other._joint = JointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
-    def frames(self) -> FrameLink:
+    def frames(self) -> PublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
-        return FrameLink(self._terms)
+        return PublishSocket(self._terms)
 
     def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
