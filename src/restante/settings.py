@@ -249,6 +249,26 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
     rules = {"allowed_networks": _NETWORKS}
 
 
+class GroupSettings(Section, frozen=True, kw_only=True):
+    """How readers share the feed in groups."""
+
+    heartbeat_seconds: float = 3.0
+    """How often a member says that it is there; who misses three loses its partitions."""
+    handover_seconds: float = 30.0
+    """How long a member may keep a partition that it was told to give up."""
+    hold_seconds: float = 30 * DAY_SECONDS
+    """How long the feed stays, at most, for a group with actions that has not read it."""
+
+    rules = {
+        "heartbeat_seconds": Rule(
+            f"a number of seconds, from {limits.HEARTBEAT_SECONDS_MIN:g} to {limits.HEARTBEAT_SECONDS_MAX:g}",
+            lambda value: limits.HEARTBEAT_SECONDS_MIN <= value <= limits.HEARTBEAT_SECONDS_MAX,
+        ),
+        "handover_seconds": _SECONDS,
+        "hold_seconds": _SECONDS,
+    }
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """All settings of a hub."""
 
@@ -283,6 +303,7 @@ class Settings(Section, frozen=True, kw_only=True):
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
+    groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -305,6 +326,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "server": Rule("the settings of the server"),
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
+        "groups": Rule("the settings of groups"),
     }
 
     @property

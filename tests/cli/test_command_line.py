@@ -133,7 +133,10 @@ def test_the_reference_has_every_command_and_option(runner: CliRunner, command: 
         ("serve --port 70000", "it must be at most 65,535, not '70000'."),
         ("collect ada --max-messages x", "it must be a whole number, not 'x'."),
         ("collect ada --wait long", "it must be a number, not 'long'."),
-        ("tokens create --role king", "it must be one of 'publisher', 'recipient', 'reader', 'operator', not 'king'."),
+        (
+            "tokens create --role king",
+            "it must be one of 'publisher', 'recipient', 'reader', 'worker', 'operator', not 'king'.",
+        ),
     ],
 )
 def test_a_value_that_is_not_understood_is_explained_in_our_words(runner: CliRunner, arguments: str, told: str) -> None:

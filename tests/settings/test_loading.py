@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
+from restante.settings import GroupSettings, LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 
@@ -277,7 +277,11 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1
+    assert (
+        len(sources)
+        == len(effective)
+        == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules)
+    )
 
 
 def test_a_secret_is_read_and_not_shown(file: Writer) -> None:

@@ -98,6 +98,7 @@ def _restante(
     restante consignments list      transactions of many writers
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          the change feed: every change
+    restante groups list            consumer groups: how far have they read?
     restante jobs list              tables and reports, on Spark
     restante backup night.tar       back up a hub that runs
     restante doctor ./data          check a folder for damage
@@ -122,6 +123,7 @@ _COMMANDS = {
 _GROUPS = {
     "batches": "batches",
     "consignments": "consignments",
+    "groups": "groups",
     "jobs": "jobs",
     "recipients": "mailboxes",
     "partitions": "partitions",

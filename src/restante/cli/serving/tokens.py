@@ -27,6 +27,9 @@ app = command_group("tokens")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS_MAX = 36_500
 
+GroupNames = Annotated[list[str] | None, typer.Option("--group", help="A group that a worker may be a member of.")]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="The worker may be a member of every group.")]
+
 
 @app.callback()
 def tokens() -> None:
@@ -47,7 +50,7 @@ def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="publisher, recipient, reader or operator; may be given more than once.",
+            help="publisher, recipient, reader, worker or operator; may be given more than once.",
             show_default=False,
         ),
     ],
@@ -62,6 +65,8 @@ def create(
     all_recipients: Annotated[
         bool, typer.Option("--all-recipients", help="Messages of every recipient may be collected with the token.")
     ] = False,
+    group: GroupNames = None,
+    all_groups: AllGroups = False,
     expires: Annotated[
         str | None,
         typer.Option(metavar="30d", help="The time until the token expires: 90m, 12h, 30d, 4w. Default: never."),
@@ -81,11 +86,13 @@ def create(
     restante tokens create --role publisher --origin billing --expires 90d
     restante tokens create --role recipient --recipient alice
     restante tokens create --role recipient --all-recipients --json
+    restante tokens create --role worker --group billing
     restante tokens create --role operator --data /srv/mail --new
     """
     from restante.server.access.tokens import id_of
 
     _check_scope(role, origin, recipient, everyone=all_recipients)
+    _check_groups(role, group, every=all_groups)
     now = datetime.now(UTC)
     lifetime = None if expires is None else _period(expires)
     file = _tokens_for(data, new=new)
@@ -95,6 +102,7 @@ def create(
         roles=role,
         origins=origin or None,
         recipients=recipient or None,
+        groups=group or None,
         note=note,
         expires_at=None if lifetime is None else now + lifetime,
         now=now,
@@ -201,6 +209,17 @@ def _check_scope(roles: list[Role], origins: list[str] | None, named: list[str] 
         raise typer.BadParameter("--origin is for --role publisher.", param_hint="--origin")
 
 
+def _check_groups(roles: list[Role], named: list[str] | None, *, every: bool) -> None:
+    if Role.WORKER in roles and not named and not every:
+        raise typer.BadParameter(
+            "Of which group? Give --group NAME (more than once if need be), or --all-groups.", param_hint="--group"
+        )
+    if every and (named or Role.WORKER not in roles):
+        raise typer.BadParameter("It is for --role worker, without --group.", param_hint="--all-groups")
+    if named and Role.WORKER not in roles:
+        raise typer.BadParameter("It is for --role worker.", param_hint="--group")
+
+
 def _period(text: str) -> timedelta:
     found = re.fullmatch(r"([1-9][0-9]{0,7})([mhdw])", text)
     period = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta.max
@@ -221,7 +240,7 @@ def _described(token: Token, now: datetime) -> dict[str, object]:
 
 def _roles(token: Token) -> str:
     """In words: `publisher of billing, recipient of all`."""
-    bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients}
+    bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients, Role.WORKER: token.groups}
     return ", ".join(
         f"{role.value} of {' and '.join(bounds[role] or ()) or 'all'}" if role in bounds else role.value
         for role in token.roles

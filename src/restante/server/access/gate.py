@@ -56,10 +56,12 @@ class Gate:
             self._tell(f"{self._tokens.path} is gone: nobody has a token, so nobody is let in. {_MEND}")
         return version
 
-    def admit(self, authorization: str | None, roles: frozenset[Role], recipient: str | None) -> Grant:
+    def admit(
+        self, authorization: str | None, roles: frozenset[Role], recipient: str | None, group: str | None = None
+    ) -> Grant:
         """What the caller may do; refused if that is not what it takes."""
         grant = self.grant(authorization)
-        check_role(grant, roles, recipient)
+        check_role(grant, roles, recipient, group)
         return grant
 
     def grant(self, authorization: str | None) -> Grant:
@@ -91,8 +93,8 @@ class Gate:
             _log.error(problem)
 
 
-def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None) -> None:
-    """Refuse whoever has none of these roles, or has them for other recipients."""
+def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None, group: str | None = None) -> None:
+    """Refuse a caller who has none of these roles, or has them for other recipients or groups."""
     if Role.OPERATOR in grant.roles:
         return
     held = grant.roles & roles
@@ -101,6 +103,8 @@ def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None) -> N
         raise Forbidden(f"This route needs the role {wanted}; the token {grant.name} does not have it.")
     if recipient is not None and held == {Role.RECIPIENT} and not grant.may_collect(recipient):
         raise Forbidden(f"The token {grant.name} is not for this recipient.")
+    if group is not None and held == {Role.WORKER} and not grant.may_work(group):
+        raise Forbidden(f"The token {grant.name} is not for this group.")
 
 
 def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) -> Gate:
