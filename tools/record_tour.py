@@ -19,10 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "tour.svg"
 COMMAND = "restante tour --once"
-COLUMNS = 96
+COLUMNS = 104
 LINE_HEIGHT, CHARACTER_WIDTH, MARGIN, TOP = 19, 8.43, 18, 46
 SECONDS_A_LINE = 0.14
-LIVE_LINES_MAX = 4
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HEADING = re.compile(r"^(A sample night|Who is late|Every message arrived)")
 SUBJECT = re.compile(
@@ -38,7 +37,7 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 
 
 def run_of_tour() -> list[str]:
-    """The lines of a real run: those of the live view, then the answer."""
+    """The lines of a real run: the first of each recipient in the live view, then the answer."""
     ours, theirs = pty.openpty()
     live: list[str] = []
     reader = threading.Thread(target=_read, args=(ours, live))
@@ -53,8 +52,8 @@ def run_of_tour() -> list[str]:
     os.close(ours)
     if process.returncode:
         raise SystemExit(f"the tour ended with {process.returncode}")
-    shown = [line for line in live if line.startswith("live ")][:LIVE_LINES_MAX]
-    return [f"$ {COMMAND}", *shown, *(_as_installed(line) for line in answer)]
+    first = {line.split()[1]: line for line in reversed(live) if line.startswith("live ")}
+    return [f"$ {COMMAND}", *sorted(first.values()), *(_as_installed(line) for line in answer)]
 
 
 def _read(terminal: int, live: list[str]) -> None:

@@ -142,8 +142,8 @@ def _fill(work: Work, night: SettledNight, shows: Shows) -> None:
 def _report(work: Work, night: SettledNight, shows: Shows, since: datetime) -> None:
     as_of = datetime.now(UTC)
     with _staged(night, shows, _REPORT):
-        collection_report.run(work, collection_report.Options(as_of=as_of, since=since))
-        night.report = _slowest(work, as_of)
+        outcome = collection_report.run(work, collection_report.Options(as_of=as_of, since=since))
+        night.report = _slowest(work, as_of, outcome)
         night.collected = list(_moments(work, as_of, since))
     night.steps[-1].detail = "per actor, from the tables: published, collected, waiting, and the time to collect"
     reported = night.collected[-1].collected if night.collected else 0
@@ -151,11 +151,17 @@ def _report(work: Work, night: SettledNight, shows: Shows, since: datetime) -> N
         night.wrong.append(f"The tables have {reported:,} of {night.messages:,} messages as collected.")
 
 
-def _slowest(work: Work, as_of: datetime) -> list[dict[str, Any]]:
-    """The slowest of all rows that the report has kept; the outcome of the job has only the first by name."""
+def _slowest(work: Work, as_of: datetime, outcome: Outcome) -> list[dict[str, Any]]:
+    """The slowest of all rows of the report. Its outcome has them, unless they are many; the table has all."""
+    if outcome.table is not None and outcome.table.num_rows == outcome.figures["rows"]:
+        return sorted(outcome.table.to_pylist(), key=_seconds_to_collect, reverse=True)[:_SLOWEST_SHOWN]
     kept = work.spark.read.format("delta").load(work.place("reports", collection_report.NAME))
     longest = kept.where(f.col("computed_at") == f.lit(as_of)).orderBy(f.desc_nulls_last("collect_seconds_p95"))
     return longest.drop(*ADDED).limit(_SLOWEST_SHOWN).toArrow().to_pylist()
+
+
+def _seconds_to_collect(row: dict[str, Any]) -> float:
+    return row["collect_seconds_p95"] if row["collect_seconds_p95"] is not None else -1.0
 
 
 @contextmanager
