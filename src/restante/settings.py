@@ -25,7 +25,7 @@ DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
 
 Access = Literal["auto", "tokens", "open"]
-LogFormat = Literal["json", "text"]
+LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -211,7 +211,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     answer_idle_seconds: float = 20.0
     keep_alive_seconds: float = 75.0
     drain_seconds: float = 8.0
-    log: LogFormat = "json"
+    log: LogFormat = "auto"
     log_level: LogLevel = "info"
 
     rules = {
@@ -235,7 +235,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             f"a number of seconds, 0 or more and less than {limits.DRAIN_SECONDS_END:g}",
             lambda value: 0 <= value < limits.DRAIN_SECONDS_END,
         ),
-        "log": _choice("json", "text"),
+        "log": _choice("auto", "json", "text"),
         "log_level": _choice("debug", "info", "warning", "error"),
     }
 

@@ -202,7 +202,7 @@ def test_what_nobody_reads_is_not_confirmed(tmp_path: Path, options: list[str], 
 
 
 def test_the_tour_runs_as_a_program_without_control_characters(tmp_path: Path) -> None:
-    options = ("--no-spark", "--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
+    options = ("--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
     result = restante("tour", "--once", *options)
     assert result.returncode == 0, result.stderr
     assert "Every message arrived exactly once and in order" in result.stdout

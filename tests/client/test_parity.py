@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
 
 import pytest
 
+import restante.client.surface
 from restante import aio, assembly
 from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
 from restante.client.consignments import consignments_async, consignments_sync
@@ -16,8 +18,8 @@ from restante.client.groups import groups_async, groups_sync
 from restante.client.live import live_async, live_sync
 from restante.client.producers import producer_async, producer_sync
 from restante.client.publishing import buffered_async, buffered_sync, pipeline_async, pipeline_sync
-from restante.client.sockets.socket_async import AsyncSocketCarrier
-from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import asynchronous, connect, surface, sync
 from restante.client.transport import link
 from restante.client.transport.http_async import AsyncHttpLink
@@ -78,13 +80,27 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
-        (SocketCarrier, AsyncSocketCarrier),
+        (PublishSocket, AsyncPublishSocket),
         (producer_sync.ProducerClient, producer_async.ProducerClient),
     ],
     ids=lambda kind: kind.__name__,
 )
 def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_one: type) -> None:
     assert parameters(waiting) == parameters(asynchronous_one)
+
+
+@pytest.mark.parametrize("name", surface.__all__)
+def test_types_are_imported_from_the_surface_and_show_themselves_so(name: str) -> None:
+    found = getattr(restante.client.surface, name)
+    assert found is getattr(surface, name)
+    assert "surface.surface" not in f"{found!r} {found.__module__}"
+    if found.__module__ == "restante.client.surface":
+        assert pickle.loads(pickle.dumps(found)) is found
+
+
+def test_the_surface_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = restante.client.surface.Nothing
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from restante.calls.groups import (
     SendHeartbeat,
     WriteCheckpoint,
 )
+from restante.calls.publishing import Publish
 from restante.hub.door.hub import OpenHub
 from restante.hub.groups.members import end_leases
 from restante.hub.groups.memory import GroupMemory
@@ -94,7 +95,7 @@ class GroupWorld:
         return self.hub.call(ReadGroup(group))
 
     def publish(self, count: int, *, kind: str = "k", first: int = 0) -> None:
-        self.hub.publish([Message(recipient=f"r{first + n}", kind=kind, data=b"x") for n in range(count)])
+        self.hub.call(Publish.of([Message(recipient=f"r{first + n}", kind=kind, data=b"x") for n in range(count)]))
 
 
 def numbers(page: NextPage) -> list[int]:

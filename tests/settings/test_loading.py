@@ -217,7 +217,7 @@ drain_seconds = 10
         "restante.toml:6: origins.billing.group: must be a text of 1 to 64 characters, not blank, not ''",
         f"restante.toml:7: origins.billing.content_url: must be {OriginSettings.rules['content_url'].allowed}, not 'ftp://files.example/'",
         'restante.toml:10: origins."a.b".groop: is not known; did you mean origins."a.b".group?',
-        'restante.toml:13: server.log: must be "json" or "text", not 3',
+        'restante.toml:13: server.log: must be "auto" or "json" or "text", not 3',
         f"restante.toml:14: server.colour: is not known; known here: {', '.join(ServerSettings.rules)}",
         "restante.toml:17: server.drain_seconds: must be a number of seconds, 0 or more and less than 10, not 10",
         "environment RESTANTE_FILING: filing: must be true or false, not 'perhaps'",

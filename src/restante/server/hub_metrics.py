@@ -55,7 +55,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-        "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
+        "restante_runs_unfiled": (
+            "Stored runs of messages that wait to be merged.",
+            sum(p.unfiled for p in partitions),
+        ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),

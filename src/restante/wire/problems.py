@@ -79,7 +79,7 @@ _TITLES = {
     "group_unknown": "There is no such group",
     "member_unknown": "There is no such member of the group",
     "not_found": "There is nothing at this address",
-    "method_not_allowed": "The method is not allowed here",
+    "method_not_allowed": "The method is not allowed on this path",
     "not_acceptable": "No answer of an accepted type can be given",
     "message_conflict": "A message was stored before with other content",
     "bundle_open": "Another bundle is open",

@@ -59,28 +59,27 @@ def create(
         list[str] | None, typer.Option("--origin", help="An origin that a publisher may send for. Default: all.")
     ] = None,
     recipient: Annotated[
-        list[str] | None, typer.Option("--recipient", help="A recipient whose mail may be collected with it.")
+        list[str] | None,
+        typer.Option("--recipient", help="A recipient whose messages may be collected with the token."),
     ] = None,
     all_recipients: Annotated[
-        bool, typer.Option("--all-recipients", help="The mail of every recipient may be collected with it.")
+        bool, typer.Option("--all-recipients", help="Messages of every recipient may be collected with the token.")
     ] = False,
     group: GroupNames = None,
     all_groups: AllGroups = False,
     expires: Annotated[
         str | None,
-        typer.Option(metavar="30d", help="After how long it expires: 90m, 12h, 30d, 4w. Default: never."),
+        typer.Option(metavar="30d", help="The time until the token expires: 90m, 12h, 30d, 4w. Default: never."),
     ] = None,
-    note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
+    note: Annotated[str, typer.Option(help="A note about its purpose.")] = "",
     data: HubFolder = Path("data"),
-    new: Annotated[bool, typer.Option("--new", help="For a hub that was never started: make its folder.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask, though the first token shuts everyone without one out.")
-    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Make the data folder of a hub that was never started.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before making the first token.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and show it, this once: only its hash is kept. A hub that is running knows it within a second.
+    """Make a token and show it once: only its hash is kept. A running hub accepts the token within a second.
 
-    The first token of a hub that is running and open shuts out everyone who has none: so you are asked before.
+    The first token of a running open hub shuts out every program without a token, so the command asks first.
 
     \b
     restante tokens create --role operator --note "night shift"
@@ -201,11 +200,13 @@ def _check_scope(roles: list[Role], origins: list[str] | None, named: list[str] 
             param_hint="--recipient",
         )
     if everyone and (named or Role.RECIPIENT not in roles):
-        raise typer.BadParameter("It is for --role recipient, without --recipient.", param_hint="--all-recipients")
+        raise typer.BadParameter(
+            "--all-recipients is for --role recipient, without --recipient.", param_hint="--all-recipients"
+        )
     if named and Role.RECIPIENT not in roles:
-        raise typer.BadParameter("It is for --role recipient.", param_hint="--recipient")
+        raise typer.BadParameter("--recipient is for --role recipient.", param_hint="--recipient")
     if origins and Role.PUBLISHER not in roles:
-        raise typer.BadParameter("It is for --role publisher.", param_hint="--origin")
+        raise typer.BadParameter("--origin is for --role publisher.", param_hint="--origin")
 
 
 def _check_groups(roles: list[Role], named: list[str] | None, *, every: bool) -> None:

@@ -342,3 +342,8 @@ class Hub(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+for _protocol in (Bundle, Hub, Pipeline, Producer, Recipient):
+    # They show themselves by the name under which programs import them.
+    _protocol.__module__ = "restante.client.surface"

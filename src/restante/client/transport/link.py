@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from restante.calls.call import Answer, Call
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 from restante.wire.live_lines import AsyncLiveDoor, LiveDoor
 
 
@@ -24,14 +22,6 @@ class Link(Protocol):
         """Have a call carried out: one of those in `restante.calls`."""
         ...
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> LiveDoor: ...
     def apart(self, *, timeout: float | None = None) -> ApartLink: ...
     def close(self) -> None: ...
@@ -41,14 +31,6 @@ class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 
     async def call(self, call: Call[Answer]) -> Answer: ...
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...
     def apart(self, *, timeout: float | None = None) -> ApartLink: ...
     async def close(self) -> None: ...

@@ -83,7 +83,9 @@ class Gate:
             return look()
         except RestanteError as error:
             self._tell(f"The tokens cannot be read, so nobody is let in: {error.message}")
-            raise Unavailable("The hub cannot read its tokens, so it lets nobody in. Its log says why.") from error
+            raise Unavailable(
+                "The hub cannot read its tokens, so it refuses every request that needs one. The log says why."
+            ) from error
 
     def _tell(self, problem: str) -> None:
         if problem != self._told:
@@ -98,7 +100,7 @@ def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None, grou
     held = grant.roles & roles
     if not held:
         wanted = " or ".join(sorted(role.value for role in roles | {Role.OPERATOR}))
-        raise Forbidden(f"This takes the role {wanted}; the token {grant.name} does not have it.")
+        raise Forbidden(f"This route needs the role {wanted}; the token {grant.name} does not have it.")
     if recipient is not None and held == {Role.RECIPIENT} and not grant.may_collect(recipient):
         raise Forbidden(f"The token {grant.name} is not for this recipient.")
     if group is not None and held == {Role.WORKER} and not grant.may_work(group):
@@ -120,7 +122,7 @@ def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) ->
     gate = Gate(tokens, optional=True) if settings.access == "auto" else Gate(None)
     if gate.open and not insecure and not is_loopback(settings.host):
         raise InvalidSettings(
-            f"{settings.host} can be reached from other machines, and nobody would be asked for a token. Make one with "
+            f"{settings.host} can be reached from other machines, and the hub would not ask for tokens. Make one with "
             "`restante tokens create --new`, serve on 127.0.0.1, or say --insecure if that is what you want."
         )
     return gate

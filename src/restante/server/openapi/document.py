@@ -36,15 +36,15 @@ from restante.wire import media
 
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
-    producers.SUBJECT,
-    consignments.SUBJECT,
     collecting.SUBJECT,
     messages.SUBJECT,
     live.SUBJECT,
     batches.SUBJECT,
-    partitions.SUBJECT,
+    producers.SUBJECT,
+    consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
+    partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,

@@ -116,7 +116,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "link_refused": Advice(
         "The last number that was offered is not the hub's; `expected` is, or null if nothing was published.",
-        "Link without a number to go on where the hub is, or with a higher owner level to start anew.",
+        "Link without a number to go on where the hub is, or with a higher owner level to start again.",
         ("expected",),
     ),
     "producer_unknown": Advice(
@@ -125,7 +125,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
-        "Look at `GET /v1/batches`. To begin anew, open another one.",
+        "Look at `GET /v1/batches`. To start again, open another batch.",
         ("batch",),
     ),
     "batch_sealed": Advice(
