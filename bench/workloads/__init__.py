@@ -41,6 +41,7 @@ WIRE_ORDER = (
     "wire_batches",
     "wire_feed",
     "wire_feed_beside",
+    "wire_groups",
     "wire_live_throughput",
     "wire_live_latency",
     "wire_live_fanout",
@@ -56,6 +57,7 @@ WIRE_ALONE = frozenset(
     {
         "wire_idempotent",
         "wire_feed_beside",
+        "wire_groups",
         "wire_live_stuck",
         "wire_spark_read",
         "wire_spark_store",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from restante.assembly import open_hub
 from restante.calls.groups import (
@@ -98,5 +99,10 @@ class GroupWorld:
 
 
 def numbers(page: NextPage) -> list[int]:
-    found: list[int] = page.table["sequence_number"].to_pylist()
+    return numbers_in(page.table)
+
+
+def numbers_in(table: pa.Table) -> list[int]:
+    """The sequence numbers of changes."""
+    found: list[int] = table["sequence_number"].to_numpy().tolist()
     return found

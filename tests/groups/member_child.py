@@ -11,6 +11,7 @@ import sys
 import threading
 
 import restante
+from tests.groups.group_world import numbers_in
 
 
 def main(url: str, group: str, name: str, path: str) -> None:
@@ -22,7 +23,7 @@ def main(url: str, group: str, name: str, path: str) -> None:
 
         signal.signal(signal.SIGTERM, leave)
         for page in own.pages():
-            for number in page.table["sequence_number"].to_pylist():
+            for number in numbers_in(page.table):
                 os.write(log, b"%d %d %d\n" % (page.partition, page.generation, number))
 
 

@@ -21,10 +21,12 @@ from restante.client.surface import sync
 from restante.hub.door import in_process_groups
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import GroupMemory
+from restante.hub.groups.next_pages import look_next
 from restante.model.groups.group_answers import NextAnswer
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from tests.groups.group_world import numbers_in
 
 HEARTBEAT = 0.3
 LEASE = 3 * HEARTBEAT
@@ -110,7 +112,7 @@ class HandedOut:
 
 @pytest.fixture
 def handed_out(monkeypatch: pytest.MonkeyPatch) -> HandedOut:
-    watching = HandedOut(in_process_groups.look_next)
+    watching = HandedOut(look_next)
     monkeypatch.setattr(in_process_groups, "look_next", watching)
     return watching
 
@@ -195,7 +197,7 @@ def wanted_numbers(hub: sync.Hub) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     with hub.feed(kinds=["k"]) as feed:
         for page in feed:
-            found.setdefault(page.partition, []).extend(page.table["sequence_number"].to_pylist())
+            found.setdefault(page.partition, []).extend(numbers_in(page.table))
     return found
 
 

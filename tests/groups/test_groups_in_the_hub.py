@@ -213,6 +213,25 @@ def test_what_was_told_to_be_given_up_comes_back_only_under_a_new_generation(wor
     assert all(again[own.partition].generation > own.generation for own in gone)
 
 
+def test_what_a_member_never_knew_that_it_had_goes_on_at_once(world: GroupWorld) -> None:
+    first, second = world.join("a"), world.join("b")
+    kept = world.beat(first.member_id)
+    for own in first.partitions:
+        if own.partition not in kept:
+            world.checkpoint(own, 0)
+    third, fourth = world.join("c"), world.join("d")
+    for _ in range(3):
+        for member in (second, third, fourth):
+            world.beat(member.member_id)
+            world.end()
+        after = world.beat(first.member_id)
+        for own in first.partitions:
+            if own.partition in kept and own.partition not in after:
+                world.checkpoint(own, 0)
+                kept = after
+    assert [len(member.partitions) for member in world.status().members] == [1, 1, 1, 1]
+
+
 def test_who_leaves_gives_all_at_once(world: GroupWorld) -> None:
     first, second = world.join("a"), world.join("b")
     world.leave(first.member_id)

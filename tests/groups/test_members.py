@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import restante
+import restante.aio as aio_door
 from restante.calls.groups import DefineGroup, JoinGroup
 from restante.client.groups import groups_async
 from restante.client.groups.groups_sync import Group, SharedPage
@@ -27,6 +28,7 @@ from restante.errors import (
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.settings import GroupSettings, Settings
+from tests.groups.group_world import numbers_in
 
 PARTITIONS = 4
 SETTINGS = Settings(
@@ -74,10 +76,10 @@ def stored(hub: sync.Hub) -> int:
 async def aio(hub: sync.Hub, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[asynchronous.Hub]:
     """The same hub for an asynchronous program; in process, one of its own."""
     if "wire" in request.node.name:
-        async with restante.aio.connect(request.getfixturevalue("served").url) as other:
+        async with aio_door.connect(request.getfixturevalue("served").url) as other:
             yield other
     else:
-        async with restante.aio.open(folder / "there", settings=SETTINGS) as other:
+        async with aio_door.open(folder / "there", settings=SETTINGS) as other:
             await other.producer.send([Message(recipient=f"r{n}", kind="k", data=str(n)) for n in range(COUNT)])
             yield other
 
@@ -86,7 +88,7 @@ def test_a_loop_gets_all_and_what_it_passed_is_done_with(hub: sync.Hub, name: st
     seen: Counter[tuple[int, int]] = Counter()
     group, total = hub.group(name), stored(hub)
     for page in group.pages():
-        numbers = page.table["sequence_number"].to_pylist()
+        numbers = numbers_in(page.table)
         assert numbers == sorted(numbers)
         assert page.lag == page.end - page.position
         seen.update((page.partition, number) for number in numbers)
@@ -114,7 +116,7 @@ def test_a_loop_that_is_left_by_an_error_leaves_its_page_undone(hub: sync.Hub, n
     assert left > stored(hub) - passed
     again: set[tuple[int, int]] = set()
     for page in group.pages():
-        again |= {(page.partition, number) for number in page.table["sequence_number"].to_pylist()}
+        again |= {(page.partition, number) for number in numbers_in(page.table)}
         if len(again) >= left:
             page.done()
             break
@@ -173,7 +175,7 @@ def test_run_handles_partitions_side_by_side_and_ends_with_what_the_function_rai
         if together.n_waiting or not seen:
             together.wait(20)  # which ends only if two are handled at a time
         with lock:
-            seen.update((page.partition, number) for number in page.table["sequence_number"].to_pylist())
+            seen.update((page.partition, number) for number in numbers_in(page.table))
             if len(seen) >= total:
                 raise Enough
 
@@ -266,7 +268,7 @@ def test_asynchronous_programs_loop_and_run(
             total = sum(own.visible_sequence for own in await other.partitions())
             async with other.group(name) as group:
                 async for page in group.pages():
-                    seen |= {(page.partition, number) for number in page.table["sequence_number"].to_pylist()}
+                    seen |= {(page.partition, number) for number in numbers_in(page.table)}
                     if len(seen) >= total:
                         await page.done()
                         break
@@ -284,7 +286,7 @@ async def _run_all(hub: asynchronous.Hub, name: str, total: int) -> None:
     seen: Counter[tuple[int, int]] = Counter()
 
     async def handle(page: groups_async.SharedPage) -> None:
-        seen.update((page.partition, number) for number in page.table["sequence_number"].to_pylist())
+        seen.update((page.partition, number) for number in numbers_in(page.table))
         if len(seen) >= total:
             raise ZeroDivisionError
 

@@ -29,6 +29,10 @@ class Holding:
     """Up to where all is done with."""
     written: int
     """Up to where the hub knows that all is done with."""
+    asked: bool = False
+    """Whether somebody is asking the hub for more of it."""
+    behind: bool = True
+    """Whether there may be more at once."""
     under_way: bool = False
     """Whether a page of it was handed out, and is not done with."""
     skimmed: bool = False
@@ -45,6 +49,22 @@ class TakenPage:
     table: pa.Table
     position: int
     end: int
+
+
+class Question(NamedTuple):
+    """What to ask the hub for: more of these partitions, all of which nobody asks for meanwhile."""
+
+    holdings: tuple[Holding, ...]
+    waits: bool
+    """Whether to wait for what comes; otherwise there may be more at once."""
+    whole: bool
+    """Whether it is about all that the member has, so that it may wait for long."""
+
+    @property
+    def after(self) -> tuple[ReadAfter, ...]:
+        return tuple(
+            ReadAfter(partition=own.partition, generation=own.generation, position=own.read) for own in self.holdings
+        )
 
 
 class DueCheckpoint(NamedTuple):
@@ -123,24 +143,37 @@ class Holdings:
         if own in self._endings:
             self._endings.remove(own)
 
-    def to_read(self, most: int) -> tuple[ReadAfter, ...]:
-        """What to ask for: the partition that was served longest ago comes first."""
+    def ask(self, most: int) -> Question | None:
+        """What to ask for: one partition that is behind, the one served longest ago; else all at which nobody waits."""
         held = [self._held[partition] for partition in self._waiting if partition in self._held]
-        return tuple(
-            ReadAfter(partition=own.partition, generation=own.generation, position=own.read) for own in held[:most]
-        )
+        free = [own for own in held if not own.asked]
+        behind = [own for own in free if own.behind]
+        chosen = tuple(behind[:1] or free[:most])
+        for own in chosen:
+            own.asked = True
+        return Question(chosen, waits=not behind, whole=len(chosen) == len(held)) if chosen else None
 
-    def took(self, pages: Iterable[NextPage]) -> None:
+    def unasked(self, question: Question) -> None:
+        """Nobody asks any more."""
+        for own in question.holdings:
+            own.asked = False
+
+    def took(self, question: Question, pages: Iterable[NextPage]) -> None:
         """Pages that were asked for. Those that are the member's no more are left out."""
-        for page in pages:
-            own = self._held.get(page.partition)
-            if own is None or own.generation != page.generation or page.next <= own.read:
-                continue
-            if page.table.num_rows:
-                own.pages.append(TakenPage(own, page.table, page.next, page.end))
-            elif own.done == own.read:
-                own.done, own.skimmed = page.next, own.skimmed or own.done == own.written
-            own.read = page.next
+        found = {page.partition: page for page in pages}
+        self.unasked(question)
+        for own in question.holdings:
+            page = found.get(own.partition)
+            own.behind = page is not None and page.next < page.end
+            if page is not None and self._held.get(own.partition) is own:
+                self._take_in(own, page)
+
+    def _take_in(self, own: Holding, page: NextPage) -> None:
+        if page.table.num_rows:
+            own.pages.append(TakenPage(own, page.table, page.next, page.end))
+        elif own.done == own.read:
+            own.done, own.skimmed = page.next, own.skimmed or own.done == own.written
+        own.read = page.next
 
     def take(self) -> TakenPage | None:
         """The next page of a partition that nobody works on; None if there is none."""

@@ -18,13 +18,16 @@ from contextlib import suppress
 
 from restante import limits
 from restante.calls.groups import JoinGroup, LeaveGroup, SendHeartbeat, WriteCheckpoint
-from restante.client.groups.holdings import DueCheckpoint, Holdings, TakenPage
+from restante.client.groups.holdings import DueCheckpoint, Holdings, Question, TakenPage
 from restante.client.transport.link import ApartLink
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, RestanteError, Unavailable
-from restante.model.groups.group_answers import Assigned, Joined, NextAnswer, ReadAfter, Running
+from restante.model.groups.group_answers import Assigned, Joined, NextAnswer, Running
 
 SILENT_HEARTBEATS = 2
 """After so many intervals without an answer nothing is begun."""
+_SETTLING_HEARTBEATS = 4
+"""For so many intervals after it joined, or got or gave something, a member asks so many times as often: others may be
+about to release what it gets."""
 _log = logging.getLogger("restante.groups")
 
 
@@ -67,6 +70,7 @@ class Member:
         self.member_id = joined.member_id
         self.version = 0
         """Another number when the member has other partitions."""
+        self._settled_at = monotonic() + _SETTLING_HEARTBEATS * self._interval
         self._assign(joined.partitions)
         self._threads = [
             threading.Thread(target=self._beat, name="restante-heartbeat", daemon=True),
@@ -100,22 +104,29 @@ class Member:
         """Whether the lease may have ended, for all that this member knows."""
         return self._monotonic() - self._answered_at >= SILENT_HEARTBEATS * self._interval
 
-    def to_read(self, limit: int) -> tuple[ReadAfter, ...]:
+    def ask(self, limit: int) -> Question | None:
         """What to ask the hub for; nothing while enough is there unread, or the lease may have ended."""
         with self.condition:
             if self.is_silent() or self._holdings.rows_unread >= limit:
-                return ()
-            return self._holdings.to_read(limits.GROUP_PARTITIONS_AT_ONCE_MAX)
+                return None
+            return self._holdings.ask(limits.GROUP_PARTITIONS_AT_ONCE_MAX)
 
-    def took(self, answer: NextAnswer) -> None:
+    def took(self, question: Question, answer: NextAnswer) -> None:
         with self.condition:
-            self._holdings.took(answer.pages)
+            self._holdings.took(question, answer.pages)
             self._changed()
 
-    def refused(self, error: RestanteError, member_id: str) -> None:
+    def unasked(self, question: Question) -> None:
+        """A question was called off."""
+        with self.condition:
+            self._holdings.unasked(question)
+            self._changed()
+
+    def refused(self, question: Question, error: RestanteError, member_id: str) -> None:
         """The hub handed out no pages to a member: what is not its own any more is forgotten, a heartbeat tells what is."""
         stale = error.details.get("stale")
         with self.condition:
+            self._holdings.unasked(question)
             if isinstance(stale, list):
                 self._holdings.drop_stale({int(own["partition"]): int(own["generation"]) for own in stale})
             elif member_id == self.member_id:
@@ -173,6 +184,7 @@ class Member:
     def _assign(self, assigned: Sequence[Assigned]) -> None:
         if self._holdings.assign(assigned):
             self.version += 1
+            self._settled_at = self._monotonic() + _SETTLING_HEARTBEATS * self._interval
 
     # The heartbeat
 
@@ -192,7 +204,8 @@ class Member:
     def _wait_for_beat(self) -> bool:
         """Wait until the next heartbeat is to be sent; false when the member stops."""
         with self.condition:
-            due = self._answered_at + self._interval
+            settling = self._monotonic() < self._settled_at
+            due = self._answered_at + self._interval / (_SETTLING_HEARTBEATS if settling else 1)
             self.condition.wait_for(lambda: self._stopping or self._beat_now, max(0.0, due - self._monotonic()))
             self._beat_now = False
             return not self._stopping

@@ -1,4 +1,4 @@
-"""Reading ahead for a member, for asynchronous programs: a task asks the hub, and the program's own tasks take pages."""
+"""Reading ahead for a member, for asynchronous programs: tasks ask the hub, and the program's own tasks take pages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from restante.calls.groups import ReadNext
-from restante.client.groups.holdings import TakenPage
+from restante.client.groups.holdings import Question, TakenPage
 from restante.client.groups.member import Member
 from restante.client.transport.link import AsyncLink
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, RestanteError
-from restante.limits import FEED_POLL_SECONDS, WAIT_SECONDS_MAX
-from restante.model.groups.group_answers import NextAnswer, ReadAfter
+from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX, WAIT_SECONDS_MAX
+from restante.model.groups.group_answers import NextAnswer
 
 Work = Callable[[TakenPage], Awaitable[object]]
 Outcome = Awaitable[object] | object
@@ -20,7 +20,7 @@ Outcome = Awaitable[object] | object
 
 
 class MemberCrew:
-    """The task that reads for one member."""
+    """The tasks that read for one member."""
 
     def __init__(self, link: AsyncLink, member: Member, limit: int) -> None:
         self._link = link
@@ -30,7 +30,7 @@ class MemberCrew:
         self._changed = asyncio.Event()
         self._ending = False
         member.listen(self._tell)
-        self._task = asyncio.create_task(self._read())
+        self._tasks = [asyncio.create_task(self._read()) for _ in range(FEED_READS_MAX)]
 
     def _tell(self) -> None:
         with suppress(RuntimeError):  # The event loop has ended before the member's threads.
@@ -78,38 +78,41 @@ class MemberCrew:
     async def stop(self) -> None:
         """Read nothing more, write what is due, and leave."""
         self.end()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self.member.stop)
 
     async def _read(self) -> None:
         try:
             while not self._ending:
-                changed, after = self._changed, self.member.to_read(self._limit)
-                if not after:
+                changed, question = self._changed, self.member.ask(self._limit)
+                if question is None:
                     await _wait(changed, FEED_POLL_SECONDS)
                     continue
-                answer = await self._ask(after)
+                answer = await self._ask(question)
                 if answer is not None:
-                    self.member.took(answer)
+                    self.member.took(question, answer)
         except RestanteError as error:
             self.member.fail(error)
 
-    async def _ask(self, after: tuple[ReadAfter, ...]) -> NextAnswer | None:
+    async def _ask(self, question: Question) -> NextAnswer | None:
         """What the hub answers; None when the member has other partitions meanwhile, or has lost some."""
         member_id, version = self.member.member_id, self.member.version
-        call = ReadNext(self.member.group, member_id, after, limit=self._limit, wait=WAIT_SECONDS_MAX)
+        wait = 0 if not question.waits else WAIT_SECONDS_MAX if question.whole else FEED_POLL_SECONDS
+        call = ReadNext(self.member.group, member_id, question.after, limit=self._limit, wait=wait)
         asking = asyncio.create_task(self._link.call(call))
         try:
             while not asking.done():
                 changed = asyncio.create_task(self._changed.wait())
                 await asyncio.wait((asking, changed), return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
-                if not asking.done() and self.member.version != version:
+                if question.waits and not asking.done() and self.member.version != version:
+                    self.member.unasked(question)
                     return None
             return asking.result()
         except (GenerationStale, MemberUnknown, GroupUnknown) as error:
-            self.member.refused(error, member_id)
+            self.member.refused(question, error, member_id)
             return None
         finally:
             asking.cancel()

@@ -1,4 +1,4 @@
-"""Reading ahead for a member, for programs that wait: a thread asks the hub, and the program's own threads take pages.
+"""Reading ahead for a member, for programs that wait: threads ask the hub, and the program's own threads take pages.
 
 A thread that waits at the hub cannot be called off, so it waits a second at most.
 """
@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable
 
 from restante.calls.groups import ReadNext
-from restante.client.groups.holdings import TakenPage
+from restante.client.groups.holdings import Question, TakenPage
 from restante.client.groups.member import Member
 from restante.client.transport.link import Link
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown
-from restante.limits import FEED_POLL_SECONDS
-from restante.model.groups.group_answers import ReadAfter
+from restante.limits import FEED_POLL_SECONDS, FEED_READS_MAX
 
 Work = Callable[[TakenPage], object]
 Outcome = object
@@ -22,15 +21,15 @@ Outcome = object
 
 
 class MemberCrew:
-    """The thread that reads for one member."""
+    """The threads that read for one member."""
 
     def __init__(self, link: Link, member: Member, limit: int) -> None:
         self._link = link
         self.member = member
         self._limit = limit
         self._ending = False
-        self._thread = threading.Thread(target=self._read, name="restante-member", daemon=True)
-        self._thread.start()
+        for _ in range(FEED_READS_MAX):
+            threading.Thread(target=self._read, name="restante-member", daemon=True).start()
 
     def take(self) -> TakenPage | None:
         """The next page; None when the member stops."""
@@ -81,22 +80,22 @@ class MemberCrew:
         try:
             while not self._ending:
                 with self.member.condition:
-                    after = self.member.to_read(self._limit)
-                    if not after:
+                    question = self.member.ask(self._limit)
+                    if question is None:
                         self.member.condition.wait(FEED_POLL_SECONDS)
                         continue
-                self._ask(after)
+                self._ask(question)
         except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the program
             if not self._ending:
                 self.member.fail(error)
 
-    def _ask(self, after: tuple[ReadAfter, ...]) -> None:
-        member_id = self.member.member_id
-        call = ReadNext(self.member.group, member_id, after, limit=self._limit, wait=FEED_POLL_SECONDS)
+    def _ask(self, question: Question) -> None:
+        member_id, wait = self.member.member_id, FEED_POLL_SECONDS if question.waits else 0
+        call = ReadNext(self.member.group, member_id, question.after, limit=self._limit, wait=wait)
         try:
-            self.member.took(self._link.call(call))
+            self.member.took(question, self._link.call(call))
         except (GenerationStale, MemberUnknown, GroupUnknown) as error:
-            self.member.refused(error, member_id)
+            self.member.refused(question, error, member_id)
 
 
 def carried_out(_: Outcome) -> None:

@@ -6,6 +6,7 @@ A lease ends in a commit. A member that is heard of before that commit is planne
 from __future__ import annotations
 
 import logging
+import math
 import time
 import uuid
 from collections.abc import Sequence
@@ -42,11 +43,19 @@ def _plan_join(core: Core, name: str, member_name: str, draft: RequestDraft) -> 
     moved = joined(membership_so_far(core, draft, name), member, told)
     put_moved(core, draft, name, moved)
     kept = moved.membership.kept_by(member.member_id)
+    partitions = tuple(assigned(partition, position_so_far(core, draft, name, partition)) for partition in kept)
+    draft.applies.append(partial(_note_listed, core, name, partitions))
     return Joined(
         member_id=uuid_text(member.member_id),
         heartbeat_seconds=core.settings.groups.heartbeat_seconds,
-        partitions=tuple(assigned(partition, position_so_far(core, draft, name, partition)) for partition in kept),
+        partitions=partitions,
     )
+
+
+def _note_listed(core: Core, name: str, partitions: Sequence[Assigned]) -> None:
+    memory = core.memory(GroupMemory)
+    with memory.lock:
+        memory.listed.update({(name, own.partition): own.generation for own in partitions})
 
 
 def assigned(partition: int, row: PositionRow) -> Assigned:
@@ -88,21 +97,25 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
         check_known(known.membership, name, member_id)
         now = memory.monotonic()
         memory.heard[member_id] = Heard(now, core.clock(), running)
-        kept = _tell(memory, name, known.membership, member_id, now)
-    return HeartbeatAnswer(
-        partitions=tuple(assigned(partition, known.positions[partition]) for partition in kept),
-        now=moment(core.clock()),
-    )
+        kept = _tell(memory, known, member_id, now)
+    return HeartbeatAnswer(partitions=tuple(kept), now=moment(core.clock()))
 
 
-def _tell(memory: GroupMemory, name: str, membership: Membership, member_id: bytes, now: float) -> list[int]:
-    """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it."""
-    kept = []
+def _tell(memory: GroupMemory, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
+    """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it.
+
+    What it never knew that it had it cannot release: that goes on at once.
+    """
+    kept, name, membership = [], known.row.name, known.membership
     for partition in membership.held_by(member_id):
-        if membership.targets[partition] == member_id and (name, partition) not in memory.told:
-            kept.append(partition)
-        elif (name, partition) not in memory.told:
-            memory.told[name, partition] = now
+        row, place = known.positions[partition], (name, partition)
+        if place in memory.told or row.holder != member_id:
+            continue
+        if membership.targets[partition] == member_id:
+            kept.append(assigned(partition, row))
+            memory.listed[place] = row.generation
+        else:
+            memory.told[place] = now if memory.listed.get(place) == row.generation else -math.inf
             memory.wake.set()
     return kept
 

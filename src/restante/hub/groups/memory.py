@@ -69,6 +69,8 @@ class GroupMemory:
     """By member."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
     """By group and partition: since when its holder knows that it is to give it up."""
+    listed: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By group and partition: the last generation of which a holder was told that it has the partition."""
     lost: list[LeaseLost] = field(default_factory=list)
     """Functions of other subjects that hear of leases that ended without leaving."""
     monotonic: Callable[[], float] = time.monotonic
@@ -102,6 +104,10 @@ def load_groups(store: Store, partition_count: int, now: int) -> GroupMemory:
                 own[partition] = decode_position(value)
     for row in rows:
         memory.groups[row.name] = _known(row, members[row.name], positions[row.name])
+    for row in rows:
+        # Who was told what is not known any more: every holder may know of what it has.
+        for partition, own in enumerate(memory.groups[row.name].positions):
+            memory.listed[row.name, partition] = own.generation
     heard = Heard(memory.monotonic(), now)
     memory.heard = {member.member_id: heard for own in members.values() for member in own}
     return memory
