@@ -67,6 +67,7 @@ ALLOWED = {
     "POST /v1/maintenance/retain": "o",
     "GET /v1/backup": "o",
     "GET /metrics": "ro",
+    "GET /v1/health": "ro",
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
 OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}

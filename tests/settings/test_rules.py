@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from restante import errors, limits
 from restante.settings import (
+    HealthBounds,
+    HealthSettings,
     LiveSettings,
     OriginGroupSettings,
     OriginSettings,
@@ -111,6 +113,11 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (WebhookSettings, "allowed_networks", "127.0.0.0/8"),
     (WebhookSettings, "allowed_networks", ["localhost"]),
     (WebhookSettings, "allowed_networks", ["10.1.2.3/8"]),
+    (Settings, "health", 1),
+    (HealthSettings, "bounds", "low"),
+    (HealthSettings, "disabled", ["everything"]),
+    (HealthSettings, "switch_file", ""),
+    *((HealthBounds, name, {"yellow": "much", "red": 2}) for name in HealthBounds.rules),
 ]
 
 
@@ -123,7 +130,8 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(section: type[Section], n
 
 
 def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
-    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings, WebhookSettings):
+    sections = (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings, WebhookSettings)
+    for section in (*sections, HealthSettings, HealthBounds):
         names = [field.name for field in msgspec.structs.fields(section)]
         assert list(section.rules) == names
         assert {name for owner, name, _ in WRONG if owner is section} == set(names)

@@ -99,6 +99,7 @@ def _restante(
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          read along: everything that happens
     restante jobs list              tables and reports, on Spark
+    restante health                 how is each part of it?
     restante backup night.tar       while it runs
     restante doctor ./data          when it does not: is all as it was?
     """
@@ -113,6 +114,7 @@ _COMMANDS = {
     "history": "mailboxes",
     "feed": "feed",
     "bench": "partitions",
+    "health": "health",
     "doctor": "upkeep",
     "backup": "upkeep",
     "restore": "upkeep",

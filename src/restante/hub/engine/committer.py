@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.plan import CommitPlan, RequestDraft
+from restante.model.storage.changes import Changes
 
 T = TypeVar("T")
 
@@ -89,6 +90,19 @@ JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[Com
 """Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
 
 
+class CommitTotals:
+    """What commits came to since the hub was opened; only the committer's thread adds to it."""
+
+    __slots__ = ("commits", "failures", "seconds")
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.failures = 0
+        """Commits that failed as a whole."""
+        self.seconds = 0.0
+        """What the store took for them."""
+
+
 class Committer:
     """The queue before the commit, and the thread that empties it."""
 
@@ -108,6 +122,7 @@ class Committer:
         self._closing = False
         self._broken = False
         self._no_room_at = -math.inf
+        self.totals = CommitTotals()
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -238,7 +253,7 @@ class Committer:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
-            _store(plan)
+            self._store(plan)
             stored, self._no_room_at = True, -math.inf
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
@@ -248,6 +263,7 @@ class Committer:
             if stored and not self._broken:
                 self._broken = True
                 _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            self.totals.failures += 1
             _fail(batch, error)
             return
         try:
@@ -255,6 +271,14 @@ class Committer:
         except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
             # All is stored, and the callers are to hear so; a thread that ended here would leave everybody waiting.
             _log.exception("What was committed could not be announced.")
+
+    def _store(self, plan: CommitPlan) -> None:
+        changes, began = plan.finish(), time.perf_counter()
+        if changes.empty():
+            return
+        _commit_changes(plan, changes)
+        self.totals.commits += 1
+        self.totals.seconds += time.perf_counter() - began
 
 
 def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
@@ -299,11 +323,8 @@ def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
         plan.accept(draft)
 
 
-def _store(plan: CommitPlan) -> None:
+def _commit_changes(plan: CommitPlan, changes: Changes) -> None:
     """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
-    changes = plan.finish()
-    if changes.empty():
-        return
     try:
         plan.store.commit(changes)
     except (StorageFull, StoreConflict):

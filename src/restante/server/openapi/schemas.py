@@ -25,6 +25,7 @@ from restante.model.consignments.consignment_answers import (
     Staged,
 )
 from restante.model.feed.feed import CHANGES
+from restante.model.health.history import HealthAnswer
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -264,6 +265,7 @@ _VALUES = (
     Removed,
     Done,
     Health,
+    HealthAnswer,
 )
 """What the hub answers or is asked as it is in the code."""
 

@@ -142,6 +142,7 @@ class _Publish:
         desk.metrics.received.add(self._admitted.size)
         status, head, body = self._answer(request, seconds)
         desk.metrics.request("POST", _ROUTE, status, seconds)
+        desk.metrics.api.add(status, seconds, waited=False)
         desk.metrics.sent.add(len(body))
         self._answered(status, head, body)
 
