@@ -119,10 +119,8 @@ def check_worst(node: HealthNode) -> None:
 def test_a_window_tells_what_came_within_a_minute() -> None:
     window = RateWindow()
     added = [window.added(10.0 * step, (float(step), 2.0 * step)) for step in range(12)]
-    assert added[0] == (0, 0)
-    assert added[6] == (6, 12)
-    assert added[11] == (6, 12)
-    assert (mean(12, 6), mean(0, 0)) == (2, None)
+    assert [added[0], added[6], added[11]] == [(0, 0), (6, 12), (6, 12)]
+    assert [mean(12, 6), mean(0, 0)] == [2, None]
 
 
 def test_a_window_never_tells_less_than_nothing() -> None:
@@ -146,8 +144,9 @@ def test_history_keeps_the_worst_of_each_minute_of_an_hour() -> None:
     )
     assert (second.state, second.score, second.red) == (GREEN, 1.0, ())
     assert history.minutes(NOW + timedelta(hours=2)) == ()
+    well = grow(judge_leaves([], BOUNDS, frozenset()), {}, NOW)
     for minute in range(100):
-        history.add(tree, NOW + timedelta(minutes=minute))
+        history.add(well, NOW + timedelta(minutes=minute))
     assert len(history.minutes(NOW + timedelta(minutes=99))) == MINUTES
 
 

@@ -343,10 +343,10 @@ def test_deep_checks_really_write_in_each_partition_and_leave_no_trace_in_any_co
         assert [(message["origin"], message["state"]) for message in own] == [("restante.health", "collected")]
 
 
-def seen_by_readers(running: ServedHub) -> tuple[list[str], list[str]]:
+def seen_by_readers(running: ServedHub) -> tuple[list[Any], list[Any]]:
     """The recipients of all changes of the feed, and of all messages of the snapshots."""
-    changes: list[str] = []
-    messages: list[str] = []
+    changes: list[Any] = []
+    messages: list[Any] = []
     for partition in range(len(running.desk.hub.core.partitions)):
         feed = running.desk.hub.call(ReadFeed(partition, after=0, limit=1_000))
         assert feed.next == feed.end
