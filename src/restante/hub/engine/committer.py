@@ -18,7 +18,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.storage.changes import Changes
 
 T = TypeVar("T")
 
@@ -101,6 +100,12 @@ class CommitTotals:
         """Commits that failed as a whole."""
         self.seconds = 0.0
         """What the store took for them."""
+
+    def add(self, seconds: float | None) -> None:
+        """A commit was stored in so many seconds; None: it had nothing to store."""
+        if seconds is not None:
+            self.commits += 1
+            self.seconds += seconds
 
 
 class Committer:
@@ -253,7 +258,7 @@ class Committer:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
-            self._store(plan)
+            self.totals.add(_store(plan))
             stored, self._no_room_at = True, -math.inf
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
@@ -271,14 +276,6 @@ class Committer:
         except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
             # All is stored, and the callers are to hear so; a thread that ended here would leave everybody waiting.
             _log.exception("What was committed could not be announced.")
-
-    def _store(self, plan: CommitPlan) -> None:
-        changes, began = plan.finish(), time.perf_counter()
-        if changes.empty():
-            return
-        _commit_changes(plan, changes)
-        self.totals.commits += 1
-        self.totals.seconds += time.perf_counter() - began
 
 
 def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
@@ -323,14 +320,22 @@ def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
         plan.accept(draft)
 
 
-def _commit_changes(plan: CommitPlan, changes: Changes) -> None:
-    """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
+def _store(plan: CommitPlan) -> float | None:
+    """Commit; gives the seconds that it took, None if there was nothing to store.
+
+    A store that fails half-way does not know itself whether all of it will be there when it is opened.
+    """
+    changes = plan.finish()
+    if changes.empty():
+        return None
+    began = time.perf_counter()
     try:
         plan.store.commit(changes)
     except (StorageFull, StoreConflict):
         raise
     except Unavailable as error:
         raise OutcomeUnknown(error.message, **error.details) from error
+    return time.perf_counter() - began
 
 
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
