@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
+from restante.calls.publishing import Publish
 from restante.client.sockets.frame_link_async import AsyncFrameLink
 from restante.client.transport.options import Terms
 from restante.model.mailboxes.answers import Receipt
@@ -21,8 +21,8 @@ class FromLoop:
         self._thread.start()
         self._link = AsyncFrameLink(terms)
 
-    def publish(self, sent: object, **where: Any) -> Receipt:
-        return asyncio.run_coroutine_threadsafe(self._link.publish(sent, **where), self._loop).result(SECONDS)
+    def call(self, call: Publish) -> Receipt:
+        return asyncio.run_coroutine_threadsafe(self._link.call(call), self._loop).result(SECONDS)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._link.close(), self._loop).result(SECONDS)

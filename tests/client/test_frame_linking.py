@@ -7,15 +7,16 @@ from uuid import uuid4
 import pytest
 
 from restante import errors
+from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import Numbering, UnderWay, UnreadableAnswer, is_small, read_answer
 from restante.client.transport.machine_terms import terms_of
-from restante.limits import LINK_FRAMES_MAX, MIB
+from restante.limits import FEW_MESSAGES_MAX, LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
 from restante.model.publishing.message import Message
 from restante.wire.frames import decode_frame
-from restante.wire.media import ARROW
-from restante.wire.publish import EncodedPublish
+from restante.wire.media import ARROW, JSON
 
 
 def letter() -> Message:
@@ -25,23 +26,23 @@ def letter() -> Message:
 @pytest.mark.parametrize(
     ("sent", "small"),
     [
-        (letter(), True),
-        ([letter()] * 64, True),
-        ([letter()] * 65, False),
-        (EncodedPublish(ARROW, bytes(MIB)), True),
-        (EncodedPublish(ARROW, bytes(MIB + 1)), False),
-        (iter(()), False),
+        (few_or_many(letter()), True),
+        (few_or_many([letter()] * FEW_MESSAGES_MAX), True),
+        (few_or_many([letter()] * (FEW_MESSAGES_MAX + 1)), False),
+        (EncodedPublish(JSON, b"{}"), True),
+        (EncodedPublish(ARROW, bytes(1)), False),
+        (few_or_many(iter(())), False),
     ],
-    ids=["one", "few", "many", "few bytes", "many bytes", "anything else"],
+    ids=["one", "few", "many", "few as a body", "columns as a body", "anything else"],
 )
-def test_only_what_is_small_is_encoded_by_an_event_loop_itself(sent: object, small: bool) -> None:
+def test_only_what_is_small_is_encoded_by_an_event_loop_itself(sent: Few | Many | EncodedPublish, small: bool) -> None:
     assert is_small(sent) is small
 
 
 def test_each_frame_of_a_link_has_a_number_of_its_own() -> None:
     numbering = Numbering(terms_of("http://hub.test"))
     numbers = ProducerNumbers(group=1, owner_level=2, published_sequence=3)
-    frames = [numbering.frame([letter()] * count, partition=4, producer=numbers) for count in (1, 100)]
+    frames = [numbering.frame(Publish.of([letter()] * count, partition=4, producer=numbers)) for count in (1, 1_000)]
     headers = [decode_frame(frame.content).header for frame in frames]
     assert [frame.number for frame in frames] == [header.number for header in headers] == [1, 2]
     assert {(header.partition, header.producer) for header in headers} == {(4, numbers)}

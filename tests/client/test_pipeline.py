@@ -12,11 +12,13 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
+from restante.calls.publishing import Publish
 from restante.client.publishing.carriers_sync import CallCarrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface import sync
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
@@ -135,11 +137,11 @@ def test_a_full_pipeline_makes_its_sender_wait(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("restante.limits.PIPELINE_MESSAGES_MAX", 3)
     let_go, taken = threading.Event(), threading.Event()
 
-    def publish(messages: object, *, batch: str | None = None) -> Receipt:
-        assert isinstance(messages, list)
+    def publish(call: Publish) -> Receipt:
+        assert isinstance(call.sent, Few)
         taken.set()
         assert let_go.wait(SECONDS)
-        return Receipt(accepted=len(messages), duplicates=0, partitions=())
+        return Receipt(accepted=len(call.sent.messages), duplicates=0, partitions=())
 
     with Pipeline(CallCarrier(publish)) as pipeline:
         for number in range(3):

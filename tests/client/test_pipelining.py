@@ -353,10 +353,10 @@ def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
 
 
 def test_few_messages_are_text_and_many_are_columns() -> None:
-    conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 100))])
+    conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 200))])
     framing = Framing(conversation.terms)
     steps: list[LinkFrame] = []
-    for count in (1, 100):
+    for count in (1, 200):
         reply: object = None
         dialogue = framing.deliver(load([letter("a")] * count))
         for _ in range(2):

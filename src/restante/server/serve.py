@@ -39,7 +39,7 @@ from restante.server.hub_metrics import HubMetrics
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
 from restante.server.routes.health import cached_checks
-from restante.server.routes.short_publish import ShortPublish
+from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
 from restante.version import __version__
 
@@ -131,7 +131,7 @@ class Service:
         self._server.announce = started
         self._server.before_announcing = self._begin_health
         measure_tasks(self.desk.hub.health_sources, (sweeper, post, passes, keeper), self.desk.draining)
-        self._bound.short = ShortPublish(self.desk, self._application.web)
+        self._bound.shorts = ShortRoutes(self.desk, self._application.web)
         try:
             await self._server.serve([self._socket])
         finally:

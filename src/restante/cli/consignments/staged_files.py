@@ -194,7 +194,7 @@ class _Staging:
         assert source.name is not None, "files have names"
         try:
             answer = self._link.call(
-                StageParcel(self._id, piece.messages, writer=source.name, attempt=self._wish.attempt, parcel=parcel)
+                StageParcel.of(self._id, piece.messages, writer=source.name, attempt=self._wish.attempt, parcel=parcel)
             )
         except InvalidClientState as error:
             error.message = f"{source.name}, {piece.place(0)} and on: {error.message}"

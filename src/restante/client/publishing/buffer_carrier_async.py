@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from restante import limits
 from restante.client.producers.producer_async import ProducerClient
 from restante.client.publishing.buffer import Buffering, Stack, Told, is_rebuilt, is_settled, parcel_of
 from restante.client.publishing.buffer_bounds import BufferBounds
@@ -26,6 +25,7 @@ from restante.client.publishing.buffer_intake import BufferAdmission
 from restante.client.publishing.parcel import Parcel
 from restante.client.surface.asynchronous import Hub
 from restante.errors import InvalidOperation, RestanteError
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 
 OnSuccess: TypeAlias = Callable[[Sequence[Message], int], Awaitable[None] | None]
@@ -209,7 +209,7 @@ class AsyncBufferCarrier:
 
     async def _parcel(self, stack: Stack) -> Parcel:
         """Many messages are given their ids in a thread, while the event loop goes on."""
-        few = len(stack.messages) <= limits.SMALL_SEND_MESSAGES_MAX
+        few = isinstance(few_or_many(stack.messages), Few)
         return parcel_of(stack, self._batch) if few else await asyncio.to_thread(parcel_of, stack, self._batch)
 
     async def _tell(self, told: Told) -> None:

@@ -43,6 +43,7 @@ from restante.errors import (
     Unavailable,
 )
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 
 Promise = TypeVar("Promise")
@@ -77,6 +78,11 @@ class Load(msgspec.Struct, Generic[Promise], eq=False):
     batch: str | None = None
     content: Any = None
     """The messages as the link sends them, once they have been encoded."""
+
+    @property
+    def sent(self) -> Few | Many:
+        """What is published of it."""
+        return few_or_many(self.messages)
 
 
 class Pipelining(Generic[Promise]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +11,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
+from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import (
     NumberedFrame,
     Numbering,
@@ -33,7 +33,6 @@ from restante.client.transport.http_answers import error_of_response, unreachabl
 from restante.client.transport.options import Terms
 from restante.errors import RestanteError
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 
 
 class AsyncFrameLink:
@@ -48,19 +47,12 @@ class AsyncFrameLink:
         """All whose task may still run: the one in use, and those that were given up."""
         self._closed = False
 
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    async def call(self, call: Publish) -> Receipt:
         """One frame and its answer. `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot."""
-        encode = partial(self._numbering.frame, sent, partition=partition, producer=producer, batch=batch)
-        frame = encode() if is_small(sent) else await asyncio.to_thread(encode)
+        frame = self._numbering.frame
+        numbered = frame(call) if is_small(call.sent) else await asyncio.to_thread(frame, call)
         deadline = asyncio.get_running_loop().time() + self._terms.timeout
-        return await self._exchange(await self._room(deadline), frame, deadline)
+        return await self._exchange(await self._room(deadline), numbered, deadline)
 
     async def close(self) -> None:
         """What is under way fails with `OutcomeUnknown`."""

@@ -16,6 +16,7 @@ from typing import Self
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.protocol import State
 
+from restante.calls.publishing import Publish
 from restante.client.sockets.frame_window import (
     NumberedFrame,
     Numbering,
@@ -35,7 +36,6 @@ from restante.client.transport.http_answers import error_of_response, unreachabl
 from restante.client.transport.options import Terms
 from restante.errors import RestanteError
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 
 
 class FrameLink:
@@ -52,16 +52,9 @@ class FrameLink:
         """All whose thread may still run: the one in use, and those that were given up."""
         self._closed = False
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    def call(self, call: Publish) -> Receipt:
         """One frame and its answer. `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot."""
-        frame = self._numbering.frame(sent, partition=partition, producer=producer, batch=batch)
+        frame = self._numbering.frame(call)
         deadline = self._terms.clock() + self._terms.timeout
         promise: Future[Receipt] = Future()
         line, answers_before = self._place(frame.number, promise, deadline)

@@ -13,17 +13,19 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from restante.calls.publishing import Publish
 from restante.client.surface.arguments import check_batch_id
 from restante.client.transport.address import HubAddress
 from restante.client.transport.options import Terms
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown, RestanteError, Unavailable
-from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX
+from restante.limits import LINK_FRAMES_MAX, PARTITIONS_MAX, SEND_BYTES_MAX
 from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers, check_numbers
-from restante.model.publishing.intake import is_few
+from restante.model.producers.producer import check_numbers
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.wire.frames import FrameHeader, encode_frame
+from restante.wire.media import JSON
 from restante.wire.problems import error_of
-from restante.wire.publish import EncodedPublish, encode_publish
+from restante.wire.publish import encode_publish
 
 Promise = TypeVar("Promise")
 Outcome = Receipt | RestanteError
@@ -41,16 +43,15 @@ class Numbering:
         self._terms = terms
         self._numbers = count(1)
 
-    def frame(
-        self, sent: object, *, partition: int | None, producer: ProducerNumbers | None, batch: str | None = None
-    ) -> NumberedFrame:
+    def frame(self, call: Publish) -> NumberedFrame:
         """All that can be wrong with it alone is found here: a frame that the hub cannot read has no answer."""
+        partition, producer, batch = call.partition, call.producer, call.batch
         _check_partition(partition)
         if producer is not None:
             check_numbers(producer)
         if batch is not None:
             check_batch_id(batch)
-        encoded = encode_publish(sent, random=self._terms.random, now_ms=self._terms.now_ms())
+        encoded = encode_publish(call.sent, random=self._terms.random, now_ms=self._terms.now_ms())
         if len(encoded.body) > SEND_BYTES_MAX:
             raise BodyTooLarge(
                 f"A send is at most {SEND_BYTES_MAX} bytes. Send in several parts.", limit=SEND_BYTES_MAX
@@ -139,9 +140,9 @@ def read_answer(text: str | bytes) -> tuple[int, Outcome]:
         raise UnreadableAnswer(f"its answer cannot be read: {error}") from error
 
 
-def is_small(sent: object) -> bool:
-    """Whether to encode it takes so little time that an event loop can do it."""
-    return len(sent.body) <= MIB if isinstance(sent, EncodedPublish) else is_few(sent)
+def is_small(sent: Few | Many | EncodedPublish) -> bool:
+    """Whether to encode it takes so little time that an event loop can do it. A few messages are encoded as JSON."""
+    return sent.content_type == JSON if isinstance(sent, EncodedPublish) else isinstance(sent, Few)
 
 
 def unanswered(address: HubAddress, reason: str) -> OutcomeUnknown:

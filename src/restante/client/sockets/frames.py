@@ -15,10 +15,10 @@ from restante.client.transport.exchange import Dialogue, Failure, LinkFrame, Lon
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
-from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.message import Message
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.media import PROBLEM
@@ -50,7 +50,7 @@ class Framing:
         """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
         if load.content is None:
             encode = partial(self.encode, load)
-            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield LongWork(encode))
+            load.content = encode() if isinstance(load.sent, Few) else (yield LongWork(encode))
         number, content = load.content
         frame = LinkFrame(content, self._terms.timeout)
         answer = yield from answered(self._terms, lambda _: frame, partial(_unwrapped, number))
@@ -60,7 +60,7 @@ class Framing:
     def encode(self, load: Load[Any]) -> tuple[int, str | bytes]:
         """A frame and its number."""
         header = FrameHeader(number=next(self._numbers), batch=UNSET if load.batch is None else load.batch)
-        content_type, body = encode_publish(load.messages, random=self._terms.random, now_ms=self._terms.now_ms())
+        content_type, body = encode_publish(load.sent, random=self._terms.random, now_ms=self._terms.now_ms())
         return header.number, encode_frame(header, content_type=content_type, body=body)
 
 

@@ -18,6 +18,7 @@ from restante.calls.mailboxes import (
     Peek,
     ReadHistory,
 )
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.batches.batch_view import BatchName, batch_id_of
@@ -42,6 +43,7 @@ from restante.model.mailboxes.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    Reason,
     Receipt,
     RecipientPage,
 )
@@ -68,11 +70,11 @@ class Producer:
 
         What is newly stored becomes items of `batch`, if one is named.
         """
-        return await self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
+        return await self._link.call(Publish.of(messages, partition=partition, batch=batch_id_of(batch)))
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
-        return Pipeline(AsyncCallCarrier(self._link.publish) if self._carrier is None else self._carrier())
+        return Pipeline(AsyncCallCarrier(self._link.call) if self._carrier is None else self._carrier())
 
 
 class Recipient:
@@ -109,7 +111,7 @@ class Recipient:
                 wait=seconds("wait", wait),
             )
         )
-        return None if answer is None else Bundle(self._link, answer)
+        return None if isinstance(answer, Reason) else Bundle(self._link, answer)
 
     async def bundles(
         self,

@@ -22,8 +22,7 @@ from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import Few, Many
 from restante.wire.publish import EncodedPublish, encode_publish
 
 DIALOGUES: Dialogues = {
@@ -52,20 +51,9 @@ class HttpLink(HttpCarrier):
         """A link of its own to the same hub, for parcels over one web socket."""
         return FrameLink(self._terms)
 
-    def encode(self, sent: object) -> EncodedPublish:
+    def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
-
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
-        return self._run(dialogue)
 
     def call(self, call: Call[Answer]) -> Answer:
         """Say a call to the hub, and hear what it answers."""

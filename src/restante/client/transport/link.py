@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from restante.calls.call import Answer, Call
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 from restante.wire.live_lines import AsyncLiveDoor, LiveDoor
 
 
@@ -17,14 +15,6 @@ class Link(Protocol):
         """Have a call carried out: one of those in `restante.calls`."""
         ...
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> LiveDoor: ...
     def close(self) -> None: ...
 
@@ -33,13 +23,5 @@ class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 
     async def call(self, call: Call[Answer]) -> Answer: ...
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...
     async def close(self) -> None: ...
