@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from restante.model.work.actions import ActionPage
 from restante.model.work.core import WorkAttempt, WorkCore
 from restante.model.work.results import (
     AttemptDone,
@@ -57,6 +58,7 @@ class Working(RuleBasedStateMachine):
         self.said_done: set[tuple[int, int, int]] = set()
         self.ends: dict[str, int] = {}
         self.failing: dict[int, set[str]] = {}
+        self.pages: list[ActionPage] = []
         for number in range(PARTITIONS):
             self.assign(number)
 
@@ -74,18 +76,27 @@ class Working(RuleBasedStateMachine):
 
     # What happens at the hub
 
-    @rule(number=NUMBERS, thing=THINGS, name=st.sampled_from(["do", "do", "do", "strict", "bill", "nobodys"]))
-    def publish(self, number: int, thing: str, name: str) -> None:
-        self.hub.publish(number, thing, name, accepted_at=self.now + HUB_AHEAD)
-        self.settle_at_hub(number)
+    @rule(number=NUMBERS, things=st.lists(THINGS, min_size=1, max_size=8), at_once=st.booleans())
+    def publish(self, number: int, things: list[str], at_once: bool) -> None:
+        for thing in things:
+            self.hub.publish(number, thing, "do", accepted_at=self.now + HUB_AHEAD)
+        if at_once:
+            self.read(8)
+            self.begin()
 
-    @rule(number=NUMBERS, thing=THINGS, seconds=st.sampled_from([0.0, 2.0]))
-    def publish_what_expires(self, number: int, thing: str, seconds: float) -> None:
-        self.hub.publish(number, thing, "do", expires_at=self.now + HUB_AHEAD + seconds)
-
-    @rule(number=NUMBERS, thing=THINGS)
-    def publish_a_check(self, number: int, thing: str) -> None:
-        self.hub.publish(number, thing, None, properties={"HEALTHCHECK": "TRUE"})
+    @rule(
+        number=NUMBERS, thing=THINGS, odd=st.sampled_from(["strict", "bill", "nobodys", "check", "late", "soon late"])
+    )
+    def publish_something_odd(self, number: int, thing: str, odd: str) -> None:
+        if odd == "check":
+            self.hub.publish(number, thing, None, properties={"HEALTHCHECK": "TRUE"})
+        elif odd in ("late", "soon late"):
+            self.hub.publish(
+                number, thing, "do", expires_at=self.now + HUB_AHEAD + (2.0 if odd == "soon late" else 0.0)
+            )
+        else:
+            self.hub.publish(number, thing, odd)
+            self.settle_at_hub(number)
 
     def settle_at_hub(self, number: int) -> None:
         """Actions of other groups get their outcomes there: to this one they are as if they were not."""
@@ -98,7 +109,15 @@ class Working(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 8))
     def read(self, limit: int) -> None:
         for read in self.core.reads():
-            self.core.page(self.hub.page(read, self.now, limit), self.now)
+            self.pages.append(self.hub.page(read, self.now, limit))
+            self.core.page(self.pages[-1], self.now)
+        del self.pages[:-4]
+
+    @precondition(lambda self: self.pages)
+    @rule()
+    def read_again(self) -> None:
+        """A page comes twice, or late."""
+        self.core.page(self.pages[0], self.now)
 
     @rule(seconds=st.sampled_from([0.001, 0.005, 1.0, 3.0, 11.0]))
     def wait(self, seconds: float) -> None:
@@ -160,6 +179,7 @@ class Working(RuleBasedStateMachine):
     def end(self, data: st.DataObject, result: AttemptResult, chance: float) -> None:
         attempt = self.under_way.pop(data.draw(st.sampled_from(sorted(self.under_way))))
         live = self.is_live(attempt)
+        counts = live and self.is_counted(attempt)
         self.core.ended(attempt.attempt_id, result, now=self.now, chance=chance)
         if not live:
             self.ends["orphaned"] = self.ends.get("orphaned", 0) + 1
@@ -170,8 +190,17 @@ class Working(RuleBasedStateMachine):
             self.said_done.add((attempt.partition, attempt.generation, attempt.action.number))
         if isinstance(result, AttemptPassing):
             self.failing[attempt.partition].add(self.key(attempt.action.concerns))
+            self.check_count(attempt, attempt.number if counts else attempt.number - 1)
         elif not isinstance(result, AttemptFailed):
             self.failing[attempt.partition].clear()
+
+    def is_counted(self, attempt: WorkAttempt) -> bool:
+        """While the brake is on, only attempts at the oldest action count."""
+        return not self.braked(attempt.partition) or self.open_heads(attempt.partition)[0] == attempt.action.number
+
+    def check_count(self, attempt: WorkAttempt, expected: int) -> None:
+        own = [one for one in self.core._partitions[attempt.partition].open_entries() if one.action == attempt.action]
+        assert [one.attempts for one in own] in ([], [expected])
 
     @rule()
     def make_reports(self) -> None:
@@ -197,29 +226,25 @@ class Working(RuleBasedStateMachine):
             self.hub.partitions[report.partition].generation += 1
             self.assign(report.partition)
 
-    @rule(number=NUMBERS)
+    @rule(number=NUMBERS, what=st.sampled_from(["lose", "fence", "give up", "suspend", "decide"]), thing=THINGS)
+    def disturb(self, number: int, what: str, thing: str) -> None:
+        match what:
+            case "lose":
+                self.lose(number)
+            case "fence":  # another generation is in force, and the worker does not know yet; its next report tells
+                self.hub.partitions[number].generation += 1
+            case "give up":
+                self.core.given_up(number)
+            case "suspend":
+                self.core.suspended = not self.core.suspended
+            case "decide":
+                self.core.decided(number, thing)
+
     def lose(self, number: int) -> None:
         """The lease ends, and the worker gets the partition back under a new generation."""
         self.hub.partitions[number].generation += 1
         self.core.lost(number)
         self.assign(number)
-
-    @rule(number=NUMBERS)
-    def fence(self, number: int) -> None:
-        """Another generation is in force, and the worker does not know yet; its next report tells."""
-        self.hub.partitions[number].generation += 1
-
-    @rule(number=NUMBERS)
-    def give_up(self, number: int) -> None:
-        self.core.given_up(number)
-
-    @rule(number=NUMBERS, thing=THINGS)
-    def decide(self, number: int, thing: str) -> None:
-        self.core.decided(number, thing)
-
-    @rule(suspended=st.booleans())
-    def suspend(self, suspended: bool) -> None:
-        self.core.suspended = suspended
 
     # What must stay true
 
