@@ -20,7 +20,9 @@ from restante.calls.mailboxes import ListPartitions
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
+from restante.hub.health import deep_check as module
 from restante.hub.health.deep_check import _write, deep_check, health_recipient
+from restante.hub.mailboxes.calls import peek_bundle
 from restante.model.access.access import Role
 from restante.model.health.bounds import Reading
 from restante.model.health.tree import HealthLeaf
@@ -343,6 +345,39 @@ def test_deep_checks_really_write_in_each_partition_and_leave_no_trace_in_any_co
         assert [(message["origin"], message["state"]) for message in own] == [("restante.health", "collected")]
 
 
+def test_no_count_shows_a_check_message_while_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(tmp_path) as (running, wire):
+        wire.publish({"recipient": "ada", "data": 1})
+        hub, seen = running.desk.hub, []
+
+        def peek(*given: Any) -> Any:
+            seen.append((sum(status.waiting for status in hub.call(ListPartitions())), hub.core.partitions[2].counters))
+            return peek_bundle(*given)
+
+        monkeypatch.setattr(module, "peek_bundle", peek)
+        assert hub.deep_check(2) is None
+        ((waiting, counters),) = seen
+        ada = hub.locate("ada").partition
+        assert (waiting, counters.waiting) == (1, 1 if ada != 2 else 2)
+        assert sum(status.waiting for status in hub.call(ListPartitions())) == 1
+
+
+def test_a_check_message_that_is_not_found_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub so slow that its message has expired when it reads it back."""
+    now = [1_800_000_000_000_000]
+    with served(tmp_path, clock=lambda: now[0]) as (running, wire):
+
+        def slow(*given: Any) -> Any:
+            now[0] += 11_000_000
+            return peek_bundle(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "peek_bundle", slow)
+            assert leaves(running, wire, deeply=True)["store"] == "red"
+        assert "not found again (nothing_waiting)" in failing(wire)["deep_write"]
+        assert leaves(running, wire, deeply=True)["store"] == "green"
+
+
 def seen_by_readers(running: ServedHub) -> tuple[list[Any], list[Any]]:
     """The recipients of all changes of the feed, and of all messages of the snapshots."""
     changes: list[Any] = []
@@ -367,7 +402,7 @@ def test_a_deep_check_passes_by_what_was_left_there(tmp_path: Path) -> None:
     with served(tmp_path) as (running, wire):
         core: Core = running.desk.hub.core
         recipient = health_recipient(1, 4)
-        _write(core, recipient)
+        _write(core, core.address(recipient))
         assert wire.get(f"/v1/recipients/{recipient}/peek").status == 200
         wire.publish({"recipient": recipient, "data": "of another origin"})
         assert deep_check(core, 1) is None

@@ -6,21 +6,27 @@ of the list of recipients. Each check is of one partition; the next one takes th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from itertools import chain
+from typing import TypeVar, cast
 
 from restante.calls.mailboxes import Dequeue, Peek
 from restante.errors import RestanteError
-from restante.hub.engine.core import Core, uuid_text
-from restante.hub.mailboxes.calls import dequeue_bundle, peek_bundle
-from restante.hub.mailboxes.health_mailboxes import PREFIX
+from restante.hub.engine.committer import CommitRequest, Planned
+from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.mailboxes.calls import dequeue_request, peek_bundle
+from restante.hub.mailboxes.health_mailboxes import PREFIX, HealthMail
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
 from restante.model.access.access import EVERYTHING
-from restante.model.mailboxes.answers import moment
+from restante.model.mailboxes.answers import Reason, moment
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import HEALTH_ORIGIN, Message
 from restante.model.storage.partition import partition_of
+
+T = TypeVar("T")
 
 LIFE_SECONDS = 10.0
 _KIND = "check"
@@ -37,34 +43,49 @@ def health_recipient(partition: int, partition_count: int) -> str:
 
 def deep_check(core: Core, partition: int) -> str | None:
     """Write, read back and dequeue a message in a partition; gives what went wrong."""
+    address = core.address(health_recipient(partition, core.deed.partition_count))
     try:
-        return _checked(core, health_recipient(partition, core.deed.partition_count))
+        return _checked(core, address)
     except RestanteError as error:
         return f"A check message in partition {partition} failed ({error.code}): {error.message}"
+    finally:
+        # What a check that failed left behind waits until it expires, as any message does.
+        core.memory(HealthMail).remove(partition)
 
 
-def _checked(core: Core, recipient: str) -> str | None:
-    message_id = _write(core, recipient)
+def _checked(core: Core, address: MailboxAddress) -> str | None:
+    recipient = address.recipient
+    message_id = _write(core, address)
     for _ in range(_BUNDLES_MAX):
         found = peek_bundle(core, Peek(recipient, origins=(HEALTH_ORIGIN,)), EVERYTHING)
-        if found is None:
-            return f"A check message for {recipient} was written and not found again within {LIFE_SECONDS:g} s."
+        if isinstance(found, Reason):
+            return f"A check message for {recipient} was written and not found again ({found.value})."
         read = [message.id for message in to_messages(found.table)]
-        dequeue_bundle(core, Dequeue(recipient, found.bundle_id), EVERYTHING)
+        _submit(core, dequeue_request(core, Dequeue(recipient, found.bundle_id)), HealthMail.remove, address)
         if message_id in read:
             return None
     return f"A check message for {recipient} was written and is not among those that were read."
 
 
-def _write(core: Core, recipient: str) -> str:
+def _write(core: Core, address: MailboxAddress) -> str:
     message_id = uuid_text(core.new_uuid())
     message = Message(
-        recipient=recipient,
+        recipient=address.recipient,
         id=message_id,
         origin=HEALTH_ORIGIN,
         kind=_KIND,
         data={"check": message_id},
         expires_at=moment(core.clock()) + timedelta(seconds=LIFE_SECONDS),
     )
-    core.submit(large_publish(core, own_columns(message), None))
+    _submit(core, large_publish(core, own_columns(message), None), HealthMail.add, address)
     return message_id
+
+
+def _submit(
+    core: Core, request: CommitRequest[T], change: Callable[[HealthMail, int], None], address: MailboxAddress
+) -> T:
+    """Commit, and change with the same commit what waits of the checks: no count ever shows it."""
+    apply = partial(change, core.memory(HealthMail), address.partition)
+    beside: CommitRequest[object] = Planned(lambda draft: draft.applies.append(apply))
+    core.committer.submit_each((cast("CommitRequest[object]", request), beside))
+    return request.answer()

@@ -1,4 +1,4 @@
-"""The mailboxes in which the hub checks itself: no list of recipients shows them."""
+"""The mailboxes in which the hub checks itself: no list of recipients shows them, and no count has them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from numpy.typing import NDArray
 from restante.model.columns.arrow import Column, numbers_of
 
 PREFIX = "restante.health."
+
+
+class HealthMail:
+    """The partitions in which a check message waits now. Changed in the commits that store it and settle it."""
+
+    def __init__(self) -> None:
+        self._waiting: frozenset[int] = frozenset()
+
+    def add(self, partition: int) -> None:
+        self._waiting |= {partition}
+
+    def remove(self, partition: int) -> None:
+        self._waiting -= {partition}
+
+    def count(self, partition: int) -> int:
+        return int(partition in self._waiting)
 
 
 def health_mailboxes(recipients: Column) -> NDArray[np.bool_]:
