@@ -19,7 +19,8 @@ from tests.cli.places import run
 @contextmanager
 def served(folder: Path, yellow: float = 10, red: float = 5) -> Iterator[ServedHub]:
     """A hub to which its disk seems as full as the bounds say."""
-    bounds = HealthBounds(disk_left=BoundSettings(yellow=yellow, red=red))
+    never = BoundSettings(yellow=1e9, red=1e9)
+    bounds = HealthBounds(disk_left=BoundSettings(yellow=yellow, red=red), store_commit=never, api_latency=never)
     with start(folder / "data", Settings(partition_count=2, health=HealthSettings(bounds=bounds))) as running:
         yield running
 
