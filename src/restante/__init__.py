@@ -33,15 +33,27 @@ if TYPE_CHECKING:
     from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings, WebhookSettings
+    from restante.settings import (
+        BoundSettings,
+        HealthBounds,
+        HealthSettings,
+        LiveSettings,
+        OriginGroupSettings,
+        OriginSettings,
+        Settings,
+        WebhookSettings,
+    )
 
 __all__ = [
     "BatchWish",
+    "BoundSettings",
     "BufferedProducer",
     "ConsignmentState",
     "Content",
     "ContentRequest",
     "DequeuedNotice",
+    "HealthBounds",
+    "HealthSettings",
     "ItemRange",
     "LiveSettings",
     "Message",
@@ -74,7 +86,16 @@ _HOMES = {
     "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
-    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings", "WebhookSettings"),
+    "settings": (
+        "BoundSettings",
+        "HealthBounds",
+        "HealthSettings",
+        "LiveSettings",
+        "OriginGroupSettings",
+        "OriginSettings",
+        "Settings",
+        "WebhookSettings",
+    ),
 }
 
 

@@ -237,7 +237,7 @@ class Working(RuleBasedStateMachine):
                 self.core.given_up(number)
             case "suspend":
                 self.core.suspended = not self.core.suspended
-            case "decide":
+            case _:
                 self.core.decided(number, thing)
 
     def lose(self, number: int) -> None:

@@ -321,6 +321,27 @@ def test_a_declared_name_without_a_handler_here_parks_its_thing() -> None:
     assert bench.hub.partitions[0].position == 0
 
 
+def test_what_the_hub_says_of_a_name_goes_before_what_the_worker_was_told() -> None:
+    """A newer member declared a name after this one had joined."""
+    bench = Bench()
+    bench.core.names(declared=["do"], elsewhere=["moved"])
+    bench.publish("a", name="newer", owner="group")
+    bench.publish("b", name="moved", owner="nobody")
+    bench.publish("c", name="bill", owner="elsewhere")
+    bench.publish("d", name="do", owner="nobody")
+    assert bench.begun() == ["d"]
+    assert bench.final() == {2: (OutcomeState.FAILED, 0, "action_unknown")}
+    assert bench.core.counts.passed_over == 1
+
+
+def test_the_time_of_a_heartbeat_decides_what_has_expired() -> None:
+    bench = Bench()
+    bench.publish("a", expires_at=HUB_AHEAD + 7)
+    bench.core.heard(HUB_AHEAD + 8, bench.now)
+    assert bench.begun() == []
+    assert bench.final() == {1: (OutcomeState.EXPIRED, 0, None)}
+
+
 def test_so_many_actions_are_read_ahead_and_no_more() -> None:
     bench = Bench(read_ahead=10, concurrency=1)
     bench.publish(*["a"] * 25)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 HEALTH_PROPERTY = "HEALTHCHECK"
 HEALTH_VALUE = "TRUE"
 """Exactly this: `true` is an ordinary message."""
+
+
+NameOwner = Literal["group", "elsewhere", "nobody"]
 
 
 class WorkAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -24,6 +28,8 @@ class WorkAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     properties: Mapping[str, str] = {}
     accepted_at: float = 0.0
     expires_at: float | None = None
+    owner: NameOwner | None = None
+    """Whose name it is, as the hub knew when it gave the page: what a worker was told when it joined may be old."""
     attempts: int = 0
     """Attempts by members before this one, as far as the hub knows."""
 

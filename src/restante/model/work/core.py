@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from restante.model.work.actions import ActionPage, WorkAction
+from restante.model.work.actions import ActionPage, NameOwner, WorkAction
 from restante.model.work.counts import OTHERS, ActionCounts, WorkCounts
 from restante.model.work.entries import EntryState, ThingState, WorkEntry, WorkThing
 from restante.model.work.partition import PartitionWork
@@ -144,6 +144,11 @@ class WorkCore:
     def attempts_running(self) -> int:
         return len(self._running)
 
+    def heard(self, hub_now: float, now: float) -> None:
+        """The hub's time, from a heartbeat: by it actions expire."""
+        for work in self._partitions.values():
+            work.hub_ahead = hub_now - now
+
     # Reading
 
     def reads(self) -> list[ReadOn]:
@@ -167,10 +172,20 @@ class WorkCore:
 
     def _take(self, work: PartitionWork, action: WorkAction) -> None:
         work.read = action.number
-        if not action.is_health_check and action.name in self._elsewhere:
+        if not action.is_health_check and self._owner(action) == "elsewhere":
             self.counts.passed_over += 1
             return
         work.enter(action)
+
+    def _owner(self, action: WorkAction) -> NameOwner:
+        """Whose an action is: what the hub says of it, else what the worker was told of names."""
+        if action.name in self._rules:
+            return "group"
+        if action.owner is not None:
+            return action.owner
+        if action.name in self._declared:
+            return "group"
+        return "elsewhere" if action.name in self._elsewhere else "nobody"
 
     # Beginning
 
@@ -211,10 +226,11 @@ class WorkCore:
         elif action.expires_at is not None and action.expires_at <= hub_now:
             self._count(name).expired += 1
             self._end(work, entry, now, OutcomeState.EXPIRED)
-        elif name not in self._declared:
-            self._undeclared(work, entry, now)
         elif name not in self._rules:
-            thing.state = ThingState.LACKING
+            if self._owner(action) == "group":
+                thing.state = ThingState.LACKING
+            else:
+                self._undeclared(work, entry, now)
         elif self._free_at.get(name, now) > now:
             work.park(thing, self._free_at[name])
         else:
