@@ -381,6 +381,22 @@ def test_a_check_message_that_is_not_found_again_is_told(tmp_path: Path, monkeyp
         assert leaves(running, wire, deeply=True)["store"] == "green"
 
 
+def test_a_reader_that_waits_is_not_woken_by_a_check(tmp_path: Path) -> None:
+    with served(tmp_path) as (running, wire):
+        hub = running.desk.hub
+        recipient = next(name for number in range(100) if hub.locate(name := f"r{number}").partition == 0)
+        answers: list[Any] = []
+        reader = threading.Thread(target=lambda: answers.append(hub.call(ReadFeed(0, after=0, wait=30))))
+        reader.start()
+        for _ in range(3):
+            assert hub.deep_check(0) is None
+        assert not answers
+        wire.publish({"recipient": recipient, "data": 1})
+        reader.join(30)
+        (answer,) = answers
+        assert (answer.table["recipient"].to_pylist(), answer.next) == ([recipient], 7)
+
+
 def seen_by_readers(running: ServedHub) -> tuple[list[Any], list[Any]]:
     """The recipients of all changes of the feed, and of all messages of the snapshots."""
     changes: list[Any] = []
