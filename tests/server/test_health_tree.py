@@ -8,20 +8,22 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from restante.assembly import open_store
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.mailboxes import ListPartitions
 from restante.errors import InvalidRequest, Unavailable
+from restante.hub.doctor.doctor import examine
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.health import deep_check as module
-from restante.hub.health.deep_check import _write, deep_check, health_recipient
+from restante.hub.health.deep_check import _write, deep_check, forget_checks, health_recipient
 from restante.hub.mailboxes.calls import peek_bundle
 from restante.model.access.access import Role
 from restante.model.health.bounds import Reading
@@ -395,6 +397,34 @@ def test_a_reader_that_waits_is_not_woken_by_a_check(tmp_path: Path) -> None:
         reader.join(30)
         (answer,) = answers
         assert (answer.table["recipient"].to_pylist(), answer.next) == ([recipient], 7)
+
+
+def test_checks_leave_history_after_an_hour_and_nothing_else_does(tmp_path: Path) -> None:
+    now = [1_800_000_000_000_000]
+    with served(tmp_path, clock=lambda: now[0]) as (running, wire):
+        core = running.desk.hub.core
+        wire.publish(*[{"recipient": f"r{number}", "data": 1} for number in range(20)])
+        for number in range(20):
+            bundle = wire.get(f"/v1/recipients/r{number}/peek").headers["restante-bundle-id"]
+            wire("DELETE", f"/v1/recipients/r{number}/bundles/{bundle}")
+        before = seen_by_readers(running)
+        assert forget_checks(core) == 0
+        for partition in (0, 1, 2, 3, 0):
+            assert deep_check(core, partition) is None
+        now[0] += 3_600 * 1_000_000
+        assert deep_check(core, 0) is None
+        assert forget_checks(core) == 5
+        assert forget_checks(core) == 0
+        own = wire.get(f"/v1/recipients/{health_recipient(0, 4)}/messages").json()["messages"]
+        assert len(own) == 1
+        assert seen_by_readers(running) == before
+        wire("POST", "/v1/maintenance/file")
+        wire("POST", "/v1/maintenance/retain")
+        assert seen_by_readers(running) == before
+        assert deep_check(core, 0) is None
+        assert len(wire.get("/v1/recipients/r7/messages").json()["messages"]) == 1
+    with closing(open_store(tmp_path / "data")) as store:
+        assert not list(examine(store).findings)
 
 
 def seen_by_readers(running: ServedHub) -> tuple[list[Any], list[Any]]:

@@ -16,14 +16,18 @@ from restante.calls.mailboxes import Dequeue, Peek
 from restante.errors import RestanteError
 from restante.hub.engine.committer import CommitRequest, Planned
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
+from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.calls import dequeue_request, peek_bundle
 from restante.hub.mailboxes.health_mailboxes import PREFIX, HealthMail
+from restante.hub.mailboxes.history import records_of
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
+from restante.hub.removal.retention import forget_records
 from restante.model.access.access import EVERYTHING
 from restante.model.mailboxes.answers import Reason, moment
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import HEALTH_ORIGIN, Message
+from restante.model.storage.keys import Cabinet
 from restante.model.storage.partition import partition_of
 
 T = TypeVar("T")
@@ -32,6 +36,8 @@ LIFE_SECONDS = 10.0
 _KIND = "check"
 _BUNDLES_MAX = 10
 _NAMES_MAX = 1_000_000
+_KEPT = _FORGET_EVERY = 3_600 * 1_000_000
+"""How long checks stay in history, and how often those past it are forgotten."""
 
 
 def health_recipient(partition: int, partition_count: int) -> str:
@@ -39,6 +45,25 @@ def health_recipient(partition: int, partition_count: int) -> str:
     name = f"{PREFIX}{partition}"
     names = chain((name,), (f"{name}.{number}" for number in range(1, _NAMES_MAX)))
     return next(one for one in names if partition_of(one, partition_count) == partition)
+
+
+def forget_checks(core: Core) -> int:
+    """A chore: checks that were settled an hour ago leave history; gives how many messages that were.
+
+    The retention of history is for mail. An idle hub would keep a quarter of a million of these.
+    """
+    mail, now = core.memory(HealthMail), core.clock()
+    if now < mail.forget_at:
+        return 0
+    mail.forget_at = now + _FORGET_EVERY
+    return sum(_forget_in(core, partition, now - _KEPT) for partition in core.partitions)
+
+
+def _forget_in(core: Core, partition: Partition, before: int) -> int:
+    address = core.address(health_recipient(partition.number, core.deed.partition_count))
+    settled = records_of(core, address, Cabinet(address.recipient, HEALTH_ORIGIN, _KIND))
+    due = [(number, record) for number, record in settled if record.at <= before]
+    return core.commit(lambda draft: forget_records(core, draft, partition, due, in_feed=False)) if due else 0
 
 
 def deep_check(core: Core, partition: int) -> str | None:

@@ -16,6 +16,8 @@ class HealthMail:
 
     def __init__(self) -> None:
         self._waiting: frozenset[int] = frozenset()
+        self.forget_at = 0
+        """When checks that are past their time are next forgotten, by the hub's clock."""
 
     def add(self, partition: int) -> None:
         self._waiting |= {partition}
