@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import (
         BoundSettings,
+        GroupSettings,
         HealthBounds,
         HealthSettings,
         LiveSettings,
@@ -52,6 +53,7 @@ __all__ = [
     "Content",
     "ContentRequest",
     "DequeuedNotice",
+    "GroupSettings",
     "HealthBounds",
     "HealthSettings",
     "ItemRange",
@@ -88,6 +90,7 @@ _HOMES = {
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": (
         "BoundSettings",
+        "GroupSettings",
         "HealthBounds",
         "HealthSettings",
         "LiveSettings",

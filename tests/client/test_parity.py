@@ -12,6 +12,7 @@ from restante import aio, assembly
 from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
 from restante.client.consignments import consignments_async, consignments_sync
 from restante.client.feed import feed_async, feed_sync
+from restante.client.groups import groups_async, groups_sync
 from restante.client.live import live_async, live_sync
 from restante.client.producers import producer_async, producer_sync
 from restante.client.publishing import buffered_async, buffered_sync, pipeline_async, pipeline_sync
@@ -38,6 +39,8 @@ PLAIN = {
     "feed",
     "snapshot",
     "live",
+    "group",
+    "groups",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
 `open` and `consignment` give is awaited, or entered; the last four are iterated.)"""
@@ -68,6 +71,8 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (consignments_sync.Consignment, consignments_async.Consignment),
         (feed_sync.Feed, feed_async.Feed),
         (feed_sync.Snapshot, feed_async.Snapshot),
+        (groups_sync.Group, groups_async.Group),
+        (groups_sync.SharedPage, groups_async.SharedPage),
         (live_sync.Live, live_async.Live),
         (live_sync.LiveSent, live_async.LiveSent),
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
@@ -95,6 +100,7 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
         (surface.Consignment, consignments_sync.Consignment),
         (surface.Feed, feed_sync.Feed),
         (surface.Snapshot, feed_sync.Snapshot),
+        (surface.Group, groups_sync.Group),
         (surface.Live, live_sync.Live),
         (surface.LiveSent, live_sync.LiveSent),
         (link.Link, HttpLink),
@@ -126,6 +132,7 @@ def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type
         acknowledger_async.Acknowledger,
         consignments_async.Consignment,
         feed_async.Feed,
+        groups_async.Group,
         live_async.Live,
         live_async.LiveSent,
     ],

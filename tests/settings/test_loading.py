@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import HealthBounds, LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
+from restante.settings import (
+    GroupSettings,
+    HealthBounds,
+    LiveSettings,
+    OriginGroupSettings,
+    OriginSettings,
+    ServerSettings,
+    Settings,
+)
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 
@@ -217,7 +225,7 @@ drain_seconds = 10
         "restante.toml:6: origins.billing.group: must be a text of 1 to 64 characters, not blank, not ''",
         f"restante.toml:7: origins.billing.content_url: must be {OriginSettings.rules['content_url'].allowed}, not 'ftp://files.example/'",
         'restante.toml:10: origins."a.b".groop: is not known; did you mean origins."a.b".group?',
-        'restante.toml:13: server.log: must be "json" or "text", not 3',
+        'restante.toml:13: server.log: must be "auto" or "json" or "text", not 3',
         f"restante.toml:14: server.colour: is not known; known here: {', '.join(ServerSettings.rules)}",
         "restante.toml:17: server.drain_seconds: must be a number of seconds, 0 or more and less than 10, not 10",
         "environment RESTANTE_FILING: filing: must be true or false, not 'perhaps'",
@@ -278,7 +286,11 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
     health = 2 * len(HealthBounds.rules) + 2
-    assert len(sources) == len(effective) == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + health
+    assert (
+        len(sources)
+        == len(effective)
+        == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules) + health
+    )
 
 
 def test_bounds_of_health_come_from_files_and_variables(file: Writer) -> None:

@@ -172,7 +172,9 @@ def _check_partition(partition: object) -> None:
     if isinstance(partition, bool) or not isinstance(partition, int):
         raise InvalidRequest(f"A partition is a number, not {partition!r}.")
     if not 0 <= partition < PARTITIONS_MAX:
-        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {PARTITIONS_MAX - 1} at most.")
+        raise PartitionUnknown(
+            f"There is no partition {partition}: partitions go from 0 to {PARTITIONS_MAX - 1} at most."
+        )
 
 
 def _without_number(problem: dict[str, Any] | None) -> str:

@@ -14,6 +14,8 @@ from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import joint_call
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
+from restante.client.groups import group_protocol
+from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_async import AsyncSocketDoor
 from restante.client.sockets.frame_link_async import AsyncFrameLink
 from restante.client.transport import protocol
@@ -29,6 +31,7 @@ DIALOGUES: Dialogues = {
     **batch_protocol.DIALOGUES,
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
+    **group_protocol.DIALOGUES,
 }
 
 
@@ -70,6 +73,12 @@ class AsyncHttpLink(AsyncHttpCarrier):
 
     async def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
         return await self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def apart(self, *, timeout: float | None = None) -> MemberLink:
+        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        own = self._terms
+        seconds = own.timeout if timeout is None else timeout
+        return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> AsyncSocketDoor:
         """The way to a mailbox that is followed. Nothing is connected yet."""

@@ -67,7 +67,7 @@ METRICS = Operation(
 )
 SUBJECT = Subject(
     name="Health",
-    text="For the people and programs that keep the hub running. The probes ask for no token.",
+    text="Health and metrics, for operators and orchestrators. Health needs no token.",
     operations=(
         _probe("/livez", "Is the hub alive?", "If it fails, start the hub again."),
         _probe(
