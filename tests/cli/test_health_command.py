@@ -35,7 +35,7 @@ def test_the_exit_code_tells_the_state(tmp_path: Path, yellow: float, red: float
         first = result.stdout.splitlines()[0]
         assert first.startswith(f"system {state}")
         assert ("bytes are free" in result.stdout) is (state != "green")
-        assert "groups green  not measured" in result.stdout
+        assert "jobs green  not measured" in result.stdout
         answer = run("health", "--json", "--hub", running.url)
         assert (answer.exit_code, json.loads(answer.stdout)["state"]) == (code, state)
 

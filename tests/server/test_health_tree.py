@@ -17,6 +17,7 @@ import pytest
 
 from restante.assembly import open_store
 from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.groups import DefineGroup, JoinGroup, WriteCheckpoint
 from restante.calls.mailboxes import ListPartitions
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.doctor.doctor import examine
@@ -38,6 +39,7 @@ from restante.server.routes.health import whole_health
 from restante.server.serve import ServedHub, Service, start
 from restante.settings import (
     BoundSettings,
+    GroupSettings,
     HealthBounds,
     HealthSettings,
     OriginSettings,
@@ -105,7 +107,7 @@ def test_a_hub_that_is_well_is_green_and_says_what_it_did_not_measure(tmp_path: 
         assert (tree["name"], tree["state"], tree["score"]) == ("system", "green", 1.0)
         measured = {part["name"]: part["measured"] for flow in tree["parts"] for part in flow["parts"]}
         unmeasured = {name for name, yes in measured.items() if not yes}
-        assert unmeasured == {"webhooks", "origins", "groups", "jobs", "nodes"}
+        assert unmeasured == {"webhooks", "origins", "jobs", "nodes"}
         assert [minute["state"] for minute in tree["history"]] in (["green"], ["green", "green"])
         assert wire.get("/v1/health?history=maybe").problem["code"] == "invalid_request"
 
@@ -316,6 +318,31 @@ def test_subjects_register_their_own_leaves(tmp_path: Path) -> None:
 
         running.desk.hub.health_sources.register_parts("jobs", broken)
         assert leaves(running, wire)["jobs"] == "red"
+
+
+def test_a_group_that_stands_still_turns_its_leaf(tmp_path: Path) -> None:
+    now = [1_800_000_000_000_000]
+    settings = msgspec.structs.replace(settings_with(), groups=GroupSettings(heartbeat_seconds=600))
+    with served(tmp_path, settings, clock=lambda: now[0]) as (running, wire):
+        hub = running.desk.hub
+        for name in ("billing", "nobody"):
+            hub.call(DefineGroup(name))
+        member = hub.call(JoinGroup("billing", "one"))
+        wire.publish({"recipient": "ada", "data": 1})
+        assert not_green(leaves(running, wire)) == {}
+        now[0] += 31_000_000
+        assert not_green(leaves(running, wire)) == {"groups": "yellow"}
+        now[0] += 270_000_000
+        assert not_green(leaves(running, wire)) == {"groups": "red"}
+        text = wire.get("/metrics").body.decode()
+        assert 'restante_health_state{leaf="groups/billing"} 2.0' in text
+        assert 'restante_health_value{leaf="groups/billing",measure="oldest_unread",unit="seconds"} 301.0' in text
+        assert 'restante_health_state{leaf="groups/nobody"} 0.0' in text  # it has no members and no actions
+        assert failing(wire) == {}
+        for own in member.partitions:
+            end = hub.call(ListPartitions())[own.partition].visible_sequence
+            hub.call(WriteCheckpoint("billing", own.partition, end, own.generation))
+        assert not_green(leaves(running, wire)) == {}
 
 
 def test_every_leaf_is_a_metric(tmp_path: Path) -> None:

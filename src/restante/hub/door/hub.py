@@ -39,6 +39,7 @@ from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
+from restante.hub.groups.group_health import measure_groups
 from restante.hub.groups.memory import load_groups
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
@@ -110,6 +111,7 @@ class OpenHub:
         self._caller = EVERYTHING
         self._background = background.start(self._core)
         measure_hub(self._core, self._background)
+        measure_groups(self._core)
         self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:

@@ -16,6 +16,7 @@ from restante.model.health.window import RateWindow, mean
 
 _THREADS = {
     "filing": ("filing",),
+    "groups": ("groups",),
     "housekeeping": ("housekeeping", "batches"),
     "origins": ("outbox",),
     "webhooks": ("notices",),
