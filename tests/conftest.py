@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from restante.server.health import rounds
 from tests import profiles
 from tests.quick_servers import quick_servers
 
@@ -53,6 +54,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_servers() -> Iterator[None]:
     with quick_servers():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _deep_checks_on_demand() -> Iterator[None]:
+    """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
 
 

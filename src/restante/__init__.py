@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import (
+        BoundSettings,
         GroupSettings,
+        HealthBounds,
+        HealthSettings,
         LiveSettings,
         OriginGroupSettings,
         OriginSettings,
@@ -44,12 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchWish",
+    "BoundSettings",
     "BufferedProducer",
     "ConsignmentState",
     "Content",
     "ContentRequest",
     "DequeuedNotice",
     "GroupSettings",
+    "HealthBounds",
+    "HealthSettings",
     "ItemRange",
     "LiveSettings",
     "Message",
@@ -83,7 +89,10 @@ _HOMES = {
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": (
+        "BoundSettings",
         "GroupSettings",
+        "HealthBounds",
+        "HealthSettings",
         "LiveSettings",
         "OriginGroupSettings",
         "OriginSettings",

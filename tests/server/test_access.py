@@ -80,6 +80,7 @@ ALLOWED = {
     "POST /v1/groups/{group}/resume": "o",
     "DELETE /v1/groups/{group}/actions/{action}": "o",
     "GET /metrics": "ro",
+    "GET /v1/health": "ro",
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
 OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}

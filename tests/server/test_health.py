@@ -26,7 +26,7 @@ CHECKS = {
     "/livez": ["commits"],
     "/readyz": ["accepting", "commits", "disk", "filing"],
     "/startupz": ["started"],
-    "/healthz": ["started", "commits", "accepting", "disk", "filing"],
+    "/healthz": ["started", "commits", "accepting", "disk", "filing", "deep_write"],
 }
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from restante import errors, limits
 from restante.settings import (
     GroupSettings,
+    HealthBounds,
+    HealthSettings,
     LiveSettings,
     OriginGroupSettings,
     OriginSettings,
@@ -117,6 +119,11 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (WebhookSettings, "allowed_networks", "127.0.0.0/8"),
     (WebhookSettings, "allowed_networks", ["localhost"]),
     (WebhookSettings, "allowed_networks", ["10.1.2.3/8"]),
+    (Settings, "health", 1),
+    (HealthSettings, "bounds", "low"),
+    (HealthSettings, "disabled", ["everything"]),
+    (HealthSettings, "switch_file", ""),
+    *((HealthBounds, name, {"yellow": "much", "red": 2}) for name in HealthBounds.rules),
 ]
 
 
@@ -137,6 +144,8 @@ def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
         LiveSettings,
         WebhookSettings,
         GroupSettings,
+        HealthSettings,
+        HealthBounds,
     )
     for section in sections:
         names = [field.name for field in msgspec.structs.fields(section)]

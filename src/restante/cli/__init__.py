@@ -100,6 +100,7 @@ def _restante(
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
     restante jobs list              tables and reports, on Spark
+    restante health                 show how each part of a hub is
     restante backup night.tar       back up a hub that runs
     restante doctor ./data          check a folder for damage
     """
@@ -114,6 +115,7 @@ _COMMANDS = {
     "history": "mailboxes",
     "feed": "feed",
     "bench": "partitions",
+    "health": "health",
     "doctor": "upkeep",
     "backup": "upkeep",
     "restore": "upkeep",

@@ -15,6 +15,8 @@ from restante.model.access.access import EVERYTHING, Grant
 from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
 from restante.server.connections.room import Room
+from restante.server.health.measures import measure_server
+from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
 from restante.server.metrics import Metrics
 from restante.settings import Settings
@@ -40,12 +42,16 @@ class Desk:
     """Who is connected, and gets messages pushed."""
     passes: Passes = field(init=False)
     """What those were let in with whose connections last."""
+    health: HealthRounds = field(init=False)
+    """How the hub is, as of the last round."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
+        measure_server(self.hub.health_sources, self.metrics.api, self.folder)
+        self.health = HealthRounds(self.hub, self.settings.health)
 
     @property
     def hub(self) -> OpenHub:

@@ -12,8 +12,10 @@ from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import GroupTotals
+from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
+from restante.server.health.rounds import HealthRounds
 from restante.server.metrics import Metrics
 
 
@@ -33,6 +35,24 @@ class HubMetrics(Collector):
         for tally in metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
+        yield from _health(self._desk.health)
+
+
+def _health(rounds: HealthRounds) -> Iterator[Metric]:
+    """As of the last round; before the first, nothing is known."""
+    score = GaugeMetricFamily("restante_health_score", "1 when all is well; less for each leaf that is not.")
+    states = GaugeMetricFamily("restante_health_state", "0 green, 1 yellow, 2 red.", labels=("leaf",))
+    values = GaugeMetricFamily(
+        "restante_health_value", "What was measured over the last minute.", labels=("leaf", "measure", "unit")
+    )
+    tree = None if rounds.last is None else rounds.last.tree
+    for leaf in () if tree is None else tree.leaves:
+        states.add_metric((leaf.name,), leaf.state.severity)
+        for measure in leaf.measures:
+            values.add_metric((leaf.name, measure.name, measure.unit), measure.value)
+    if tree is not None:
+        score.add_metric((), score_of(tree.leaves))
+    yield from (score, states, values)
 
 
 def _requests(metrics: Metrics) -> Iterator[Metric]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
 
-_HubUrl = Annotated[
+HubUrl = Annotated[
     str, typer.Option("--hub", envvar="RESTANTE_HUB", metavar="URL", help="The hub to ask.", rich_help_panel=_PANEL)
 ]
 Token = Annotated[
@@ -86,7 +86,7 @@ class Door(NamedTuple):
 def at_hub(command: Callable[..., None]) -> Callable[..., None]:
     """A command with a `door`: on the command line the options --hub, --token and --data stand in its place."""
 
-    def options(hub: _HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
+    def options(hub: HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
         return Door(hub, token, data)
 
     @wraps(command)

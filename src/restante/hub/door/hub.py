@@ -32,14 +32,18 @@ from restante.hub.engine import filing
 from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
+from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
+from restante.hub.groups.group_health import measure_groups
 from restante.hub.groups.memory import load_groups
 from restante.hub.groups.status import group_totals, held_position
+from restante.hub.health.deep_check import deep_check
+from restante.hub.health.measures import measure_hub
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import history, live_collect
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
@@ -106,6 +110,8 @@ class OpenHub:
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING
         self._background = background.start(self._core)
+        measure_hub(self._core, self._background)
+        measure_groups(self._core)
         self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:
@@ -174,6 +180,15 @@ class OpenHub:
     def producer_totals(self) -> ProducerMemory:
         """How often producers were answered as before, or refused, since the hub was opened."""
         return self._core.memory(ProducerMemory)
+
+    @property
+    def health_sources(self) -> HealthSources:
+        """What is measured of this hub, and where more of it is registered."""
+        return self._core.memory(HealthSources)
+
+    def deep_check(self, partition: int) -> str | None:
+        """Write, read back and dequeue a message in a partition; gives what went wrong."""
+        return deep_check(self._core, partition)
 
     @property
     def committing(self) -> bool:

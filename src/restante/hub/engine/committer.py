@@ -97,6 +97,25 @@ JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[Com
 """Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
 
 
+class CommitTotals:
+    """What commits came to since the hub was opened; only the committer's thread adds to it."""
+
+    __slots__ = ("commits", "failures", "seconds")
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.failures = 0
+        """Commits that failed as a whole."""
+        self.seconds = 0.0
+        """What the store took for them."""
+
+    def add(self, seconds: float | None) -> None:
+        """A commit was stored in so many seconds; None: it had nothing to store."""
+        if seconds is not None:
+            self.commits += 1
+            self.seconds += seconds
+
+
 class Committer:
     """The queue before the commit, and the thread that empties it."""
 
@@ -116,6 +135,7 @@ class Committer:
         self._closing = False
         self._broken = False
         self._no_room_at = -math.inf
+        self.totals = CommitTotals()
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -243,7 +263,7 @@ class Committer:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
-            _store(plan)
+            self.totals.add(_store(plan))
             stored, self._no_room_at = True, -math.inf
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
@@ -253,6 +273,7 @@ class Committer:
             if stored and not self._broken:
                 self._broken = True
                 _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            self.totals.failures += 1
             _fail(batch, error)
             return
         try:
@@ -304,17 +325,22 @@ def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
         plan.accept(draft)
 
 
-def _store(plan: CommitPlan) -> None:
-    """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
+def _store(plan: CommitPlan) -> float | None:
+    """Commit; gives the seconds that it took, None if there was nothing to store.
+
+    A store that fails half-way does not know itself whether all of it will be there when it is opened.
+    """
     changes = plan.finish()
     if changes.empty():
-        return
+        return None
+    began = time.perf_counter()
     try:
         plan.store.commit(changes)
     except (StorageFull, StoreConflict):
         raise
     except Unavailable as error:
         raise OutcomeUnknown(error.message, **error.details) from error
+    return time.perf_counter() - began
 
 
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:

@@ -32,6 +32,7 @@ from restante.model.feed.feed import (
     schema_of,
 )
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
 from restante.model.storage.gathered import Gathered
@@ -64,6 +65,8 @@ class FeedChoice:
         record, choice = entry[1], self.choice
         if record.kind is ChangeKind.BATCH_COMPLETED:
             return choice.everything()
+        if record.origin == HEALTH_ORIGIN:
+            return False
         if choice.recipients and record.recipient not in choice.recipients:
             return False
         if record.kind is ChangeKind.ERASED:
@@ -193,7 +196,7 @@ class _Taking:
             self._join()
 
     def _whole(self, run: Run, low: int, high: int) -> bool:
-        return low <= run.row.first and run.row.last <= high and self.wanted.choice.everything()
+        return low <= run.row.first and run.row.last <= high and self.wanted.choice.is_whole(run)
 
     def _add_spans(self, spans: Sequence[Span]) -> None:
         self.spans += spans

@@ -12,6 +12,7 @@ from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.claim_checks import content_of
+from restante.hub.mailboxes.health_mailboxes import HealthMail
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus, Reason
 from restante.model.mailboxes.filters import check_filters
@@ -68,11 +69,12 @@ def find_message(core: Core, call: FindMessage, _: Grant) -> Message:
 
 
 def list_partitions(core: Core, _: ListPartitions, __: Grant) -> tuple[PartitionStatus, ...]:
+    checks = core.memory(HealthMail)
     return tuple(
         PartitionStatus(
             partition=partition.number,
             visible_sequence=partition.counters.visible,
-            waiting=partition.counters.waiting,
+            waiting=partition.counters.waiting - checks.count(partition.number),
             unfiled=partition.unfiled,
         )
         for partition in core.partitions

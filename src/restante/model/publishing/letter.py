@@ -17,7 +17,7 @@ from restante.model.columns.json_documents import json_problem
 from restante.model.columns.text_ids import packed, uuid_of_text
 from restante.model.publishing.intake_messages import EPOCH, MICROSECOND
 from restante.model.publishing.intake_rules import EXPIRY_MAX, EXPIRY_MIN
-from restante.model.publishing.message import HUB_ORIGIN, NEVER, Message, text_of
+from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, Message, text_of
 from restante.model.publishing.names import STEPS
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
 
@@ -52,7 +52,7 @@ def letter_of(message: Message, *, claim_check_origins: Collection[str] | None) 
     if not (
         _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
         and recipient not in STEPS
-        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin != HUB_ORIGIN))
+        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin not in RESERVED_ORIGINS))
         and (kind is _DEFAULT or _plain(kind, limits.KIND_CHARACTERS_MAX))
         and type(message.bundleable) is bool
     ):

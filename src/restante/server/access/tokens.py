@@ -27,7 +27,7 @@ from restante import limits
 from restante.errors import DataDamaged, InvalidRequest, RestanteError
 from restante.model.access.access import Grant, Role
 from restante.model.groups.group_names import check_group
-from restante.model.publishing.message import HUB_ORIGIN
+from restante.model.publishing.message import RESERVED_ORIGINS
 from restante.model.publishing.names import name_problem
 from restante.server.access.private_file import Stamp, content_of, lock_of, locked, replace, stamp_of
 
@@ -241,8 +241,9 @@ def _check_new(
     if recipients is not None and Role.RECIPIENT not in roles:
         raise InvalidRequest("Recipients are for the role recipient: give that role too, or no recipients.")
     _check_names("origin", origins, limits.ORIGIN_CHARACTERS_MAX)
-    if origins is not None and HUB_ORIGIN in origins:
-        raise InvalidRequest(f"The origin {HUB_ORIGIN} is the hub's own: nobody publishes for it. Name another one.")
+    own = [origin for origin in origins or () if origin in RESERVED_ORIGINS]
+    if own:
+        raise InvalidRequest(f"The origin {own[0]} is the hub's own: nobody publishes for it. Name another one.")
     _check_names("recipient", recipients, limits.RECIPIENT_CHARACTERS_MAX)
     for name in recipients or ():
         if (problem := name_problem(name)) is not None:

@@ -26,6 +26,7 @@ from restante.model.consignments.consignment_answers import (
 )
 from restante.model.feed.feed import CHANGES
 from restante.model.groups.group_answers import Checkpointed, GroupPage, GroupStatus, HeartbeatAnswer, Joined
+from restante.model.health.history import HealthAnswer
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -294,6 +295,7 @@ _VALUES = (
     Removed,
     Done,
     Health,
+    HealthAnswer,
 )
 """What the hub answers or is asked as it is in the code."""
 

@@ -203,6 +203,7 @@ class _PendingAnswer(Generic[R]):
         status, head, body = self._answer(request, seconds)
         route = self._route.route
         desk.metrics.request(route.method, route.path, status, seconds)
+        desk.metrics.api.add(status, seconds, waited=False)
         desk.metrics.sent.add(len(body))
         self._answered(status, head, body)
 
