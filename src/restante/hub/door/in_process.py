@@ -86,6 +86,7 @@ class InProcess(InProcessLive):
         return in_process_batches.watching(self, batch_id)
 
     async def close(self) -> None:
+        self._hub.hand_over(asyncio.get_running_loop())
         await self.thread(self._hub.close)
         self._threads.shutdown(wait=False)
 

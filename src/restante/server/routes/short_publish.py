@@ -23,7 +23,7 @@ from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
-from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
+from restante.server.connections.short_way import AdmittedRequest, Answered, Headers, PlainHead
 from restante.server.desk import Desk
 from restante.server.routes.publishing import count
 from restante.wire import media
@@ -68,26 +68,15 @@ class ShortPublish:
         self._web = web
         self._loop = asyncio.get_running_loop()
 
-    def let_in(self, headers: Headers) -> AdmittedRequest | None:
-        """Take room for a request that may go this way, as far as its headers say; None if it may not."""
+    def head_of(self, headers: Headers) -> PlainHead | None:
+        """What these headers say; None if they ask for more than to publish a small body."""
         given = dict(headers)
         size = _small_length(given.get(b"content-length"))
-        if size is None or not self._is_plain(headers, given) or not self._desk.room.has_place(size):
+        if size is None or not self._is_plain(headers, given):
             return None
-        try:
-            grant = self._granted(given)
-        except RestanteError:
-            return None
-        self._desk.room.enter(size)
-        return AdmittedRequest(size, grant, time.monotonic())
-
-    def let_out(self, admitted: AdmittedRequest) -> None:
-        """Give the room back of a request that does not go this way."""
-        self._desk.room.leave(admitted.size)
-
-    def _granted(self, given: Mapping[bytes, bytes]) -> Grant:
         authorization = given.get(b"authorization")
-        return self._desk.gate.admit(None if authorization is None else authorization.decode("latin-1"), _ROLES, None)
+        token = None if authorization is None else authorization.decode("latin-1")
+        return PlainHead(size, token, given.get(CORRELATION_ID))
 
     def _is_plain(self, headers: Headers, given: Mapping[bytes, bytes]) -> bool:
         return (
@@ -95,21 +84,39 @@ class ShortPublish:
             and len(given) == len(headers)
             and _SPECIAL.isdisjoint(given)
             and self._web.is_plain(given.get(b"host"))
-            and not _log.isEnabledFor(logging.DEBUG)
         )
 
-    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def let_in(self, head: PlainHead) -> AdmittedRequest | None:
+        """Take room for a request, if there is any, and its caller may publish."""
+        room = self._desk.room
+        if not room.has_place(head.size) or _log.isEnabledFor(logging.DEBUG):
+            return None
+        try:
+            grant = self._granted(head)
+        except RestanteError:
+            return None
+        room.enter(head.size)
+        return AdmittedRequest(head, grant, time.monotonic())
+
+    def let_out(self, admitted: AdmittedRequest) -> None:
+        """Give the room back of a request that does not go this way."""
+        self._desk.room.leave(admitted.head.size)
+
+    def _granted(self, head: PlainHead) -> Grant:
+        return self._desk.gate.admit(head.authorization, _ROLES, None)
+
+    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
         """Publish what a body says, and have it answered; False: nothing was done, the long way is to be gone."""
-        desk, given = self._desk, dict(headers)
+        desk, now = self._desk, time.monotonic()
         if desk.hub.crowded:
             return False
         try:
-            if time.monotonic() - admitted.at > PASS_LOOK_SECONDS:
-                admitted = admitted._replace(grant=self._granted(given))
+            if now - admitted.at > PASS_LOOK_SECONDS:
+                admitted = admitted._replace(grant=self._granted(admitted.head))
             sent = few_or_many(decode_json(body))
             if not isinstance(sent, Few):
                 return False
-            publish = _Publish(desk, admitted, sent, correlation_id_of(given.get(CORRELATION_ID)), answered)
+            publish = _Publish(desk, admitted, sent, answered, now)
             desk.link_of(admitted.grant).hub.publish_soon(Publish(sent), Listener(self._loop, publish.settle))
         except RestanteError:
             return False
@@ -132,23 +139,22 @@ class _Publish:
 
     __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_desk", "_sent")
 
-    def __init__(
-        self, desk: Desk, admitted: AdmittedRequest, sent: Few, correlation_id: str, answered: Answered
-    ) -> None:
+    def __init__(self, desk: Desk, admitted: AdmittedRequest, sent: Few, answered: Answered, came_at: float) -> None:
         self._desk = desk
         self._admitted = admitted
         self._sent = sent
-        self._correlation_id = correlation_id
+        self._correlation_id = correlation_id_of(admitted.head.correlation_id)
         self._answered = answered
-        self._came_at = time.monotonic()
+        self._came_at = came_at
 
     def settle(self, request: CommitRequest[Receipt]) -> None:
-        desk, seconds = self._desk, time.monotonic() - self._came_at
-        desk.room.leave(self._admitted.size)
-        desk.metrics.received.add(self._admitted.size)
+        desk, metrics, size = self._desk, self._desk.metrics, self._admitted.head.size
+        seconds = time.monotonic() - self._came_at
+        desk.room.leave(size)
         status, head, body = self._answer(request, seconds)
-        desk.metrics.request("POST", _ROUTE, status, seconds)
-        desk.metrics.sent.add(len(body))
+        metrics.received.value += size
+        metrics.sent.value += len(body)
+        metrics.request("POST", _ROUTE, status, seconds)
         self._answered(status, head, body)
 
     def _answer(self, request: CommitRequest[Receipt], seconds: float) -> tuple[int, bytes, bytes]:
