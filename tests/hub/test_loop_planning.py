@@ -133,6 +133,26 @@ def test_nobody_is_answered_before_it_is_durable(world: World) -> None:
     assert world.store.commits == before + 2
 
 
+def test_behind_the_commit_of_a_thread_a_loop_plans_its_own_sends(
+    world: World, planned: list[tuple[str, bool]]
+) -> None:
+    async def send() -> list[Receipt]:
+        sends = [asyncio.ensure_future(world.send(number)) for number in (2, 3)]
+        await asyncio.sleep(0.05)
+        assert planned == []
+        world.store.let_go.set()
+        return await asyncio.gather(*sends)
+
+    world.store.holding = True
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(world.hub.call, Publish.of(Message(recipient="ada", id=id_of(1), data=1)))
+        assert world.store.held.wait(SECONDS)
+        assert [receipt.accepted for receipt in asyncio.run(send())] == [1, 1]
+        assert before.result(SECONDS).accepted == 1
+    assert [done for _, done in planned] == [True]
+    assert world.stored() == [1, 2, 3]
+
+
 def test_a_loop_that_ends_while_its_commit_is_under_way_holds_nobody_up(world: World) -> None:
     async def leave() -> None:
         world.store.holding = True

@@ -209,21 +209,25 @@ class Committer:
         gathered = self._gathered.get(loop)
         if gathered is None:
             gathered = self._gathered[loop] = []
-            loop.call_soon(self._end_turn, loop, 0)
+            loop.call_soon(self._end_turn, loop, 0, False)
         gathered.extend(requests)
         self._gathered_count += len(requests)
 
-    def _end_turn(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
-        """Plan what this event loop has gathered, or queue it, unless the last turn brought more than there was before."""
+    def _end_turn(self, loop: asyncio.AbstractEventLoop, before: int, waited: bool) -> None:  # noqa: FBT001  # a callback
+        """Plan what this event loop has gathered, unless the last turn brought more than there was before.
+
+        If another holds the pen, wait until it is laid down. If the committer's thread has taken it again by then, there is
+        more for it to do: what was gathered goes into its queue, so that nobody waits for more than two commits.
+        """
         gathered = self._gathered.get(loop)
         if gathered is None:
             return
         if before < len(gathered) < limits.FEW_MESSAGES_MAX:
-            loop.call_soon(self._end_turn, loop, len(gathered))
+            loop.call_soon(self._end_turn, loop, len(gathered), waited)
             return
         light = _are_light(gathered)
         with self._lock:
-            if light and self._pen is _Pen.LOOP:
+            if light and (self._pen is _Pen.LOOP or (self._pen is _Pen.THREAD and not waited)):
                 self._waiting.add(loop)
                 return
             here = light and self._pen is _Pen.FREE and not self._queue and not self._closing
@@ -294,7 +298,7 @@ class Committer:
             waiting, self._waiting = self._waiting, set()
         for loop in waiting:
             try:
-                loop.call_soon_threadsafe(self._end_turn, loop, 0)
+                loop.call_soon_threadsafe(self._end_turn, loop, 0, True)
             except RuntimeError:
                 # The loop has gone, and with it everybody who could have read the answers.
                 self._gathered_count -= len(self._gathered.pop(loop, ()))
