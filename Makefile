@@ -50,7 +50,7 @@ test-all: setup ## Run all tests but the long ones.
 test-long: setup ## Run the long tests, with their full counts.
 	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
 
-check: setup ## Check format, lint, types, imports, generated modules, the shape of the code, and the docs against the code.
+check: setup ## Check format, lint, types (of the TypeScript client too), imports, generated modules, the shape of the code, and the docs against the code.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
 	$(BIN)/ruff check $(wildcard $(PATHS))
 	$(BIN)/mypy $(wildcard $(PATHS))
@@ -59,6 +59,7 @@ check: setup ## Check format, lint, types, imports, generated modules, the shape
 	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/typescript_client.py
 	$(BIN)/python -m tests.durations
 
 check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
@@ -95,5 +96,6 @@ lock: setup ## Resolve the newest versions again and write requirements-dev.lock
 	    --no-annotate --no-header --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock pyproject.toml
 
 clean: ## Remove .venv and everything that was built or cached.
+	rm -rf clients/typescript/node_modules clients/typescript/dist clients/typescript/build
 	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

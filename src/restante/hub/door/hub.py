@@ -28,7 +28,7 @@ from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.live_mail import Take
@@ -124,8 +124,8 @@ class OpenHub:
             if counters is not None:
                 counters.close()
 
-    def publish_soon(self, call: Publish, waiter: asyncio.Future[CommitRequest[Receipt]] | Listener[Receipt]) -> None:
-        """Publish a few messages; the future or the listener gets the request, answered, in its own event loop."""
+    def publish_soon(self, call: Publish, waiter: LoopWaiter[Receipt]) -> None:
+        """Publish a few messages; the waiter gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(publishing.publish_request(self._core, call, self._caller), waiter)
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -199,15 +199,17 @@ class OpenHub:
         answer: Answer = self._functions[type(call)](self._core, call, self._caller)
         return answer
 
-    def dequeue_soon(self, call: Dequeue, future: asyncio.Future[CommitRequest[Dequeued]]) -> None:
-        """Dequeue; the future gets the request, answered, in its own event loop."""
-        self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), future)
+    def dequeue_soon(self, call: Dequeue, waiter: LoopWaiter[Dequeued]) -> None:
+        """Dequeue; the waiter gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), waiter)
 
-    def acknowledge_soon(
-        self, call: AcknowledgeEach, futures: Sequence[asyncio.Future[CommitRequest[Acknowledged]]]
-    ) -> None:
-        """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
-        self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), futures)
+    def acknowledge_soon(self, call: AcknowledgeEach, waiters: Sequence[LoopWaiter[Acknowledged]]) -> None:
+        """Acknowledge; each waiter gets its request, in its own event loop. If it `is_to_be_finished`, finish it."""
+        self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), waiters)
+
+    def is_to_be_finished(self, request: CommitRequest[Acknowledged]) -> bool:
+        """Whether an acknowledgement names items of estimated batches, which are counted after its commit."""
+        return batches.is_to_be_finished(request)
 
     def finish(self, request: CommitRequest[Acknowledged]) -> Acknowledged:
         """Count what belongs to estimated batches, which may mean to wait for somebody else."""

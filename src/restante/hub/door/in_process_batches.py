@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, ReadBatch, WaitForBatch
-from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.door.in_process_watch import Watch
 from restante.hub.engine.committer import CommitRequest
@@ -28,7 +27,7 @@ async def acknowledge_each(link: Threads, call: AcknowledgeEach) -> tuple[Acknow
     futures: list[asyncio.Future[CommitRequest[Acknowledged]]] = [loop.create_future() for _ in call.calls]
     link.hub.acknowledge_soon(call, futures)
     requests = [await future for future in futures]
-    if any(isinstance(request, Acknowledge) and request.is_to_be_counted for request in requests):
+    if any(map(link.hub.is_to_be_finished, requests)):
         return tuple([await link.thread(link.hub.finish, request) for request in requests])
     return tuple([request.answer() for request in requests])
 

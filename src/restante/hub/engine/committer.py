@@ -81,6 +81,14 @@ class CommitRequest(Generic[T]):
             del error
 
 
+LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
+"""Who gets a request, answered, in an event loop."""
+
+
+def _loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
+    return waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
+
+
 class Planned(CommitRequest[T]):
     """A request that is planned by a function."""
 
@@ -157,11 +165,10 @@ class Committer:
         lock.acquire()
         return request.answer()
 
-    def submit_soon(self, request: CommitRequest[T], waiter: asyncio.Future[CommitRequest[T]] | Listener[T]) -> None:
-        """Have a request committed; the future or the listener gets it, answered, in its own loop."""
+    def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
+        """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
-        self._gather((request,), loop)
+        self._gather((request,), _loop_of(waiter))
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one behind the other, and wait until all are answered."""
@@ -173,14 +180,12 @@ class Committer:
         for lock in locks:
             lock.acquire()
 
-    def submit_each_soon(
-        self, requests: Sequence[CommitRequest[T]], futures: Sequence[asyncio.Future[CommitRequest[T]]]
-    ) -> None:
-        """Have several requests committed, one behind the other; each future gets its own, answered."""
-        for request, future in zip(requests, futures, strict=True):
-            request.waiter = future
+    def submit_each_soon(self, requests: Sequence[CommitRequest[T]], waiters: Sequence[LoopWaiter[T]]) -> None:
+        """Have several requests committed, one after the other; each waiter gets its own, answered."""
+        for request, waiter in zip(requests, waiters, strict=True):
+            request.waiter = waiter
         if requests:
-            self._gather(requests, futures[0].get_loop())
+            self._gather(requests, _loop_of(waiters[0]))
 
     @property
     def full(self) -> bool:

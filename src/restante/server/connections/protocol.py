@@ -26,7 +26,7 @@ from restante.server.connections.short_way import (
     PipelineFlow,
     PlainHead,
     ShortAnswer,
-    ShortWay,
+    ShortWays,
 )
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
@@ -42,14 +42,14 @@ _SHORT_ANSWERS_MAX = 64
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `settings`, `metrics` and `short` are set on a subclass, for uvicorn makes the instances.
+    """One connection. `settings`, `metrics` and `shorts` are set on a subclass, for uvicorn makes the instances.
 
     A request goes to the application, as uvicorn has it, or the short way. Answers leave in the order of the requests.
     """
 
     settings: ServerSettings
     metrics: Metrics
-    short: ShortWay | None = None
+    shorts: ShortWays | None = None
     _defaults: ClassVar = AnswerDefaults()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
@@ -119,17 +119,17 @@ class HttpConnection(HttpToolsProtocol):
 
     def _goes_as_before(self, data: bytes) -> bool:
         """Take a whole request whose head went the short way before. False: it is to be parsed, and nothing was done."""
-        head, short = self._known_heads.head_of(data), self.short
-        if head is None or short is None or not self._has_way_free():
+        head = self._known_heads.head_of(data)
+        if head is None or not self._has_way_free():
             return False
-        admitted = short.let_in(head)
+        admitted = head.way.let_in(head)
         if admitted is None:
             return False
         answer = ShortAnswer(self)
         self._short_answers.append(answer)
-        if not short.take(admitted, data[len(data) - head.size :], answer.put):
+        if not head.way.take(admitted, data[len(data) - head.size :], answer.put):
             self._short_answers.pop()
-            short.let_out(admitted)
+            head.way.let_out(admitted)
             return False
         self._unset_keepalive_if_required()
         self._began, self._lingers, self._last_was_short = self._last, None, True
@@ -181,17 +181,14 @@ class HttpConnection(HttpToolsProtocol):
 
     def _let_in_short(self) -> AdmittedRequest | None:
         """Let a request in that may go the short way, if it may: only such ones are under way then."""
-        short = self.short
+        shorts = self.shorts
+        short = None if shorts is None else shorts.find(self.parser.get_method(), self.url)
         if short is None or not (
-            self.url == short.path
-            and self._has_way_free()
-            and self.parser.get_method() == b"POST"
-            and self.parser.get_http_version() == "1.1"
-            and self.parser.should_keep_alive()
+            self._has_way_free() and self.parser.get_http_version() == "1.1" and self.parser.should_keep_alive()
         ):
             return None
         self._short_body = b""
-        head = short.head_of(self.headers)
+        head = short.head_of(self.url, self.headers)
         return None if head is None else short.let_in(head)
 
     def _has_way_free(self) -> bool:
@@ -233,15 +230,16 @@ class HttpConnection(HttpToolsProtocol):
         else:
             super()._start_asgi_task(cycle, app)
 
-    def _go_the_short_way(self, short: ShortWay, admitted: AdmittedRequest) -> None:
+    def _go_the_short_way(self, admitted: AdmittedRequest) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
         answer, body, self._admitted = ShortAnswer(self), self._short_body, None
+        way = admitted.head.way
         self._short_answers.append(answer)
-        if short.take(admitted, body, answer.put):
+        if way.take(admitted, body, answer.put):
             self._last_was_short, self._latest_head = True, admitted.head
             return
         self._short_answers.pop()
-        short.let_out(admitted)
+        way.let_out(admitted)
         self._go_the_long_way()
         if body:
             super().on_body(body)
@@ -277,8 +275,8 @@ class HttpConnection(HttpToolsProtocol):
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
-        if self.short is not None and self._admitted is not None:
-            self.short.let_out(self._admitted)
+        if self._admitted is not None:
+            self._admitted.head.way.let_out(self._admitted)
             self._admitted = None
         if self._whole is not None:
             self._whole.finish(ClientGone())
@@ -325,8 +323,8 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused:
             return
         self._lingers = None
-        if self.short is not None and self._admitted is not None:
-            self._go_the_short_way(self.short, self._admitted)
+        if self._admitted is not None:
+            self._go_the_short_way(self._admitted)
             return
         super().on_message_complete()
         if self._whole is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -17,16 +17,22 @@ Answered = Callable[[int, bytes, bytes], None]
 
 
 class PlainHead(NamedTuple):
-    """What the headers of a request say that may go the short way."""
+    """What the head of a request says that may go a short way."""
 
+    way: ShortWay
     size: int
     """Of its body."""
+    place: tuple[str, ...]
+    """The names in its path."""
+    given: Mapping[bytes, bytes]
+    """Its headers."""
     authorization: str | None
-    correlation_id: bytes | None
+    recurs: bool
+    """Whether other requests of the connection are likely to have the same one."""
 
 
 class AdmittedRequest(NamedTuple):
-    """A request that was let in, before its body had come. It has taken room for its body."""
+    """A request that was let in, before its body had come. It has taken room for its body, if its way takes any."""
 
     head: PlainHead
     grant: Grant
@@ -36,10 +42,8 @@ class AdmittedRequest(NamedTuple):
 class ShortWay(Protocol):
     """Takes requests of one route that are plainly right, without the application."""
 
-    path: bytes
-
-    def head_of(self, headers: Headers) -> PlainHead | None:
-        """What these headers say; None if a request with them does not go this way. The same headers say the same."""
+    def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
+        """What a head says; None if a request with it does not go this way. The same head says the same."""
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
         """Take room for a request, if there is any, and its caller may do what it asks for."""
@@ -56,7 +60,7 @@ _KNOWN_HEAD_BYTES_MAX = 1_024
 
 
 class KnownHeads:
-    """The heads of requests that went the short way on one connection, by their very bytes.
+    """The heads of requests that went a short way on one connection, by their very bytes.
 
     The parser has read these bytes, between two requests as now, and found the head of a request with a body of known
     length. So bytes that are equal, with just as long a body behind them, need not be parsed once more.
@@ -73,7 +77,7 @@ class KnownHeads:
     def remember(self, data: bytes, head: PlainHead) -> None:
         """What came at once was a whole request with this head."""
         own = data[: len(data) - head.size]
-        if own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
+        if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
             return
         if len(self._heads) >= _KNOWN_HEADS_MAX:
             self._heads.clear()
@@ -84,6 +88,13 @@ class KnownHeads:
         end = data.find(b"\r\n\r\n") + 4
         head = self._heads.get(data[:end])
         return head if head is not None and len(data) == end + head.size else None
+
+
+class ShortWays(Protocol):
+    """The short ways of a server."""
+
+    def find(self, method: bytes, url: bytes) -> ShortWay | None:
+        """The way that a request may go, as far as its first line says; None if there is none."""
 
 
 class Answering(Protocol):

@@ -95,9 +95,10 @@ async def recipients(desk: Desk, exchange: Exchange) -> None:
 
 _RECIPIENT = frozenset({Role.RECIPIENT})
 
+DEQUEUE = Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT)
 ROUTES = (
     Route("GET", "/v1/recipients/{recipient}/peek", peek, _RECIPIENT, query_names(Peek)),
-    Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT),
+    DEQUEUE,
     Route("GET", "/v1/recipients/{recipient}/explain", explain, _RECIPIENT, query_names(Explain)),
     Route("GET", "/v1/recipients", recipients, frozenset(), query_names(ListRecipients)),
 )

@@ -42,18 +42,21 @@ async def _publish(desk: Desk, exchange: Exchange, label: Label) -> None:
 
 
 def count(desk: Desk, sent: Few | Many, receipt: Receipt, seconds: float) -> None:
-    # What is answered once more was not stored once more.
-    stored = 0 if receipt.replayed else receipt.accepted
-    desk.metrics.accepted.add(stored)
-    desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
+    count_stored(desk, receipt)
     # Many messages take their time on a disk that is well, too: the health looks at the others.
     if isinstance(sent, Few):
         desk.metrics.publish(seconds)
 
 
+def count_stored(desk: Desk, receipt: Receipt) -> None:
+    # What is answered once more was not stored once more.
+    stored = 0 if receipt.replayed else receipt.accepted
+    desk.metrics.accepted.add(stored)
+    desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
+
+
 _PUBLISHER = frozenset({Role.PUBLISHER})
 
-ROUTES = (
-    Route("POST", "/v1/messages", publish, _PUBLISHER),
-    Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER),
-)
+PUBLISH = Route("POST", "/v1/messages", publish, _PUBLISHER)
+PUBLISH_PARCEL = Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER)
+ROUTES = (PUBLISH, PUBLISH_PARCEL)
