@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,12 +18,12 @@ import pytest
 
 from restante import errors
 from restante.calls.publishing import Publish
-from restante.client.sockets.frame_link_async import AsyncFrameLink
-from restante.client.sockets.frame_link_sync import FrameLink
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.transport.link import Link
 from restante.client.transport.machine_terms import terms_of
-from restante.limits import MIB, SEND_BYTES_MAX
+from restante.limits import LINK_FRAMES_MAX, MIB, SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -46,7 +46,7 @@ LONG_ENOUGH = 1.5
 """Seconds, where one frame gets no answer in time and others do."""
 
 
-Links = Callable[..., FrameLink | FromLoop]
+Links = Callable[..., PublishSocket | FromLoop]
 
 
 @pytest.fixture(params=["threads", "tasks"])
@@ -54,13 +54,15 @@ def links(request: pytest.FixtureRequest) -> Iterator[Links]:
     """Makes links of both kinds, and closes them."""
     with ExitStack() as stack:
 
-        def made(url: str, *, timeout: float = SECONDS, token: str | None = None) -> FrameLink | FromLoop:
+        def made(
+            url: str, *, timeout: float = SECONDS, token: str | None = None, window: int = LINK_FRAMES_MAX
+        ) -> PublishSocket | FromLoop:
             terms = terms_of(url, token=token, timeout=timeout)
             if request.param == "threads":
-                link = FrameLink(terms)
+                link = PublishSocket(terms, window)
                 stack.callback(link.close)
                 return link
-            from_loop = FromLoop(terms)
+            from_loop = FromLoop(terms, window)
             stack.callback(from_loop.end)
             return from_loop
 
@@ -318,11 +320,8 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(
     assert following.result(SECONDS).accepted == 1
 
 
-def test_no_more_is_under_way_than_the_hub_reads(
-    links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 2)
-    link = links(server.url)
+def test_no_more_is_under_way_than_the_hub_reads(links: Links, server: FrameServer, pool: ThreadPoolExecutor) -> None:
+    link = links(server.url, window=2)
     promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(6)]
     for _ in range(3):
         frames = server.take_all(2)
@@ -334,14 +333,13 @@ def test_no_more_is_under_way_than_the_hub_reads(
 
 
 def test_a_frame_that_nobody_waits_for_takes_room_at_the_hub_until_it_is_answered(
-    links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor
 ) -> None:
-    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 1)
-    link = links(server.url, timeout=LONG_ENOUGH)
-    first = pool.submit(link.call, Publish.of(letter()))
-    held = server.take()
+    link = links(server.url, timeout=LONG_ENOUGH, window=2)
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(2)]
+    held, _ = server.take_all(2)
     held.answer(number=999)  # to some other frame, so that the connection is not silent
-    assert type(failed(first)) is errors.OutcomeUnknown
+    assert [type(failed(promise)) for promise in promises] == [errors.OutcomeUnknown] * 2
     with pytest.raises(errors.Unavailable, match="no room in time") as caught:
         link.call(Publish.of(letter()))
     assert type(caught.value) is errors.Unavailable
@@ -351,6 +349,40 @@ def test_a_frame_that_nobody_waits_for_takes_room_at_the_hub_until_it_is_answere
     server.take().answer(3)
     assert following.result(SECONDS).accepted == 3
     assert len(server.connections) == 1
+
+
+def test_a_window_of_one_sends_one_frame_after_another_and_connects_again_after_a_silence(
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor
+) -> None:
+    link = links(server.url, timeout=LONG_ENOUGH, window=1)
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(3)]
+    for _ in promises:
+        frame = server.take()
+        assert not server.has_more
+        frame.answer()
+    assert [promise.result(SECONDS).accepted for promise in promises] == [1] * 3
+    assert len(server.connections) == 1
+    with pytest.raises(errors.OutcomeUnknown, match=f"longer than {LONG_ENOUGH} s"):
+        link.call(Publish.of(letter()))
+    server.take()
+    following = pool.submit(link.call, Publish.of(letter()))
+    server.take().answer()
+    assert following.result(SECONDS).accepted == 1
+    assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("window", [1, 5])
+def test_a_connection_that_is_lost_while_nothing_is_under_way_is_replaced(
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor, window: int
+) -> None:
+    link = links(server.url, window=window)
+    for lost in range(1, 3):
+        promise = pool.submit(link.call, Publish.of(letter()))
+        frame = server.take()
+        frame.answer()
+        assert promise.result(SECONDS).accepted == 1
+        assert len(server.connections) == lost
+        frame.connection.close()
 
 
 def test_closing_fails_what_is_under_way_and_may_be_repeated(
@@ -408,20 +440,29 @@ def test_a_send_that_is_too_large_is_refused_before(links: Links, server: FrameS
     assert not server.connections
 
 
+@asynccontextmanager
+async def opened(link: AsyncPublishSocket) -> AsyncIterator[AsyncPublishSocket]:
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
 # --- Each kind of its own ---------------------------------------------------------------------------------------------
 
 
 def test_both_kinds_have_the_same_calls() -> None:
-    kinds: tuple[type, type] = (FrameLink, AsyncFrameLink)
+    kinds: tuple[type, type] = (PublishSocket, AsyncPublishSocket)
     waiting, asynchronous = ({name: inspect.signature(getattr(kind, name)) for name in CALLS} for kind in kinds)
     assert waiting == asynchronous
     assert list(waiting["call"].parameters) == list(inspect.signature(Link.call).parameters)
 
 
-def test_no_thread_is_left_behind() -> None:
+@pytest.mark.parametrize("window", [1, LINK_FRAMES_MAX])
+def test_no_thread_is_left_behind(window: int) -> None:
     before = set(threading.enumerate())
     with FrameServer() as server, ThreadPoolExecutor(1) as pool:
-        link = FrameLink(terms_of(server.url))
+        link = PublishSocket(terms_of(server.url), window)
         for _ in range(2):
             promise = pool.submit(link.call, Publish.of(letter()))
             server.take().cut()
@@ -429,7 +470,8 @@ def test_no_thread_is_left_behind() -> None:
         promise = pool.submit(link.call, Publish.of(letter()))
         server.take().answer()
         assert promise.result(SECONDS).accepted == 1
-        assert [thread.name for thread in threading.enumerate()].count("restante-frames") >= 1
+        readers = [thread for thread in threading.enumerate() if thread.name == "restante-frames"]
+        assert bool(readers) == (window > 1), "with a window of one, the caller reads"
         link.close()
         assert "restante-frames" not in {thread.name for thread in threading.enumerate()}
     assert set(threading.enumerate()) <= before
@@ -438,7 +480,7 @@ def test_no_thread_is_left_behind() -> None:
 def test_no_task_is_left_behind(server: FrameServer) -> None:
     async def main() -> None:
         before = asyncio.all_tasks()
-        link = AsyncFrameLink(terms_of(server.url))
+        link = AsyncPublishSocket(terms_of(server.url))
         for _ in range(2):
             promise = asyncio.create_task(link.call(Publish.of(letter())))
             (await asyncio.to_thread(server.take)).cut()
@@ -456,7 +498,7 @@ def test_no_task_is_left_behind(server: FrameServer) -> None:
 
 def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncFrameLink(terms_of(server.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
             callers = [asyncio.create_task(link.call(Publish.of(letter()))) for _ in range(3)]
             taken = await asyncio.to_thread(server.take_all, 3)
             for caller in callers[:2]:
@@ -476,7 +518,7 @@ def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncFrameLink(terms_of(server.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
             callers = [asyncio.create_task(link.call(Publish.of(letter()))) for _ in range(3)]
             await asyncio.sleep(0)
             callers[0].cancel()
@@ -490,7 +532,7 @@ def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(se
 
 def test_a_large_send_goes_over_the_link_of_an_event_loop(running: ServedHub) -> None:
     async def main() -> int:
-        async with AsyncFrameLink(terms_of(running.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(running.url))) as link:
             sent = [letter(data=number) for number in range(5_000)]
             return (await link.call(Publish.of(sent))).accepted
 

@@ -264,6 +264,16 @@ def test_asynchronous_sends_in_process_are_the_same(tmp_path: Path) -> None:
     assert asyncio.run(program()) == list(range(500))
 
 
+@pytest.mark.parametrize("count", [1, 100])
+def test_what_cannot_be_encoded_is_told_to_its_sender_alone(either: sync.Hub, count: int) -> None:
+    with either.producer.pipeline() as pipeline:
+        good = [pipeline.send(letter(number)) for number in range(count)]
+        bad = pipeline.send(Message(recipient="ada", data=object()))
+        good += [pipeline.send(letter(number)) for number in range(count)]
+    assert isinstance(bad.exception(0), errors.RestanteError)
+    assert [future.result(0).accepted for future in good] == [1] * 2 * count
+
+
 def test_a_cancelled_program_lets_go_at_once(proxy: CuttingProxy) -> None:
     async def program() -> None:
         patience = restante.Retrying(first_pause=60, longest_pause=60)

@@ -50,6 +50,12 @@ class ReferenceHub:
     def feed(self, *_: object, **__: object) -> surface.Feed:
         raise errors.InvalidOperation("The reference has no feed: tests/feed has a model of it.")
 
+    def group(self, *_: object, **__: object) -> surface.Group:
+        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
+
+    def groups(self) -> Iterator[surface.GroupStatus]:
+        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
+
     def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
         raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 

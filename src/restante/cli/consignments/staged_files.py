@@ -102,7 +102,7 @@ def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
         )
     raise InvalidOperation(
         f"{name} was opened before without a batch, and none can be added. Nothing was staged. Leave out --with-batch, "
-        f"or give up what is staged and begin anew: restante consignments discard {opened.id}"
+        f"or discard the staged messages and start again: restante consignments discard {opened.id}"
     )
 
 

@@ -41,7 +41,7 @@ class AsyncProducerCarrier:
                 pass
 
     def _turn(self, partition: int) -> asyncio.Lock:
-        """Whoever waits for it gets it in the order of their calls."""
+        """The turn of a partition: calls get it in their order."""
         found = self._turns.get(partition)
         return found if found is not None else self._turns.setdefault(partition, asyncio.Lock())
 

@@ -14,8 +14,10 @@ from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import joint_call
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
+from restante.client.groups import group_protocol
+from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_async import AsyncSocketDoor
-from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_async import AsyncHttpCarrier
@@ -29,6 +31,7 @@ DIALOGUES: Dialogues = {
     **batch_protocol.DIALOGUES,
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
+    **group_protocol.DIALOGUES,
 }
 
 
@@ -46,9 +49,9 @@ class AsyncHttpLink(AsyncHttpCarrier):
         other._joint = AsyncJointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
-    def frames(self) -> AsyncFrameLink:
+    def frames(self) -> AsyncPublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
-        return AsyncFrameLink(self._terms)
+        return AsyncPublishSocket(self._terms)
 
     def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
@@ -70,6 +73,12 @@ class AsyncHttpLink(AsyncHttpCarrier):
 
     async def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
         return await self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def apart(self, *, timeout: float | None = None) -> MemberLink:
+        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        own = self._terms
+        seconds = own.timeout if timeout is None else timeout
+        return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> AsyncSocketDoor:
         """The way to a mailbox that is followed. Nothing is connected yet."""

@@ -149,7 +149,9 @@ def _check_same(batch_id: bytes, stored: BatchRow, proposed: BatchRow) -> BatchR
     told = {"opened_at": 0, "webhook_secret": b""} if stored.secret_made and proposed.secret_made else {"opened_at": 0}
     if msgspec.structs.replace(stored, **told) != msgspec.structs.replace(proposed, **told):
         text = uuid_text(batch_id)
-        raise InvalidRequest(f"Batch {text} was opened before, otherwise or by somebody else. Propose another id.")
+        raise InvalidRequest(
+            f"Batch {text} was opened before, with other options or by another caller. Propose another id."
+        )
     return stored
 
 

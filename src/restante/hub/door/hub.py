@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from restante.calls.batches import AcknowledgeEach
 from restante.calls.call import Answer, Call
+from restante.calls.groups import WriteCheckpoint
 from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
@@ -35,6 +36,10 @@ from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
+from restante.hub.groups import calls as groups
+from restante.hub.groups.checkpoints import checkpoint_request
+from restante.hub.groups.memory import load_groups
+from restante.hub.groups.status import group_totals, held_position
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import history, live_collect
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
@@ -44,12 +49,14 @@ from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
+from restante.hub.removal.feed_holds import FeedHolds
 from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, Receipt
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -65,6 +72,7 @@ FUNCTIONS: Functions = {
     **batches.FUNCTIONS,
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
+    **groups.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
 }
@@ -90,6 +98,8 @@ class OpenHub:
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
         self._core.remember(load_room(store, deed.partition_count))
+        self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
@@ -144,6 +154,11 @@ class OpenHub:
     def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
         """While inside, `ring` is called after each commit that concerns the recipient."""
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
+
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member, which need no link of their own here."""
+        del timeout
+        return ApartHub(self)
 
     @property
     def core(self) -> Core:
@@ -223,6 +238,14 @@ class OpenHub:
         """How far those who gave a name have read."""
         return feed.feed_readers(self._core)
 
+    def group_totals(self) -> tuple[GroupTotals, ...]:
+        """How far groups are, for metrics."""
+        return group_totals(self._core)
+
+    def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
+        """Write a checkpoint; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
+
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)
 
@@ -244,6 +267,19 @@ class OpenHub:
     def backup(self) -> BackupStream:
         """All that was acknowledged before, as a stream of bytes; close it in any case."""
         return backup.backup(self._core)
+
+
+class ApartHub:
+    """Calls of a hub, without the right to close it."""
+
+    def __init__(self, hub: OpenHub) -> None:
+        self._hub = hub
+
+    def call(self, call: Call[Answer]) -> Answer:
+        return self._hub.call(call)
+
+    def close(self) -> None:
+        """The hub stays open."""
 
 
 def _plan_jointly(

@@ -14,8 +14,8 @@ import msgspec
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
 from restante.calls.publishing import Publish
-from restante.hub.door import in_process_batches, in_process_feed
-from restante.hub.door.hub import OpenHub
+from restante.hub.door import in_process_batches, in_process_feed, in_process_groups
+from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
 from restante.hub.door.in_process_watch import Watch
@@ -85,6 +85,10 @@ class InProcess(InProcessLive):
         """A batch to be looked at, and waited for until it is complete."""
         return in_process_batches.watching(self, batch_id)
 
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member."""
+        return self._hub.apart(timeout=timeout)
+
     async def close(self) -> None:
         self._hub.hand_over(asyncio.get_running_loop())
         await self.thread(self._hub.close)
@@ -129,4 +133,5 @@ _OWN_WAYS: OwnWays = {
     PartitionOf: _at_once,
     **in_process_batches.OWN_WAYS,
     **in_process_feed.OWN_WAYS,
+    **in_process_groups.OWN_WAYS,
 }

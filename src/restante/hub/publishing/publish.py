@@ -77,7 +77,9 @@ def large_publish(
 
 def check_partition(core: Core, partition: int | None) -> None:
     if partition is not None and not 0 <= partition < core.deed.partition_count:
-        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
+        raise PartitionUnknown(
+            f"There is no partition {partition}: partitions go from 0 to {core.deed.partition_count - 1}."
+        )
 
 
 def plan_publishes(

@@ -40,6 +40,9 @@ class Space(IntEnum):
     CONSIGNMENT = 20
     CONSIGNMENT_KEY = 21
     CONSIGNMENT_PARCEL = 22
+    GROUP = 23
+    GROUP_MEMBER = 24
+    GROUP_POSITION = 25
 
 
 class BlobKey(NamedTuple):

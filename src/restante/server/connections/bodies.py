@@ -27,7 +27,7 @@ WHOLE_BYTES_MIN = 64 * 1024
 """Longer bodies are received in one place."""
 PACK_BYTES_MIN = 1024
 """Smaller answers are not worth packing."""
-_SMALL_TABLE_BYTES = 64 * 1024
+SMALL_TABLE_BYTES = 64 * 1024
 """Up to this size an answer is made in the event loop."""
 _UNPACKED_GUESS = 16
 _ENCODING = b"content-encoding"
@@ -80,8 +80,8 @@ async def read_body(
 def _admit_again(desk: Desk, exchange: Exchange) -> None:
     """A body may take its time, and its token may be revoked or expire meanwhile."""
     if exchange.roles is not None:
-        authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
-        exchange.grant = desk.gate.admit(authorization, exchange.roles, recipient)
+        authorization, place = exchange.header(b"authorization"), exchange.place
+        exchange.grant = desk.gate.admit(authorization, exchange.roles, place.get("recipient"), place.get("group"))
 
 
 async def read_json(
@@ -117,7 +117,9 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
         named = _NAMED.search(str(error))
         details = {} if named is None else {"field": named[1] or named[2]}
         allowed = ", ".join(kind.__struct_fields__) or "no field"
-        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
+        raise InvalidRequest(
+            f"The body does not have the right shape: {error}. It may have {allowed}.", **details
+        ) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
@@ -157,7 +159,7 @@ def _too_large(limit: int) -> BodyTooLarge:
 
 def is_small(table: pa.Table) -> bool:
     """Whether an answer of these rows is made in the event loop itself."""
-    return table.num_rows <= FEW_MESSAGES_MAX and table.nbytes <= _SMALL_TABLE_BYTES
+    return table.num_rows <= FEW_MESSAGES_MAX and table.nbytes <= SMALL_TABLE_BYTES
 
 
 async def bounded(

@@ -38,7 +38,7 @@ _CONSIGNMENT = "/v1/consignments/{consignment}"
 
 
 class OpenConsignmentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The key is the caller's own name for the consignment: whoever opens with the same key gets the same one."""
+    """The key is the caller's own name for the consignment: a caller that opens the same key gets the same one."""
 
     key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
     batch: bool | BatchWish = False
