@@ -99,7 +99,7 @@ def test_items_by_hand_and_messages_are_both_waited_for(hub: OpenHub) -> None:
 def test_an_unknown_batch_refuses_the_publish_whole(hub: OpenHub, count: int) -> None:
     with pytest.raises(BatchUnknown):
         hub.call(Publish.of(letters(range(count)), batch=str(uuid4())))
-    assert hub.call(Peek("ada")) is Reason.NOTHING_WAITING
+    assert hub.call(Peek("ada")) is Reason.RECIPIENT_UNKNOWN
 
 
 @pytest.mark.parametrize("count", [0, 1, MANY])
@@ -108,7 +108,7 @@ def test_a_sealed_batch_takes_nothing_more(hub: OpenHub, count: int) -> None:
     hub.call(SealBatch(batch))
     with pytest.raises(BatchSealed):
         hub.call(Publish.of(letters(range(count)), batch=batch))
-    assert hub.call(Peek("ada")) is Reason.NOTHING_WAITING
+    assert hub.call(Peek("ada")) is Reason.RECIPIENT_UNKNOWN
 
 
 def test_the_id_of_a_batch_is_a_uuid(hub: OpenHub) -> None:

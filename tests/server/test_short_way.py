@@ -10,17 +10,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
 
+from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
 from restante.hub.engine import committer
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
+from restante.server.connections.short_way import KnownHeads, PlainHead, ShortWay
 from restante.server.serve import ServedHub, start
 from restante.server.short_routes import short_publish, short_route
 from restante.server.short_routes.short_route import ShortRoute
@@ -487,3 +489,97 @@ def test_requests_of_all_short_ways_in_one_pipeline_are_answered_in_order(narrow
     ] * 5
     assert [answer.status for answer in asked(narrow, *sent)] == [201, 201, 200, 404] * 5
     assert set(ways) == {True}
+
+
+# Heads that are known.
+
+
+@pytest.fixture
+def known() -> Iterator[list[bool]]:
+    """For each piece that came behind a request of the short way, whether it went by its head, without being parsed."""
+    gone: list[bool] = []
+    goes = protocol.HttpConnection._goes_as_before
+
+    def noted(self: protocol.HttpConnection, data: bytes) -> bool:
+        gone.append(goes(self, data))
+        return gone[-1]
+
+    with patch.object(protocol.HttpConnection, "_goes_as_before", noted):
+        yield gone
+
+
+def in_turn(running: ServedHub, *sent: bytes) -> list[Raw]:
+    """One request after the other has been answered, over one connection."""
+    with closing(connected(running)) as client:
+        found = []
+        for each in sent:
+            client.sendall(each)
+            found += answers(client, 1)
+        return found
+
+
+def test_a_request_with_a_known_head_is_answered_like_the_first(running: ServedHub, known: list[bool]) -> None:
+    first, again, other = in_turn(running, *[publish(message(data=number)) for number in (1, 1, 2)])
+    assert known == [True, True]
+    assert without_ids(first) == without_ids(again) == without_ids(other)
+    stored = running.desk.hub.call(ReadHistory("ada")).messages
+    assert [message.data for message in stored] == [1, 1, 2]
+
+
+def test_of_a_known_head_only_what_is_right_goes_the_short_way(running: ServedHub, known: list[bool]) -> None:
+    right = publish(message(recipient="ada"))
+    wrong = right.replace(b'"ada"', b'"ada ')
+    assert [answer.status for answer in in_turn(running, right, wrong, right)] == [201, 400, 201]
+    assert known == [False, True]
+    assert running.desk.room.publishes == 0
+
+
+def test_a_known_head_that_comes_in_pieces_or_with_more_is_parsed(running: ServedHub, known: list[bool]) -> None:
+    whole = publish(message())
+    with closing(connected(running)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall(whole)
+        assert answers(client, 1)[0].status == 201
+        client.sendall(whole + whole)
+        assert [answer.status for answer in answers(client, 2)] == [201, 201]
+        head, body = whole[: whole.index(b"\r\n\r\n") + 4], whole[whole.index(b"\r\n\r\n") + 4 :]
+        for piece in (head, body[:5]):
+            client.sendall(piece)
+            time.sleep(0.05)
+        client.sendall(body[5:])
+        assert answers(client, 1)[0].status == 201
+    assert not any(known)
+
+
+def test_a_known_head_is_no_token(tmp_path: Path, known: list[bool]) -> None:
+    (tmp_path / "data").mkdir()
+    tokens = TokenFile(tmp_path / "data" / "tokens.json")
+    sent = publish(message(), authorization=f"Bearer {tokens.create(roles=[Role.PUBLISHER])}")
+    with start(tmp_path / "data") as running, closing(connected(running)) as client:
+        client.sendall(sent)
+        assert answers(client, 1)[0].status == 201
+        tokens.revoke(tokens.listed()[0].id)
+        deadline = time.monotonic() + SECONDS
+        status = 201
+        while status == 201 and time.monotonic() < deadline:
+            client.sendall(sent)
+            status = answers(client, 1)[0].status
+        assert status == 401
+    assert known[0]
+    assert not known[-1]
+
+
+def test_few_heads_are_remembered_and_no_large_ones() -> None:
+    nowhere = cast("ShortWay", None)
+    heads, head = KnownHeads(), PlainHead(nowhere, 2, (), {}, None, recurs=True)
+    for number in range(100):
+        heads.remember(b"%d\r\n\r\n{}" % number, head)
+        assert heads.head_of(b"%d\r\n\r\n[]" % number) is head
+    assert sum([heads.head_of(b"%d\r\n\r\n[]" % number) is head for number in range(100)]) <= 8
+    heads.remember(b"once\r\n\r\n{}", head._replace(recurs=False))
+    assert heads.head_of(b"once\r\n\r\n{}") is None
+    large = b"x" * 2_000 + b"\r\n\r\n{}"
+    heads.remember(large, head)
+    assert heads.head_of(large) is None
+    for other in (b"99\r\n\r\n", b"99\r\n\r\n{}{}", b"99\r\n\r\n{", b"", b"99", b"99\r\n"):
+        assert heads.head_of(other) is None

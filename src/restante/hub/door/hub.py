@@ -50,7 +50,7 @@ from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.producers import ProducerMemory
-from restante.hub.publishing.publish import plan_publishes
+from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
 from restante.hub.removal.feed_holds import FeedHolds
@@ -106,7 +106,7 @@ class OpenHub:
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
-        self._core.start(partial(_plan_jointly, self._core))
+        self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING
         self._background = background.start(self._core)

@@ -90,6 +90,7 @@ class InProcess(InProcessLive):
         return self._hub.apart(timeout=timeout)
 
     async def close(self) -> None:
+        self._hub.hand_over(asyncio.get_running_loop())
         await self.thread(self._hub.close)
         self._threads.shutdown(wait=False)
 

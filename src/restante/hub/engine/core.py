@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from restante import limits
 from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
-from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, Planned
+from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, LightPlan, Planned
 from restante.hub.engine.live_mail import LivePost
 from restante.hub.engine.partitions import Deed, Partition, Unfiled
 from restante.hub.engine.plan import CommitPlan, RequestDraft
@@ -145,9 +145,16 @@ class Core:
         """Keep a memory that was loaded from the store, or made with something that only the opener of the hub has."""
         self._memories[type(memory)] = memory
 
-    def start(self, plan_jointly: JointPlan) -> None:
+    def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan) -> None:
         """Start the committer."""
-        self.committer = Committer(self._new_plan, plan_jointly, self._announce)
+        self.committer = Committer(
+            self._new_plan, plan_jointly, partial(self._light_plan, plan_lightly), self._announce
+        )
+
+    def _light_plan(self, plan_lightly: LightPlan, requests: Sequence[CommitRequest[Any]]) -> CommitPlan | None:
+        """A commit planned in an event loop; None if something is to be done first, or the requests are not light."""
+        plan = CommitPlan(self.store, self.partitions, self.fence)
+        return plan if not self.between_commits and plan_lightly(plan, requests) else None
 
     def _announce(self, plan: CommitPlan) -> None:
         self.live.announce(plan.mail)

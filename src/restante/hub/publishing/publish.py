@@ -9,6 +9,7 @@ leaves no trace in the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -95,6 +96,18 @@ def plan_publishes(
     if len(publishes) == len(requests):
         return []
     return [request for request in requests if not isinstance(request, PublishRequest)]
+
+
+def plan_light_publishes(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
+    """Plan publishes of few messages, without numbers or batches, if they are plainly right; else nothing is done."""
+    publishes = [request for request in requests if isinstance(request, PublishRequest)]
+    if len(publishes) < len(requests) or not _are_few(publishes):
+        return False
+    draft = plan.draft()
+    planned = plan_few(core, draft, publishes, ())
+    if planned:
+        plan.accept(draft)
+    return planned
 
 
 def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> Sequence[PublishRequest]:

@@ -81,6 +81,7 @@ class PublishRequest(CommitRequest[Receipt]):
         self.caller = caller
         self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
+        self.light = numbers is None and batch is None and bool(messages)
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 

@@ -15,6 +15,8 @@ from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
 
+_MESSAGE = {Message}
+
 
 def sent_columns(core: Core, sent: Few | Many, caller: Grant, partition: int | None = None) -> MessageColumns:
     """All that was sent, or the error that names everything that is wrong with it, sent to this partition or to any.
@@ -37,7 +39,7 @@ def own_columns(message: Message) -> MessageColumns:
 
 
 def check_messages(sent: Sequence[object]) -> None:
-    if isinstance(sent, str | bytes) or not all(type(message) is Message for message in sent):
+    if isinstance(sent, str | bytes) or not {*map(type, sent)} <= _MESSAGE:
         raise InvalidRequest("Send a Message, a sequence of them, or an Arrow table (or a frame that can give one).")
 
 

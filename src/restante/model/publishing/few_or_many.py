@@ -38,6 +38,10 @@ def few_or_many(sent: object) -> Few | Many:
     """How much somebody sends: a message, a sequence of messages, or anything with Arrow columns."""
     if isinstance(sent, Message):
         return Few((sent,))
-    if isinstance(sent, Sequence) and len(sent) <= limits.FEW_MESSAGES_MAX and not isinstance(sent, str | bytes):
+    if (
+        isinstance(sent, list | tuple | Sequence)
+        and len(sent) <= limits.FEW_MESSAGES_MAX
+        and not isinstance(sent, str | bytes)
+    ):
         return Few(tuple(sent))
     return Many(sent)

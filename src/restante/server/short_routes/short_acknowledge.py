@@ -27,7 +27,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
         call = acknowledgements.single_call(asked.body)
         if call is None:
             return False
-        self.desk.link_of(asked.admitted.grant).hub.acknowledge_soon(call, (listener,))
+        self.desk.link_of(asked.grant).hub.acknowledge_soon(call, (listener,))
         return True
 
     def count(self, answer: Acknowledged, seconds: float) -> None:

@@ -23,6 +23,7 @@ class ShortDequeue(ShortRoute[Dequeued]):
     route: ClassVar[Route] = collecting.DEQUEUE
     status: ClassVar[int] = 200
     takes_room: ClassVar[bool] = False
+    recurs: ClassVar[bool] = False
     is_of_recipient: ClassVar[bool] = True
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
@@ -33,7 +34,7 @@ class ShortDequeue(ShortRoute[Dequeued]):
         return 0 if given.get(b"content-length") in _NO_BODY and b"content-type" not in given else None
 
     def submit(self, asked: ShortRequest, listener: Listener[Dequeued]) -> bool:
-        self.desk.hub.dequeue_soon(Dequeue(*asked.admitted.place), listener)
+        self.desk.hub.dequeue_soon(Dequeue(*asked.head.place), listener)
         return True
 
     def count(self, answer: Dequeued, seconds: float) -> None:  # noqa: ARG002  # only publishes are timed

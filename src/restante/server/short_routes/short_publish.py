@@ -54,7 +54,7 @@ class ShortPublish(ShortRoute[Receipt]):
         sent = few_or_many(decode_json(asked.body))
         if not isinstance(sent, Few):
             return False
-        self.desk.link_of(asked.admitted.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
+        self.desk.link_of(asked.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
         return True
 
 
@@ -63,13 +63,14 @@ class ShortParcel(ShortPublish):
 
     route: ClassVar[Route] = publishing.PUBLISH_PARCEL
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS - NUMBER_HEADERS
+    recurs: ClassVar[bool] = False
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         found = _PARCELS.fullmatch(url)
         return None if found is None else (found[1].decode(),)
 
     def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
-        numbers = plain_numbers(asked.given)
-        if numbers is None and not NUMBER_HEADERS.isdisjoint(asked.given):
+        numbers = plain_numbers(asked.head.given)
+        if numbers is None and not NUMBER_HEADERS.isdisjoint(asked.head.given):
             return False
-        return self._publish(asked, listener, int(asked.admitted.place[0]), numbers)
+        return self._publish(asked, listener, int(asked.head.place[0]), numbers)

@@ -18,11 +18,11 @@ import msgspec
 from restante.errors import Internal, RestanteError
 from restante.hub.engine.committer import CommitRequest, Listener
 from restante.limits import PASS_LOOK_SECONDS
-from restante.model.access.access import Grant
+from restante.model.access.access import Grant, Role
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
-from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
+from restante.server.connections.short_way import AdmittedRequest, Answered, Headers, PlainHead
 from restante.server.desk import Desk
 from restante.server.route_table import Route
 from restante.wire import media
@@ -50,6 +50,7 @@ SPECIAL_HEADERS = frozenset(
 )
 """Headers that ask for more than a request without them."""
 JSON_TYPE = b"application/json"
+_NO_ROLES: frozenset[Role] = frozenset()
 _DIGITS_MAX = 9
 """Of a length that is worth reading."""
 _log = logging.getLogger("restante.server")
@@ -60,8 +61,8 @@ _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
 class ShortRequest(NamedTuple):
     """A request that has come whole."""
 
-    admitted: AdmittedRequest
-    given: GivenHeaders
+    head: PlainHead
+    grant: Grant
     body: bytes
 
 
@@ -74,6 +75,8 @@ class ShortRoute(ABC, Generic[R]):
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
     takes_room: ClassVar[bool] = True
     """Whether a request counts as a publish that is under way."""
+    recurs: ClassVar[bool] = True
+    """Whether requests of one connection are likely to have the same head."""
     is_of_recipient: ClassVar[bool] = False
     """Whether the first name in the path is that of the recipient whose mailbox it is about."""
 
@@ -107,35 +110,43 @@ class ShortRoute(ABC, Generic[R]):
         """Do what is left, in a thread."""
         return request.answer()
 
-    def let_in(self, url: bytes, headers: Headers) -> AdmittedRequest | None:
-        """Take room for a request that may go this way, as far as its head says; None if it may not."""
+    def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
+        """What a head says; None if it asks for more than this way does."""
         place, given = self.place(url), dict(headers)
         size = None if place is None else self.size(given)
-        if place is None or size is None or not self._is_plain(headers, given) or not self._has_room(size):
+        if place is None or size is None or not self._is_plain(headers, given):
+            return None
+        authorization = given.get(b"authorization")
+        token = None if authorization is None else authorization.decode("latin-1")
+        return PlainHead(self, size, place, given, token, self.recurs)
+
+    def let_in(self, head: PlainHead) -> AdmittedRequest | None:
+        """Take room for a request, if there is any, and its caller may do what it asks for."""
+        if not self._has_room(head.size) or _log.isEnabledFor(logging.DEBUG):
             return None
         try:
-            grant = self._granted(given, place)
+            grant = self._granted(head)
         except RestanteError:
             return None
         if self.takes_room:
-            self.desk.room.enter(size)
-        return AdmittedRequest(self, size, grant, place, time.monotonic())
+            self.desk.room.enter(head.size)
+        return AdmittedRequest(head, grant, time.monotonic())
 
     def let_out(self, admitted: AdmittedRequest) -> None:
         """Give back the room of a request that does not go this way, or is answered."""
         if self.takes_room:
-            self.desk.room.leave(admitted.size)
+            self.desk.room.leave(admitted.head.size)
 
-    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
         """Do what is asked, and have it answered; False: nothing was done, the application is to take it."""
-        given = dict(headers)
+        head, now = admitted.head, time.monotonic()
         if self.desk.hub.crowded:
             return False
         try:
-            if time.monotonic() - admitted.at > PASS_LOOK_SECONDS:
-                admitted = admitted._replace(grant=self._granted(given, admitted.place))
-            pending = _PendingAnswer(self, admitted, correlation_id_of(given.get(CORRELATION_ID)), answered)
-            return self.submit(ShortRequest(admitted, given, body), Listener(self.loop, pending.settle))
+            if now - admitted.at > PASS_LOOK_SECONDS:
+                admitted = admitted._replace(grant=self._granted(head))
+            pending = _PendingAnswer(self, admitted, answered, now)
+            return self.submit(ShortRequest(head, admitted.grant, body), Listener(self.loop, pending.settle))
         except RestanteError:
             return False
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
@@ -145,18 +156,12 @@ class ShortRoute(ABC, Generic[R]):
     def _has_room(self, size: int) -> bool:
         return not self.takes_room or self.desk.room.has_place(size)
 
-    def _granted(self, given: GivenHeaders, place: tuple[str, ...]) -> Grant:
-        authorization = given.get(b"authorization")
-        text = None if authorization is None else authorization.decode("latin-1")
-        return self.desk.gate.admit(text, self.route.roles or frozenset(), place[0] if self.is_of_recipient else None)
+    def _granted(self, head: PlainHead) -> Grant:
+        recipient = head.place[0] if self.is_of_recipient else None
+        return self.desk.gate.admit(head.authorization, self.route.roles or _NO_ROLES, recipient)
 
     def _is_plain(self, headers: Headers, given: GivenHeaders) -> bool:
-        return (
-            len(given) == len(headers)
-            and self.special.isdisjoint(given)
-            and self._web.is_plain(given.get(b"host"))
-            and not _log.isEnabledFor(logging.DEBUG)
-        )
+        return len(given) == len(headers) and self.special.isdisjoint(given) and self._web.is_plain(given.get(b"host"))
 
 
 def small_json_length(given: GivenHeaders) -> int | None:
@@ -172,14 +177,12 @@ class _PendingAnswer(Generic[R]):
 
     __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_route")
 
-    def __init__(
-        self, route: ShortRoute[R], admitted: AdmittedRequest, correlation_id: str, answered: Answered
-    ) -> None:
+    def __init__(self, route: ShortRoute[R], admitted: AdmittedRequest, answered: Answered, came_at: float) -> None:
         self._route = route
         self._admitted = admitted
-        self._correlation_id = correlation_id
+        self._correlation_id = correlation_id_of(admitted.head.given.get(CORRELATION_ID))
         self._answered = answered
-        self._came_at = time.monotonic()
+        self._came_at = came_at
 
     def settle(self, request: CommitRequest[R]) -> None:
         if self._route.is_unfinished(request):
@@ -199,7 +202,7 @@ class _PendingAnswer(Generic[R]):
     def _send(self, request: CommitRequest[R]) -> None:
         desk, seconds = self._route.desk, time.monotonic() - self._came_at
         self._route.let_out(self._admitted)
-        desk.metrics.received.add(self._admitted.size)
+        desk.metrics.received.add(self._admitted.head.size)
         status, head, body = self._answer(request, seconds)
         route = self._route.route
         desk.metrics.request(route.method, route.path, status, seconds)
