@@ -29,6 +29,7 @@ from restante.calls.groups import (
     WriteCheckpoint,
 )
 from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.publishing import Publish
 from restante.calls.upkeep import RetainNow
 from restante.errors import (
     ActionTaken,
@@ -49,6 +50,7 @@ from restante.hub.upkeep.restore import restore
 from restante.model.access.access import Grant, Role
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import Assigned, ReadAfter, Running
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import GroupSettings
 from tests.groups.group_world import HANDOVER, HEARTBEAT, LEASE, QUIET, GroupWorld, numbers
@@ -437,7 +439,7 @@ def _overtake(world: GroupWorld) -> None:
     world.publish(40)
     for n in range(40):
         bundle = world.hub.call(Peek(f"r{n}"))
-        assert bundle is not None
+        assert isinstance(bundle, BundleAnswer)
         world.hub.call(Dequeue(f"r{n}", bundle.bundle_id))
     world.advance(40 * DAY)
     world.publish(40)
@@ -577,7 +579,7 @@ def test_a_group_that_is_deleted_and_made_again_begins_anew_under_higher_generat
 
 def test_a_backup_has_groups_and_positions_and_no_members(tmp_path: Path) -> None:
     with closing(open_hub(tmp_path / "data", settings=QUIET)) as hub:
-        hub.publish([Message(recipient=f"r{n}", data=b"x") for n in range(40)])
+        hub.call(Publish.of([Message(recipient=f"r{n}", data=b"x") for n in range(40)]))
         hub.call(DefineGroup("g", kinds=("default",)))
         joined = hub.call(JoinGroup("g", "somebody"))
         own = joined.partitions[0]

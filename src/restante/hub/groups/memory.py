@@ -106,8 +106,8 @@ def load_groups(store: Store, partition_count: int, now: int) -> GroupMemory:
         memory.groups[row.name] = _known(row, members[row.name], positions[row.name])
     for row in rows:
         # Who was told what is not known any more: every holder may know of what it has.
-        for partition, own in enumerate(memory.groups[row.name].positions):
-            memory.listed[row.name, partition] = own.generation
+        for partition, position in enumerate(memory.groups[row.name].positions):
+            memory.listed[row.name, partition] = position.generation
     heard = Heard(memory.monotonic(), now)
     memory.heard = {member.member_id: heard for own in members.values() for member in own}
     return memory
