@@ -168,6 +168,10 @@ class Child:
             raise RuntimeError("A load process ended without an answer; its message is above.") from None
         return answer
 
+    def has_answer(self, seconds: float = 0.001) -> bool:
+        """Whether there is one, or comes in a moment."""
+        return self._pipe.poll(seconds)
+
     def __enter__(self) -> Self:
         return self
 

@@ -129,8 +129,8 @@ def faster(what: str, ours: Figure, reference: Figure, *, at_least: float | None
 def seconds_text(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.2f} s"
-    if seconds < 1e-5:
-        return f"{seconds * 1e6:.2f} µs"
+    if seconds < 1e-4:
+        return f"{seconds * 1e6:.1f} µs"
     milliseconds = seconds * 1e3
     return f"{milliseconds:.1f} ms" if milliseconds >= 10 else f"{milliseconds:.2f} ms"
 

@@ -36,6 +36,20 @@ def resident_bytes(of: int | None = None) -> int:
     return sum(_fields(PROC / str(pid) / "status").get("VmRSS", 0) for pid in _family(of)) * 1024
 
 
+def processor_seconds(of: int) -> float:
+    """What a process and those that it started have used so far, in all their threads, in the program and for it."""
+    return sum(map(_ticks, _family(of))) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """None when the process has ended. The name, which may hold anything, is in brackets before the figures."""
+    try:
+        figures = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0
+    return int(figures[11]) + int(figures[12])
+
+
 def _family(of: int | None = None) -> list[int]:
     """This process, or another, and its descendants."""
     found = [of or os.getpid()]

@@ -77,15 +77,17 @@ class Process:
         *,
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
     ) -> None:
-        self._log = folder / "server.log"
-        with self._log.open("wb") as log:
+        """It runs in the folder, and its log lies there unless it is said where."""
+        self._log = log or folder / "server.log"
+        with self._log.open("wb") as output:
             self._child = subprocess.Popen(
                 [str(part) for part in command],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C stops the bench, which then stops its servers
                 **as_user(user),

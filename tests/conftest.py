@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from restante.server.health import rounds
 from tests import profiles
 from tests.quick_servers import quick_servers
 
@@ -44,12 +45,6 @@ _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn, of which one is called `wire`."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "wire: the matrix over the network; left out of `make test`, run by `make test-wire`"
-    )
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -59,6 +54,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_servers() -> Iterator[None]:
     with quick_servers():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _deep_checks_on_demand() -> Iterator[None]:
+    """Deep checks take sequence numbers, which tests of servers that run for long would see. Tests of health ask for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "FIRST_DEEP_SECONDS", float("inf"))
         yield
 
 

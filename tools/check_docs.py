@@ -264,8 +264,18 @@ def check_rooms() -> Iterator[str]:
     yield from (f"docs/{page}: thread `{name}` is missing" for name in sorted(threads) if f"`{name}`" not in text)
 
 
+def check_places() -> Iterator[str]:
+    """A module and a name in it, where the page about the tests points at them, are there."""
+    page = "internals/testing.md"
+    for module, name in re.findall(r"`([a-z_/]+\.py)`, `(\w+)`", (DOCS / page).read_text(encoding="utf-8")):
+        path = SOURCE / module
+        if not (path.exists() and re.search(rf"\b{name}\b", path.read_text())):
+            yield f"docs/{page}: there is no `{name}` in `{module}`"
+
+
 CHECKS = (
     check_rooms,
+    check_places,
     check_errors,
     check_settings,
     check_limits,

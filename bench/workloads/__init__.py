@@ -34,6 +34,7 @@ WIRE_ORDER = (
     "wire_acknowledge",
     "wire_one_by_one",
     "wire_connections",
+    "wire_processor_time",
     "wire_pipelined",
     "wire_beside_bulk",
     "wire_emptied",
@@ -41,6 +42,7 @@ WIRE_ORDER = (
     "wire_batches",
     "wire_feed",
     "wire_feed_beside",
+    "wire_groups",
     "wire_live_throughput",
     "wire_live_latency",
     "wire_live_fanout",
@@ -55,7 +57,9 @@ WIRE_ORDER = (
 WIRE_ALONE = frozenset(
     {
         "wire_idempotent",
+        "wire_processor_time",
         "wire_feed_beside",
+        "wire_groups",
         "wire_live_stuck",
         "wire_spark_read",
         "wire_spark_store",
@@ -63,7 +67,7 @@ WIRE_ALONE = frozenset(
         "wire_spark_partitioned",
     }
 )
-"""Those where the hub is compared with itself: the peers are not started for them."""
+"""Those where the hub is compared with itself, or with the least that there is: the peers are not started for them."""
 
 
 class Workload(Protocol):

@@ -33,15 +33,29 @@ if TYPE_CHECKING:
     from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings, WebhookSettings
+    from restante.settings import (
+        BoundSettings,
+        GroupSettings,
+        HealthBounds,
+        HealthSettings,
+        LiveSettings,
+        OriginGroupSettings,
+        OriginSettings,
+        Settings,
+        WebhookSettings,
+    )
 
 __all__ = [
     "BatchWish",
+    "BoundSettings",
     "BufferedProducer",
     "ConsignmentState",
     "Content",
     "ContentRequest",
     "DequeuedNotice",
+    "GroupSettings",
+    "HealthBounds",
+    "HealthSettings",
     "ItemRange",
     "LiveSettings",
     "Message",
@@ -74,7 +88,17 @@ _HOMES = {
     "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
-    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings", "WebhookSettings"),
+    "settings": (
+        "BoundSettings",
+        "GroupSettings",
+        "HealthBounds",
+        "HealthSettings",
+        "LiveSettings",
+        "OriginGroupSettings",
+        "OriginSettings",
+        "Settings",
+        "WebhookSettings",
+    ),
 }
 
 

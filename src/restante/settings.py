@@ -25,7 +25,7 @@ DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
 
 Access = Literal["auto", "tokens", "open"]
-LogFormat = Literal["json", "text"]
+LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -52,6 +52,10 @@ def _is_name(text: str) -> bool:
 
 def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_path(text: str) -> bool:
+    return bool(text.strip()) and "\0" not in text and _is_unicode(text)
 
 
 def is_web_address(text: str) -> bool:
@@ -97,6 +101,8 @@ _IDLE_SECONDS = Rule(
     f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
     lambda value: 0 < value <= limits.IDLE_SECONDS_MAX,
 )
+_AMOUNT = Rule("a number, 0 or more", lambda value: 0 <= value < math.inf)
+_BOUND = Rule("a table with yellow and red, such as {yellow = 10, red = 50}")
 _FLAG = Rule("true or false")
 _NAME = Rule(f"a text of 1 to {limits.ORIGIN_CHARACTERS_MAX} characters, not blank", _is_name)
 _GROUP = Rule(_NAME.allowed, lambda value: value is None or _is_name(value))
@@ -211,7 +217,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     answer_idle_seconds: float = 20.0
     keep_alive_seconds: float = 75.0
     drain_seconds: float = 8.0
-    log: LogFormat = "json"
+    log: LogFormat = "auto"
     log_level: LogLevel = "info"
 
     rules = {
@@ -235,7 +241,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             f"a number of seconds, 0 or more and less than {limits.DRAIN_SECONDS_END:g}",
             lambda value: 0 <= value < limits.DRAIN_SECONDS_END,
         ),
-        "log": _choice("json", "text"),
+        "log": _choice("auto", "json", "text"),
         "log_level": _choice("debug", "info", "warning", "error"),
     }
 
@@ -247,6 +253,112 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
     """Networks that may be called beside public addresses: loopback, private and link-local ones are not otherwise."""
 
     rules = {"allowed_networks": _NETWORKS}
+
+
+class GroupSettings(Section, frozen=True, kw_only=True):
+    """How readers share the feed in groups."""
+
+    heartbeat_seconds: float = 3.0
+    """How often a member says that it is there; who misses three loses its partitions."""
+    handover_seconds: float = 30.0
+    """How long a member may keep a partition that it was told to give up."""
+    hold_seconds: float = 30 * DAY_SECONDS
+    """How long the feed stays, at most, for a group with actions that has not read it."""
+
+    rules = {
+        "heartbeat_seconds": Rule(
+            f"a number of seconds, from {limits.HEARTBEAT_SECONDS_MIN:g} to {limits.HEARTBEAT_SECONDS_MAX:g}",
+            lambda value: limits.HEARTBEAT_SECONDS_MIN <= value <= limits.HEARTBEAT_SECONDS_MAX,
+        ),
+        "handover_seconds": _SECONDS,
+        "hold_seconds": _SECONDS,
+    }
+
+
+class BoundSettings(Section, frozen=True, kw_only=True):
+    """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
+
+    yellow: float
+    red: float
+
+    rules = {"yellow": _AMOUNT, "red": _AMOUNT}
+
+
+def _bound(yellow: float, red: float) -> BoundSettings:
+    """A default."""
+    value: BoundSettings = msgspec.field(default_factory=lambda: BoundSettings(yellow=yellow, red=red))
+    return value
+
+
+class HealthBounds(Section, frozen=True, kw_only=True):
+    """The bounds of the measures of health; to reach one counts."""
+
+    time_in_queue: BoundSettings = _bound(200, 1_000)
+    """Milliseconds from the acceptance of an action until it is begun, on average."""
+    failures: BoundSettings = _bound(3, 10)
+    """What failed within a minute: commits, calls to origins, notices of batches, actions."""
+    time_to_do: BoundSettings = _bound(100, 200)
+    """Milliseconds that an action takes, on average."""
+    api_failures: BoundSettings = _bound(10, 50)
+    """Requests within a minute that the hub answered with 500 or above."""
+    api_latency: BoundSettings = _bound(150, 500)
+    """Milliseconds that a request takes, on average; those that wait for something do not count."""
+    backlog: BoundSettings = _bound(3, 10)
+    """Actions that wait for a minute or longer."""
+    store_commit: BoundSettings = _bound(20, 40)
+    """Milliseconds that the store takes for a commit, on average."""
+    oldest_unread: BoundSettings = _bound(30, 300)
+    """Seconds for which the oldest change waits that a group has not read."""
+    poisoned: BoundSettings = _bound(1, 10)
+    """Actions that became poison within a minute."""
+    disk_left: BoundSettings = _bound(10, 5)
+    """Percent of the data folder's disk that are free."""
+    unfiled_runs: BoundSettings = _bound(limits.UNFILED_RUNS_MAX // 2, limits.UNFILED_RUNS_MAX + 1)
+    """Runs of one partition that wait to be filed."""
+
+    rules = {
+        "time_in_queue": _BOUND,
+        "failures": _BOUND,
+        "time_to_do": _BOUND,
+        "api_failures": _BOUND,
+        "api_latency": _BOUND,
+        "backlog": _BOUND,
+        "store_commit": _BOUND,
+        "oldest_unread": _BOUND,
+        "poisoned": _BOUND,
+        "disk_left": _BOUND,
+        "unfiled_runs": _BOUND,
+    }
+
+
+HEALTH_COMPONENTS = "store committer filing doors webhooks nodes origins housekeeping groups jobs"
+"""What health is told of; each is a leaf, or has leaves as its parts."""
+HEALTH_CHECKS = ("disk", "filing", "switch_file", "deep_write")
+"""The checks of `/healthz` that can be disabled."""
+
+
+def _is_health_name(text: str) -> bool:
+    """A component, a part of one after a slash, a check, or a measure."""
+    return text.partition("/")[0] in {*HEALTH_COMPONENTS.split(), *HEALTH_CHECKS, *HealthBounds.rules}
+
+
+class HealthSettings(Section, frozen=True, kw_only=True):
+    """When something counts as unwell, and what is not looked at."""
+
+    bounds: HealthBounds = msgspec.field(default_factory=HealthBounds)
+    disabled: tuple[str, ...] = ()
+    """Components, checks and measures that are not looked at."""
+    switch_file: str | None = None
+    """While this file is missing, `/healthz` fails: so a node is taken out of the rotation."""
+
+    rules = {
+        "bounds": Rule("the bounds of the measures"),
+        "disabled": Rule(
+            f"a list of names out of {', '.join(dict.fromkeys((*HEALTH_COMPONENTS.split(), *HEALTH_CHECKS)))} and the measures",
+            lambda value: all(map(_is_health_name, value)),
+        ),
+        "switch_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
+    }
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -285,6 +397,8 @@ class Settings(Section, frozen=True, kw_only=True):
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
+    groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
+    health: HealthSettings = msgspec.field(default_factory=HealthSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -308,6 +422,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "server": Rule("the settings of the server"),
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
+        "groups": Rule("the settings of groups"),
+        "health": Rule("the settings of health"),
     }
 
     @property

@@ -241,6 +241,9 @@ def _check_section(draft: _Draft, section: type[Section], given: Mapping[str, An
             _check_map(draft, inner, value, here)
         else:
             _check_table(draft, inner, value, here)
+    required = [field.name for field in msgspec.structs.fields(section) if field.required and field.name not in given]
+    if required:
+        draft.problem(path, f"needs {' and '.join(required)} too")
 
 
 def _check_map(draft: _Draft, section: type[Section], value: object, path: KeyPath) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -57,25 +57,35 @@ def is_map(kind: object) -> bool:
 
 
 def kind_at(path: KeyPath) -> Any:  # noqa: ANN401  # a type annotation, whatever it is
-    kind = types_of(Settings)[path[0]]
-    section = section_in(kind)
-    return kind if section is None else types_of(section)[path[-1]]
+    section: type[Section] = Settings
+    for name in path:
+        kind = types_of(section)[name]
+        inner = section_in(kind)
+        if inner is None:
+            return kind
+        if is_map(kind):
+            return types_of(inner)[path[-1]]
+        section = inner
+    raise KeyError(path)
 
 
 def variable_path(name: str) -> KeyPath | None:
     """The key that a variable names: settings in any case, names of origins and groups as they are."""
-    first, *rest = name.removeprefix(PREFIX).split("__")
-    top = first.lower()
-    kind = types_of(Settings).get(top)
-    if kind is None:
-        return None
-    if not rest:
-        return (top,) if section_in(kind) is None else None
-    section, last = section_in(kind), rest[-1].lower()
-    named = is_map(kind)
-    if section is None or last not in section.rules or (len(rest) < 2 if named else len(rest) > 1):
-        return None
-    return (top, "__".join(rest[:-1]), last) if named else (top, last)
+    return _path_in(Settings, name.removeprefix(PREFIX).split("__"))
+
+
+def _path_in(section: type[Section], parts: Sequence[str]) -> KeyPath | None:
+    """The key in a section that parts of a variable's name stand for."""
+    first, rest = parts[0].lower(), parts[1:]
+    kind = types_of(section).get(first)
+    inner = section_in(kind)
+    if kind is None or inner is None:
+        return None if kind is None or rest else (first,)
+    if not is_map(kind):
+        below = _path_in(inner, rest) if rest else None
+        return None if below is None else (first, *below)
+    last = rest[-1].lower() if rest else ""
+    return (first, "__".join(rest[:-1]), last) if len(rest) > 1 and last in inner.rules else None
 
 
 def nearest_variable(name: str) -> str:
@@ -97,8 +107,10 @@ def nearest_key(section: type[Section], path: KeyPath) -> str:
     return f"known here: {', '.join(section.rules)}"
 
 
-def _known_keys() -> Iterator[str]:
-    for name, kind in types_of(Settings).items():
-        section = section_in(kind)
-        prefix = f"{name}.<name>." if is_map(kind) else f"{name}."
-        yield from [name] if section is None else (f"{prefix}{inner}" for inner in section.rules)
+def _known_keys(section: type[Section] = Settings, above: str = "") -> Iterator[str]:
+    for name, kind in types_of(section).items():
+        inner = section_in(kind)
+        if inner is None:
+            yield f"{above}{name}"
+        else:
+            yield from _known_keys(inner, f"{above}{name}.<name>." if is_map(kind) else f"{above}{name}.")

@@ -43,6 +43,8 @@ class Served:
         self._port = free_port()
         self._environment: Mapping[str, str] = {
             **os.environ,
+            # A check that a kill cuts off waits until it expires: the campaigns count every message.
+            "RESTANTE_HEALTH__DISABLED": "deep_write",
             **{f"RESTANTE_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self._process: subprocess.Popen[str] | None = None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +10,13 @@ import pytest
 
 import restante
 from tests.client.proxy import CuttingProxy
+from tests.crash.campaign import folders, pause
 from tests.crash.served import Served
 from tests.crash.wire_ledger import WireLedger
 from tests.crash.wire_load import RECIPIENTS, WireLoad, drain
 
 KILLS = 4
-KILLS_LONG = 120 if os.environ.get("RESTANTE_LONG") else KILLS
+KILLS_LONG = 120
 KILLS_PER_FOLDER = 10
 CUTS = 60
 ANSWERS_MAX = 150
@@ -44,13 +43,6 @@ def kill_often(served: Served, *, kills: int, seed: int) -> WireLedger:
     return ledger
 
 
-def pause(seconds: float) -> None:
-    """So short that only a busy wait is exact."""
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        pass
-
-
 def check_all(served: Served, ledger: WireLedger) -> None:
     """With what is left collected, everything has been collected, once, and in order."""
     drain(served.url, ledger)
@@ -70,7 +62,7 @@ def test_clients_of_a_hub_that_is_killed_again_and_again_lose_nothing_and_get_no
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(-(-KILLS_LONG // KILLS_PER_FOLDER)))
+@pytest.mark.parametrize("seed", folders(KILLS_LONG, per_folder=KILLS_PER_FOLDER))
 def test_clients_of_a_hub_killed_a_hundred_times_lose_nothing_and_get_nothing_twice(served: Served, seed: int) -> None:
     check_all(served, kill_often(served, kills=KILLS_PER_FOLDER, seed=1_000 + seed))
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +11,14 @@ from typing import Any
 import pytest
 
 from restante.assembly import open_hub
+from tests.crash.campaign import folders, kill_often
 from tests.feed.child import brief
 from tests.feed.load import PARTITIONS, SETTINGS, parcel
 from tests.feed.reading import read_to_end
 
-CHECKOUT = Path(__file__).parents[2]
 KILLS = 5
-KILLS_LONG = 200 if os.environ.get("RESTANTE_LONG") else KILLS
+KILLS_LONG = 200
 KILLS_PER_FOLDER = 20
-LINES_MAX = 250
 
 
 @dataclass
@@ -59,20 +53,6 @@ class Ledger:
         return {message.id or "" for own, turn in named for message in parcel(own, turn)}
 
 
-def live_and_die(folder: Path, life: int, generator: random.Random, ledger: Ledger) -> None:
-    command = [sys.executable, "-m", "tests.feed.child", str(folder), str(life), ledger.given()]
-    lines = generator.choice([1, *(generator.randrange(LINES_MAX) for _ in range(4))])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHECKOUT) as child:
-        assert child.stdout is not None
-        told = [child.stdout.readline() for _ in range(lines)]
-        child.send_signal(signal.SIGKILL)
-        told += child.stdout.readlines()
-    for line in told:
-        if line.endswith(b"\n"):
-            ledger.read(json.loads(line))
-    assert child.returncode == -signal.SIGKILL, told[-1]
-
-
 def check(folder: Path, ledger: Ledger) -> None:
     """What was read is the beginning of what there is; each message was published once, however often it was sent."""
     hub = open_hub(folder, settings=SETTINGS)
@@ -89,22 +69,27 @@ def check(folder: Path, ledger: Ledger) -> None:
         hub.close()
 
 
-def kill_often(folder: Path, *, kills: int, seed: int) -> Ledger:
-    generator, ledger = random.Random(seed), Ledger()
-    for life in range(1, kills + 1):
-        live_and_die(folder, life, generator, ledger)
-        check(folder, ledger)
-    return ledger
+def kill_hub(folder: Path, *, kills: int, seed: int) -> Ledger:
+    ledger = Ledger()
+    return kill_often(
+        "tests.feed.child",
+        ledger,
+        lambda life: [str(folder), str(life), ledger.given()],
+        lambda _: check(folder, ledger),
+        kills=kills,
+        seed=seed,
+        lines_max=250,
+    )
 
 
 def test_killed_readers_and_writers_that_go_on_read_every_change_once(tmp_path: Path) -> None:
-    ledger = kill_often(tmp_path / "data", kills=KILLS, seed=7)
+    ledger = kill_hub(tmp_path / "data", kills=KILLS, seed=7)
     kinds = {change[1] for tape in ledger.tapes.values() for change in tape}
     assert {"published", "collected"} <= kinds
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("folder", range(-(-KILLS_LONG // KILLS_PER_FOLDER)))
+@pytest.mark.parametrize("folder", folders(KILLS_LONG, per_folder=KILLS_PER_FOLDER))
 def test_readers_and_writers_killed_often_read_every_change_once(folder: int, tmp_path: Path) -> None:
-    kill_often(tmp_path / "data", kills=KILLS_PER_FOLDER, seed=1_000 + folder)
+    kill_hub(tmp_path / "data", kills=KILLS_PER_FOLDER, seed=1_000 + folder)

@@ -10,18 +10,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
 
+from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
 from restante.hub.engine import committer
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
-from restante.server.routes import short_publish
-from restante.server.routes.short_publish import ShortPublish
+from restante.server.connections.short_way import KnownHeads, PlainHead, ShortWay
 from restante.server.serve import ServedHub, start
+from restante.server.short_routes import short_publish, short_route
+from restante.server.short_routes.short_route import ShortRoute
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
@@ -43,15 +47,15 @@ class Raw(NamedTuple):
 
 @pytest.fixture
 def ways() -> Iterator[list[bool]]:
-    """For each publish that came to the short way, whether it went it."""
+    """For each request that came to a short way, whether it went it."""
     taken: list[bool] = []
-    take = ShortPublish.take
+    take = ShortRoute.take
 
-    def noted(self: ShortPublish, *given: object) -> bool:
+    def noted(self: ShortRoute[object], *given: object) -> bool:
         taken.append(take(self, *given))  # type: ignore[arg-type]
         return taken[-1]
 
-    with patch.object(ShortPublish, "take", noted):
+    with patch.object(ShortRoute, "take", noted):
         yield taken
 
 
@@ -260,14 +264,14 @@ def test_a_defect_of_the_short_way_leaves_the_request_to_the_other(running: Serv
 
 
 def test_an_answer_that_cannot_be_made_harms_no_other(running: ServedHub) -> None:
-    encode, failures = short_publish._encode, iter([MemoryError])
+    encode, failures = short_route._encode, iter([MemoryError])
 
     def faulty(value: object) -> bytes:
         for failure in failures:
             raise failure
         return encode(value)
 
-    with patch.object(short_publish, "_encode", faulty):
+    with patch.object(short_route, "_encode", faulty):
         found = asked(running, publish(message()), publish(message()), publish(message()))
     assert [answer.status for answer in found] == [500, 201, 201]
     assert running.desk.room.publishes == 0
@@ -316,3 +320,266 @@ def _counts(wire: Wire) -> Sequence[float]:
     )
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return [float(lines.get(name, 0)) for name in names]
+
+
+# The same for parcels, dequeues and acknowledgements. An empty header `te` is nothing special; two equal ones are, and
+# such a request is left to the application.
+TWICE = b"te: \r\nte: \r\n"
+
+
+def by_both_ways(running: ServedHub, *sent: bytes) -> list[tuple[Raw, Raw]]:
+    """The answers to requests that are sent twice: by the short way, and by the long one."""
+    found = asked(
+        running, *[way for one in sent for way in (one, one.replace(b"\r\n\r\n", b"\r\n" + TWICE + b"\r\n", 1))]
+    )
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def parcel(body: object, *, partition: str = "0", numbers: tuple[int, int, int] | None = None) -> bytes:
+    names = ("restante_producer_group", "restante_owner_level", "restante_published_sequence")
+    headers = {} if numbers is None else dict(zip(names, map(str, numbers), strict=True))
+    return publish(body, **headers).replace(b"/v1/messages", f"/v1/partitions/{partition}/parcels".encode(), 1)
+
+
+def acknowledgement(body: object) -> bytes:
+    return publish(body).replace(b"/v1/messages", b"/v1/acknowledgements", 1)
+
+
+def dequeue(recipient: str, bundle_id: str, **headers: str) -> bytes:
+    return request(f"DELETE /v1/recipients/{recipient}/bundles/{bundle_id}", {"host": "localhost"} | headers)
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[ServedHub]:
+    with start(tmp_path / "data", Settings(partition_count=1)) as running:
+        yield running
+
+
+def test_a_parcel_is_answered_the_same_by_either_way(narrow: ServedHub, ways: list[bool]) -> None:
+    for short, long in by_both_ways(
+        narrow,
+        parcel(message()),
+        parcel(message(recipient="")),
+        parcel(message(), partition="7"),
+        parcel(message(), numbers=(1, 0, 5)),
+    ):
+        assert without_ids(short) == without_ids(long)
+    assert ways[0]
+
+
+def test_numbered_parcels_of_one_connection_keep_their_order_and_are_replayed(
+    narrow: ServedHub, ways: list[bool]
+) -> None:
+    sent = [parcel(message(data=number), numbers=(1, 0, number)) for number in range(40)]
+    found = asked(narrow, *sent, sent[-1])
+    assert [answer.status for answer in found] == [201] * 41
+    assert json.loads(found[-1].body) == json.loads(found[-2].body) | {"replayed": True}
+    assert set(ways) == {True}
+    (older,) = asked(narrow, sent[3])
+    assert (older.status, json.loads(older.body)["expected"]) == (409, 40)
+
+
+@pytest.mark.parametrize("missing", ["restante-owner-level", "restante-producer-group"])
+def test_a_parcel_with_half_of_its_numbers_is_left_to_the_application(narrow: ServedHub, missing: str) -> None:
+    whole = parcel(message(), numbers=(1, 0, 0))
+    (answer,) = asked(narrow, re.sub(missing.encode() + rb": \d+\r\n", b"", whole))
+    assert (answer.status, json.loads(answer.body)["code"]) == (400, "invalid_request")
+
+
+def bundle_of(wire: Wire, recipient: str) -> str:
+    return str(wire.get(f"/v1/recipients/{recipient}/peek").json()["bundle_id"])
+
+
+def test_a_dequeue_goes_the_short_way_and_is_answered_as_by_the_long_one(
+    running: ServedHub, wire: Wire, ways: list[bool]
+) -> None:
+    found = []
+    for recipient, twice in (("ada", b""), ("bob", TWICE)):
+        wire.publish(message(recipient), message(recipient))
+        ways.clear()
+        sent = dequeue(recipient, bundle_of(wire, recipient))
+        found += asked(running, sent.replace(b"\r\n\r\n", b"\r\n" + twice + b"\r\n"))
+        assert ways == ([] if twice else [True])
+        again = asked(running, sent)[0]
+        assert (again.status, json.loads(again.body)["code"]) == (404, "bundle_unknown")
+        assert json.loads(again.body)["dequeued_at"]
+    short, long = found
+    assert json.loads(short.body)["messages"] == json.loads(long.body)["messages"] == 2
+    assert without_ids(short)[0] == without_ids(long)[0]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        dequeue("ada", "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "0000000-00000-0000-0000-000000000000"),
+        dequeue("%20", "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "x"),
+        dequeue("a" * 300, "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "00000000-0000-0000-0000-000000000000?why=so"),
+    ],
+    ids=str,
+)
+def test_a_dequeue_that_is_refused_is_refused_alike(running: ServedHub, sent: bytes) -> None:
+    ((short, long),) = by_both_ways(running, sent)
+    assert without_ids(short) == without_ids(long)
+    assert short.status in {400, 404}
+
+
+def test_a_dequeue_of_another_mailbox_is_refused(tmp_path: Path, ways: list[bool]) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    secret = TokenFile(folder / "tokens.json").create(roles=[Role.RECIPIENT], recipients=["ada"])
+    with start(folder) as running:
+        wrong = dequeue("bob", "00000000-0000-0000-0000-000000000000", authorization=f"Bearer {secret}")
+        own = dequeue("ada", "00000000-0000-0000-0000-000000000000", authorization=f"Bearer {secret}")
+        assert [answer.status for answer in asked(running, own, wrong)] == [404, 403]
+    assert ways == [True]
+
+
+@pytest.mark.parametrize("counting", ["exact", "estimated"])
+def test_acknowledgements_go_the_short_way_and_are_answered_as_by_the_long_one(
+    running: ServedHub, wire: Wire, ways: list[bool], counting: str
+) -> None:
+    batch = wire("POST", "/v1/batches", {"key": "night", "counting": counting}).json()["id"]
+    (group,) = wire("POST", f"/v1/batches/{batch}/items", {"count": 4}).json()["groups"]
+    wire("POST", f"/v1/batches/{batch}/seal", {})
+    items = [f"{batch}:{group['id']}:{index}" for index in range(4)]
+    ways.clear()
+    first, unknown, invalid, rest = asked(
+        running,
+        acknowledgement({"items": items[:2]}),
+        acknowledgement({"items": [items[2], f"{batch}:{group['id']}:9"]}),
+        acknowledgement({"items": ["nonsense"]}),
+        acknowledgement({"ranges": [{"group": f"{batch}:{group['id']}", "from": 3, "upto": 4}]}),
+    )
+    assert json.loads(first.body) == {"acknowledged": 2, "complete": [], "unknown": []}
+    assert json.loads(unknown.body)["unknown"] == [f"{batch}:{group['id']}:9"]
+    assert (invalid.status, json.loads(invalid.body)["code"]) == (400, "invalid_item")
+    assert json.loads(rest.body)["complete"] == [{"id": batch, "key": "night"}]
+    assert ways[0]
+    assert running.desk.room.publishes == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"items": 1},
+        {"items": ["x"]},
+        {"calls": [{"items": []}]},
+        {"calls": [], "items": []},
+        {},
+        {"none": 1},
+        b"no",
+        b"",
+    ],
+    ids=str,
+)
+def test_an_acknowledgement_of_nothing_or_nonsense_is_answered_alike(running: ServedHub, body: object) -> None:
+    ((short, long),) = by_both_ways(running, acknowledgement(body))
+    assert without_ids(short) == without_ids(long)
+
+
+def test_requests_of_all_short_ways_in_one_pipeline_are_answered_in_order(narrow: ServedHub, ways: list[bool]) -> None:
+    sent = [
+        publish(message()),
+        parcel(message()),
+        acknowledgement({"items": ["00000000-0000-7000-8000-000000000000:0:0"]}),
+        dequeue("ada", "00000000-0000-0000-0000-000000000000"),
+    ] * 5
+    assert [answer.status for answer in asked(narrow, *sent)] == [201, 201, 200, 404] * 5
+    assert set(ways) == {True}
+
+
+# Heads that are known.
+
+
+@pytest.fixture
+def known() -> Iterator[list[bool]]:
+    """For each piece that came behind a request of the short way, whether it went by its head, without being parsed."""
+    gone: list[bool] = []
+    goes = protocol.HttpConnection._goes_as_before
+
+    def noted(self: protocol.HttpConnection, data: bytes) -> bool:
+        gone.append(goes(self, data))
+        return gone[-1]
+
+    with patch.object(protocol.HttpConnection, "_goes_as_before", noted):
+        yield gone
+
+
+def in_turn(running: ServedHub, *sent: bytes) -> list[Raw]:
+    """One request after the other has been answered, over one connection."""
+    with closing(connected(running)) as client:
+        found = []
+        for each in sent:
+            client.sendall(each)
+            found += answers(client, 1)
+        return found
+
+
+def test_a_request_with_a_known_head_is_answered_like_the_first(running: ServedHub, known: list[bool]) -> None:
+    first, again, other = in_turn(running, *[publish(message(data=number)) for number in (1, 1, 2)])
+    assert known == [True, True]
+    assert without_ids(first) == without_ids(again) == without_ids(other)
+    stored = running.desk.hub.call(ReadHistory("ada")).messages
+    assert [message.data for message in stored] == [1, 1, 2]
+
+
+def test_of_a_known_head_only_what_is_right_goes_the_short_way(running: ServedHub, known: list[bool]) -> None:
+    right = publish(message(recipient="ada"))
+    wrong = right.replace(b'"ada"', b'"ada ')
+    assert [answer.status for answer in in_turn(running, right, wrong, right)] == [201, 400, 201]
+    assert known == [False, True]
+    assert running.desk.room.publishes == 0
+
+
+def test_a_known_head_that_comes_in_pieces_or_with_more_is_parsed(running: ServedHub, known: list[bool]) -> None:
+    whole = publish(message())
+    with closing(connected(running)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall(whole)
+        assert answers(client, 1)[0].status == 201
+        client.sendall(whole + whole)
+        assert [answer.status for answer in answers(client, 2)] == [201, 201]
+        head, body = whole[: whole.index(b"\r\n\r\n") + 4], whole[whole.index(b"\r\n\r\n") + 4 :]
+        for piece in (head, body[:5]):
+            client.sendall(piece)
+            time.sleep(0.05)
+        client.sendall(body[5:])
+        assert answers(client, 1)[0].status == 201
+    assert not any(known)
+
+
+def test_a_known_head_is_no_token(tmp_path: Path, known: list[bool]) -> None:
+    (tmp_path / "data").mkdir()
+    tokens = TokenFile(tmp_path / "data" / "tokens.json")
+    sent = publish(message(), authorization=f"Bearer {tokens.create(roles=[Role.PUBLISHER])}")
+    with start(tmp_path / "data") as running, closing(connected(running)) as client:
+        client.sendall(sent)
+        assert answers(client, 1)[0].status == 201
+        tokens.revoke(tokens.listed()[0].id)
+        deadline = time.monotonic() + SECONDS
+        status = 201
+        while status == 201 and time.monotonic() < deadline:
+            client.sendall(sent)
+            status = answers(client, 1)[0].status
+        assert status == 401
+    assert known[0]
+    assert not known[-1]
+
+
+def test_few_heads_are_remembered_and_no_large_ones() -> None:
+    nowhere = cast("ShortWay", None)
+    heads, head = KnownHeads(), PlainHead(nowhere, 2, (), {}, None, recurs=True)
+    for number in range(100):
+        heads.remember(b"%d\r\n\r\n{}" % number, head)
+        assert heads.head_of(b"%d\r\n\r\n[]" % number) is head
+    assert sum([heads.head_of(b"%d\r\n\r\n[]" % number) is head for number in range(100)]) <= 8
+    heads.remember(b"once\r\n\r\n{}", head._replace(recurs=False))
+    assert heads.head_of(b"once\r\n\r\n{}") is None
+    large = b"x" * 2_000 + b"\r\n\r\n{}"
+    heads.remember(large, head)
+    assert heads.head_of(large) is None
+    for other in (b"99\r\n\r\n", b"99\r\n\r\n{}{}", b"99\r\n\r\n{", b"", b"99", b"99\r\n"):
+        assert heads.head_of(other) is None

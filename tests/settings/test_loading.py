@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
+from restante.settings import (
+    GroupSettings,
+    HealthBounds,
+    LiveSettings,
+    OriginGroupSettings,
+    OriginSettings,
+    ServerSettings,
+    Settings,
+)
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 
@@ -217,7 +225,7 @@ drain_seconds = 10
         "restante.toml:6: origins.billing.group: must be a text of 1 to 64 characters, not blank, not ''",
         f"restante.toml:7: origins.billing.content_url: must be {OriginSettings.rules['content_url'].allowed}, not 'ftp://files.example/'",
         'restante.toml:10: origins."a.b".groop: is not known; did you mean origins."a.b".group?',
-        'restante.toml:13: server.log: must be "json" or "text", not 3',
+        'restante.toml:13: server.log: must be "auto" or "json" or "text", not 3',
         f"restante.toml:14: server.colour: is not known; known here: {', '.join(ServerSettings.rules)}",
         "restante.toml:17: server.drain_seconds: must be a number of seconds, 0 or more and less than 10, not 10",
         "environment RESTANTE_FILING: filing: must be true or false, not 'perhaps'",
@@ -277,7 +285,38 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 14 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1
+    health = 2 * len(HealthBounds.rules) + 2
+    assert (
+        len(sources)
+        == len(effective)
+        == 14 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules) + health
+    )
+
+
+def test_bounds_of_health_come_from_files_and_variables(file: Writer) -> None:
+    path = file("[health.bounds]\ndisk_left = {yellow = 20, red = 10}\n[health.bounds.backlog]\nyellow = 1\nred = 2\n")
+    given = {
+        "RESTANTE_HEALTH__BOUNDS__DISK_LEFT__RED": "7.5",
+        "RESTANTE_HEALTH__DISABLED": "deep_write, groups/billing",
+    }
+    health = load(path, given).settings.health
+    assert (health.bounds.disk_left.yellow, health.bounds.disk_left.red) == (20, 7.5)
+    assert (health.bounds.backlog.yellow, health.bounds.backlog.red) == (1, 2)
+    assert (health.bounds.poisoned.yellow, health.bounds.poisoned.red) == (1, 10)
+    assert health.disabled == ("deep_write", "groups/billing")
+
+
+def test_faults_in_the_bounds_of_health_are_told_where_they_are(file: Writer) -> None:
+    name = "RESTANTE_HEALTH__BOUNDS__POISONED"
+    path = file("[health.bounds]\ndisk_left = {red = 10}\ndisk = 3\nbacklog = {yellow = -1, red = 2}\n")
+    with pytest.raises(errors.InvalidSettings) as caught:
+        load(path, {name: "3"})
+    assert caught.value.details["problems"] == [
+        "restante.toml:2: health.bounds.disk_left: needs yellow too",
+        "restante.toml:3: health.bounds.disk: is not known; did you mean health.bounds.disk_left?",
+        "restante.toml:4: health.bounds.backlog.yellow: must be a number, 0 or more, not -1",
+        f"environment {name}: names no setting; did you mean {name}__RED?",
+    ]
 
 
 def test_a_secret_is_read_and_not_shown(file: Writer) -> None:

@@ -44,6 +44,9 @@ def origin_ports(
 
     Calls are signed with the origin's own secret, or else with the one given, if there is one.
     """
+    addressed = {name: origin for name, origin in settings.origins.items() if origin.content_url or origin.dequeued_url}
+    if not addressed:
+        return {}
     client = SyncClientBuilder().follow_redirects(False).user_agent(f"restante/{__version__}").build()
 
     def port(name: str, origin: OriginSettings) -> OriginPort:
@@ -52,8 +55,7 @@ def origin_ports(
         dequeued = origin.dequeued_url and _Counter(client, name, origin.dequeued_url, notice_seconds, key).tell
         return OriginPort(content=content or None, dequeued=dequeued or None)
 
-    ports = {name: port(name, origin) for name, origin in settings.origins.items()}
-    return {name: port for name, port in ports.items() if port.content is not None or port.dequeued is not None}
+    return {name: port(name, origin) for name, origin in addressed.items()}
 
 
 class _TryAgain(Exception):  # no error: a signal between a try and the one who counts them

@@ -19,6 +19,7 @@ from restante.server.routes import (
     collecting,
     consignments,
     feed,
+    groups,
     health,
     messages,
     operating,
@@ -43,6 +44,7 @@ _WORKING: tuple[Route, ...] = (
     *acknowledgements.ROUTES,
     *partitions.ROUTES,
     *feed.ROUTES,
+    *groups.ROUTES,
     *events.ROUTES,
     *tickets.ROUTES,
     *operating.ROUTES,
@@ -50,6 +52,10 @@ _WORKING: tuple[Route, ...] = (
 )
 ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)
 """All of them, with those of the pages that tell of them."""
+
+
+_LONG = frozenset({"/v1/batches/{batch}/wait", "/v1/recipients/{recipient}/live", "/v1/backup"})
+"""Requests that may take long although all is well."""
 
 
 class Application:
@@ -102,8 +108,9 @@ class Application:
         if route.roles is not None:
             if TICKET in route.query:
                 self._take_ticket(exchange)
-            authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
-            exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient)
+            authorization, place = exchange.header(b"authorization"), exchange.place
+            recipient, group = place.get("recipient"), place.get("group")
+            exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient, group)
             exchange.roles = route.roles
         exchange.allow(route.query)
 
@@ -117,6 +124,9 @@ class Application:
         path = "none" if route is None else route.path
         self._desk.metrics.request(exchange.method if route else "none", path, exchange.status, seconds)
         self._desk.metrics.sent.add(exchange.sent_bytes)
+        if route is not None and route.roles is not None:
+            waited = route.path in _LONG or b"wait=" in exchange.scope["query_string"]
+            self._desk.metrics.api.add(exchange.status, seconds, waited=waited)
         level = logging.DEBUG if exchange.status < 400 else logging.INFO if exchange.status < 500 else logging.WARNING
         if _log.isEnabledFor(level):
             _log.log(level, "request", extra={"fields": _told(exchange, path, seconds)})

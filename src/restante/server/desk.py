@@ -17,6 +17,8 @@ from restante.server.access.gate import Gate
 from restante.server.access.passes import Passes
 from restante.server.access.tickets import Tickets
 from restante.server.connections.room import Room
+from restante.server.health.measures import measure_server
+from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
 from restante.server.metrics import Metrics
 from restante.settings import Settings
@@ -44,6 +46,8 @@ class Desk:
     """What those were let in with whose connections last."""
     tickets: Tickets = field(init=False)
     """What browsers carry in addresses."""
+    health: HealthRounds = field(init=False)
+    """How the hub is, as of the last round."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -51,6 +55,8 @@ class Desk:
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
         self.tickets = Tickets(time.time)
+        measure_server(self.hub.health_sources, self.metrics.api, self.folder)
+        self.health = HealthRounds(self.hub, self.settings.health)
 
     @property
     def hub(self) -> OpenHub:

@@ -11,8 +11,11 @@ from restante.calls.mailboxes import ListPartitions
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.groups.group_answers import GroupTotals
+from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
+from restante.server.health.rounds import HealthRounds
 from restante.server.metrics import Metrics
 
 
@@ -32,6 +35,24 @@ class HubMetrics(Collector):
         for tally in metrics.tallies:
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
+        yield from _health(self._desk.health)
+
+
+def _health(rounds: HealthRounds) -> Iterator[Metric]:
+    """As of the last round; before the first, nothing is known."""
+    score = GaugeMetricFamily("restante_health_score", "1 when all is well; less for each leaf that is not.")
+    states = GaugeMetricFamily("restante_health_state", "0 green, 1 yellow, 2 red.", labels=("leaf",))
+    values = GaugeMetricFamily(
+        "restante_health_value", "What was measured over the last minute.", labels=("leaf", "measure", "unit")
+    )
+    tree = None if rounds.last is None else rounds.last.tree
+    for leaf in () if tree is None else tree.leaves:
+        states.add_metric((leaf.name,), leaf.state.severity)
+        for measure in leaf.measures:
+            values.add_metric((leaf.name, measure.name, measure.unit), measure.value)
+    if tree is not None:
+        score.add_metric((), score_of(tree.leaves))
+    yield from (score, states, values)
 
 
 def _requests(metrics: Metrics) -> Iterator[Metric]:
@@ -54,7 +75,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-        "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
+        "restante_runs_unfiled": (
+            "Stored runs of messages that wait to be merged.",
+            sum(p.unfiled for p in partitions),
+        ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
@@ -63,6 +87,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits[Wait.PEEK]),
         "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
         "restante_feeds_waiting": ("Readers of the feed that wait for changes.", desk.room.waits[Wait.FEED]),
+        "restante_members_waiting": ("Members of groups that wait for changes.", desk.room.waits[Wait.GROUP]),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
@@ -82,7 +107,28 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _batches(desk.hub.batch_totals)
     yield from _consignments(desk.hub.consignment_totals())
     yield from _readers(desk.hub.feed_readers())
+    yield from _groups(desk.hub.group_totals())
     yield from _live(desk)
+
+
+def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        "restante_group_lag", "Numbers that a group has not done with.", labels=("group", "partition")
+    )
+    members = GaugeMetricFamily("restante_group_members", "Members of a group.", labels=("group",))
+    given = CounterMetricFamily(
+        "restante_group_partitions_given", "Times that a partition was given to a member.", labels=("group",)
+    )
+    overtaken = CounterMetricFamily(
+        "restante_group_overtaken", "Times that a group asked for what the feed no longer had.", labels=("group",)
+    )
+    for own in groups:
+        for partition, numbers in enumerate(own.lags):
+            lag.add_metric((own.group, str(partition)), numbers)
+        members.add_metric((own.group,), own.members)
+        given.add_metric((own.group,), own.givings)
+        overtaken.add_metric((own.group,), own.overtaken)
+    yield from (lag, members, given, overtaken)
 
 
 def _live(desk: Desk) -> Iterator[Metric]:

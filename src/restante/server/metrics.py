@@ -18,6 +18,8 @@ from prometheus_client.utils import floatToGoString
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RECENT = 256
 _RECENT_SECONDS = 60.0
+_FAILED = 500
+"""From this status on it is the hub that failed."""
 
 
 class CountMetric:
@@ -50,6 +52,25 @@ class Durations:
         return list(zip(bounds, accumulate(self.counts), strict=True))
 
 
+class ApiTotals:
+    """What health asks of the requests: how many there were, how many failed, how long those took that did not wait."""
+
+    __slots__ = ("failures", "quick", "quick_seconds", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.failures = 0
+        self.quick = 0
+        self.quick_seconds = 0.0
+
+    def add(self, status: int, seconds: float, *, waited: bool) -> None:
+        self.requests += 1
+        self.failures += status >= _FAILED
+        if not waited:
+            self.quick += 1
+            self.quick_seconds += seconds
+
+
 class Metrics:
     """The counters of one server."""
 
@@ -58,6 +79,7 @@ class Metrics:
         self.requests: dict[tuple[str, str, int], int] = {}
         self.durations: dict[tuple[str, str], Durations] = {}
         self.tallies: list[CountMetric] = []
+        self.api = ApiTotals()
         self.accepted = self._tally("restante_messages_accepted", "Messages stored.")
         self.duplicates = self._tally("restante_messages_duplicate", "Messages sent again and skipped.")
         self.staged = self._tally("restante_messages_staged", "Messages staged, parcels sent again included.")

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,16 +34,19 @@ from restante.server.connections.exchange import NOSNIFF
 from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
 from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
+from restante.server.health.measures import measure_tasks
 from restante.server.hub_metrics import HubMetrics
 from restante.server.logs import leave_tickets_out
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
-from restante.server.routes.short_publish import ShortPublish
+from restante.server.routes.health import cached_checks
+from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
 from restante.version import __version__
 
 _log = logging.getLogger("restante.server")
 
+_FIRST_ROUND_SECONDS = 2.0
 _NEW_OBJECTS_MAX = 50_000
 """The collector of cyclic garbage looks when there are so many new objects, and not every 700: a publish makes dozens,
 and leaves no cycles. Measured: a fifth less processor time for small publishes."""
@@ -53,9 +56,11 @@ class _Server(uvicorn.Server):
     """Uvicorn's server, with signals left to us: an orderly end is no death by signal."""
 
     announce: Callable[[], None]
+    before_announcing: Callable[[], Awaitable[object]]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        await self.before_announcing()
         self.announce()
 
     @contextlib.contextmanager
@@ -90,6 +95,7 @@ class Service:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self.desk = Desk(InProcess(hub), settings, gate, path, metrics, self.url)
         metrics.registry.register(HubMetrics(self.desk))
+        self.desk.health.checks.update(cached_checks(self.desk))
         self._application = Application(self.desk)
         given = {"settings": settings.server, "metrics": metrics}
         self._bound: type[HttpConnection] = type("Connection", (HttpConnection,), given)
@@ -125,7 +131,9 @@ class Service:
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
         keeper = asyncio.ensure_future(self._give_memory_back())
         self._server.announce = started
-        self._bound.short = ShortPublish(self.desk, self._application.web)
+        self._server.before_announcing = self._begin_health
+        measure_tasks(self.desk.hub.health_sources, (sweeper, post, passes, keeper), self.desk.draining)
+        self._bound.shorts = ShortRoutes(self.desk, self._application.web)
         try:
             await self._server.serve([self._socket])
         finally:
@@ -134,7 +142,13 @@ class Service:
             post.cancel()
             passes.cancel()
             await asyncio.wait((post, passes))
+            await self.desk.link.thread(self.desk.health.close)
             await self.desk.link.close()
+
+    async def _begin_health(self) -> None:
+        """The server answers already. It is announced when its health is known, unless that takes long."""
+        self.desk.health.begin()
+        await self.desk.link.thread(self.desk.health.wait_for_first, _FIRST_ROUND_SECONDS)
 
     def _tell(self) -> None:
         gate = self.desk.gate

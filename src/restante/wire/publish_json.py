@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from restante.limits import KIB, SMALL_SEND_MESSAGES_MAX
+from restante.limits import KIB
 from restante.model.columns.few_ids import Random, made_ids
-from restante.model.publishing.broadcast import Broadcast
+from restante.model.publishing.broadcast import Broadcast, has_broadcast
+from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.message import Message, text_of
 from restante.wire.media import JSON
 
@@ -30,20 +31,9 @@ class Making(NamedTuple):
     now_ms: int
 
 
-class EncodedPublish(NamedTuple):
-    """Messages as a body. A publish takes it in place of the messages, so that a repetition need not encode again."""
-
-    content_type: str
-    body: bytes
-
-
-def encode_few(sent: object, making: Making | None) -> EncodedPublish | None:
-    """A message or a few of them; None if they are no messages, or many, or JSON cannot say them just as they are."""
-    if isinstance(sent, Message):
-        sent = (sent,)
-    if not isinstance(sent, Sequence) or (len(sent) > SMALL_SEND_MESSAGES_MAX and not _has_broadcast(sent)):
-        return None
-    body = _json_body(sent, making)
+def encode_few(messages: Sequence[Any], making: Making | None) -> EncodedPublish | None:
+    """A few messages, or broadcasts; None if some are no messages, or JSON cannot say them just as they are."""
+    body = _json_body(messages, making)
     return None if body is None else EncodedPublish(JSON, body)
 
 
@@ -78,7 +68,7 @@ def _json_body(messages: Sequence[Any], making: Making | None) -> bytes | None:
         made = iter(made_ids(missing, making.random, making.now_ms))
     try:
         sent = [_out(message, next(made) if message.id is None else message.id) for message in messages]
-        if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX and not _has_broadcast(messages):
+        if sum(map(_size, sent)) > _JSON_DATA_BYTES_MAX and not has_broadcast(messages):
             return None
         return _encoder.encode({"messages": sent})
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError):
@@ -107,11 +97,6 @@ def _out(message: Message, message_id: str | UnsetType) -> _Out:
         expires_at=message.expires_at,
         visible_at=message.visible_at,
     )
-
-
-def _has_broadcast(messages: Sequence[Any]) -> bool:
-    """What goes to many is said once, however much it is: in columns it would be there for each."""
-    return any(isinstance(message, Broadcast) for message in messages)
 
 
 def _raw(value: object) -> Raw:

@@ -6,8 +6,10 @@ WRONG = 1
 """Something is wrong; standard error says what."""
 NOTHING_THERE = 3
 """Nothing is wrong, and nothing was there."""
+NOT_QUITE_WELL = 4
+"""It works, and somebody should look."""
 
 EPILOG = (
     "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "
-    "3 nothing was there (collect, explain, history), 130 Ctrl-C ended it."
+    "3 nothing was there (collect, explain, history), 4 not quite well (health), 130 Ctrl-C ended it."
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8470"
 _PANEL = "Which hub"
 
-_HubUrl = Annotated[
+HubUrl = Annotated[
     str,
     typer.Option(
         "--hub",
@@ -34,9 +34,7 @@ _HubUrl = Annotated[
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        envvar="RESTANTE_TOKEN", help="The token that lets you in.", show_default=False, rich_help_panel=_PANEL
-    ),
+    typer.Option(envvar="RESTANTE_TOKEN", help="The access token.", show_default=False, rich_help_panel=_PANEL),
 ]
 _DataFolder = Annotated[
     Path | None,
@@ -44,7 +42,7 @@ _DataFolder = Annotated[
         "--data",
         metavar="FOLDER",
         file_okay=False,
-        help="Open this data folder here, instead of asking a hub. No hub may have it open.",
+        help="Open this data folder in the command, without a hub. No hub may have the folder open.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -101,7 +99,7 @@ class Door(NamedTuple):
 def at_hub(command: Callable[..., None]) -> Callable[..., None]:
     """A command with a `door`: on the command line the options --hub, --token and --data stand in its place."""
 
-    def options(hub: _HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
+    def options(hub: HubUrl = DEFAULT_URL, token: Token = None, data: _DataFolder = None) -> Door:
         return Door(hub, token, data)
 
     @wraps(command)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from restante.cli.shared.hub_options import Door, open_hub_of
+from restante.cli.shared.hub_requests import asked, told_failures
 from restante.client.transport.address import HubAddress, address_of
-from restante.errors import RestanteError, Unavailable
-from restante.wire.problems import error_of
-
-_SOCKET_SECONDS = 60.0
-_PROBLEM_BYTES_MAX = 1 << 20
 
 
 class BackupSource(NamedTuple):
@@ -63,41 +54,14 @@ class _Chunks:
 
 @contextmanager
 def _of_hub(address: HubAddress) -> Iterator[BackupSource]:
-    with _translated(address):
-        answer = _asked(address)
+    with told_failures(address, "backup"):
+        answer = asked(address, "/v1/backup")
 
     def read(size: int) -> bytes:
         # Here, so that whoever writes the file does not take it for a failure of his own.
-        with _translated(address):
+        with told_failures(address, "backup"):
             return answer.read(size)
 
     with answer:
         length = answer.headers.get("Content-Length")
         yield BackupSource(read, int(length) if length else None)
-
-
-@contextmanager
-def _translated(address: HubAddress) -> Iterator[None]:
-    try:
-        yield
-    except urllib.error.HTTPError as error:
-        raise _told(error) from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise Unavailable(f"The hub at {address.url} did not give its backup: {reason}. Is it running?") from error
-
-
-def _asked(address: HubAddress) -> http.client.HTTPResponse:
-    request = urllib.request.Request(f"{address.url}/v1/backup", headers=address.credentials())
-    # What is on this machine is not asked through a proxy.
-    proxies = [urllib.request.ProxyHandler({})] if address.local else []
-    answer: http.client.HTTPResponse = urllib.request.build_opener(*proxies).open(request, timeout=_SOCKET_SECONDS)
-    return answer
-
-
-def _told(error: urllib.error.HTTPError) -> RestanteError:
-    with error:
-        try:
-            return error_of(msgspec.json.decode(error.read(_PROBLEM_BYTES_MAX), type=dict[str, object]))
-        except msgspec.MsgspecError:
-            return Unavailable(f"{error.url} answered {error.code} {error.reason}. Is a hub there?")

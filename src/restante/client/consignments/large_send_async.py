@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
+from restante.calls.publishing import Publish
 from restante.client.consignments.consignments_async import open_consignment
 from restante.client.consignments.large_sends import SendWish, summed, whole_or_pieces
 from restante.client.consignments.pieces import CutPieces, Piece
@@ -13,27 +14,24 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import RestanteError
 from restante.model.columns.few_ids import made_ids
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Few, Many
 
 _WRITER = "send"
 
 
 async def send_all(link: AsyncLink, sent: object, wish: SendWish) -> Receipt:
     """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
-    # async only: so little needs no look.
-    if is_few(sent):
-        return await _publish(link, wish, sent)
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
-        return await _publish(link, wish, taken)
+        return await _publish(link, taken, wish)
     if wish.parcels:
         return await _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return await _consign(link, taken, wish)
 
 
-async def _publish(link: AsyncLink, wish: SendWish, sent: object) -> Receipt:
-    receipt = await link.publish(sent, partition=wish.partition, batch=wish.batch)
+async def _publish(link: AsyncLink, sent: Few | Many, wish: SendWish) -> Receipt:
+    receipt = await link.call(Publish(sent, partition=wish.partition, batch=wish.batch))
     if wish.progress is not None:
         wish.progress(receipt.accepted + receipt.duplicates)
     return receipt
@@ -60,7 +58,7 @@ async def _send_parcels(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish
 
     try:
         for piece in pieces:
-            hear(await link.publish(piece, partition=wish.partition, batch=wish.batch))
+            hear(await link.call(Publish.of(piece, partition=wish.partition, batch=wish.batch)))
     except RestanteError as error:
         error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
         raise

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 
+from restante.calls.publishing import Publish
 from restante.client.consignments.consignments_sync import open_consignment
 from restante.client.consignments.large_sends import SendWish, summed, whole_or_pieces
 from restante.client.consignments.pieces import CutPieces, Piece
@@ -14,6 +15,7 @@ from restante.client.transport.link import Link
 from restante.errors import RestanteError
 from restante.model.columns.few_ids import made_ids
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few, Many
 
 _WRITER = "send"
 
@@ -22,15 +24,15 @@ def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
     """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
-        return _publish(link, wish, taken)
+        return _publish(link, taken, wish)
     if wish.parcels:
         return _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return _consign(link, taken, wish)
 
 
-def _publish(link: Link, wish: SendWish, sent: object) -> Receipt:
-    receipt = link.publish(sent, partition=wish.partition, batch=wish.batch)
+def _publish(link: Link, sent: Few | Many, wish: SendWish) -> Receipt:
+    receipt = link.call(Publish(sent, partition=wish.partition, batch=wish.batch))
     if wish.progress is not None:
         wish.progress(receipt.accepted + receipt.duplicates)
     return receipt
@@ -57,7 +59,7 @@ def _send_parcels(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receip
 
     try:
         for piece in pieces:
-            hear(link.publish(piece, partition=wish.partition, batch=wish.batch))
+            hear(link.call(Publish.of(piece, partition=wish.partition, batch=wish.batch)))
     except RestanteError as error:
         error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
         raise

@@ -18,7 +18,7 @@ from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 
 _ROW_BYTES = 96
@@ -47,16 +47,19 @@ class SendWish:
             )
 
 
-def whole_or_pieces(sent: object) -> object:
+def whole_or_pieces(sent: object) -> Few | Many | CutPieces:
     """What fits in one body, as it is to be published; or `CutPieces`."""
-    if is_few(sent) or isinstance(sent, str | bytes | bytearray) or not _is_many(sent):
-        return sent
-    if isinstance(sent, pa.Table | Sequence):
-        return CutPieces(pieces_of(sent)) if _is_large(sent) else sent
+    measured = few_or_many(sent)
+    if isinstance(measured, Few) or not _is_measurable(measured.content):
+        return measured
+    if isinstance(measured.content, pa.Table | Sequence):
+        return CutPieces(pieces_of(sent)) if _is_large(measured.content) else measured
     return _gathered(pieces_of(sent))
 
 
-def _is_many(sent: object) -> bool:
+def _is_measurable(sent: object) -> bool:
+    if isinstance(sent, str | bytes | bytearray):
+        return False
     return isinstance(sent, Iterable) or hasattr(sent, "__arrow_c_stream__")
 
 
@@ -83,7 +86,7 @@ def _size_of(message: Message) -> int:
         return 0
 
 
-def _gathered(pieces: Iterator[Piece]) -> object:
+def _gathered(pieces: Iterator[Piece]) -> Few | Many | CutPieces:
     first: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -93,7 +96,7 @@ def _gathered(pieces: Iterator[Piece]) -> object:
             following = next(pieces, None)
             if following is not None:
                 return CutPieces(chain(first, (following,), pieces))
-    return _joined(first)
+    return few_or_many(_joined(first))
 
 
 def _joined(pieces: list[Piece]) -> object:

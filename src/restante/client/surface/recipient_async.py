@@ -25,6 +25,7 @@ from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
     HistoryPage,
+    Reason,
 )
 from restante.model.publishing.message import Message, State
 
@@ -87,7 +88,7 @@ class Recipient:
                 wait=seconds("wait", wait),
             )
         )
-        return None if answer is None else Bundle(self._link, answer)
+        return None if isinstance(answer, Reason) else Bundle(self._link, answer)
 
     async def bundles(
         self,

@@ -23,6 +23,8 @@ from restante.client.consignments.large_send_sync import send_all
 from restante.client.consignments.large_sends import SendWish
 from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.feed.feed_sync import Feed, Snapshot
+from restante.client.groups.group_view import group_reading
+from restante.client.groups.groups_sync import Group, list_groups
 from restante.client.publishing.carriers_sync import CallCarrier, Carrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
@@ -31,6 +33,8 @@ from restante.client.surface.recipient_sync import Bundle, Recipient
 from restante.client.transport.link import Link, where
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
+from restante.model.groups.group import Gone, Start
+from restante.model.groups.group_answers import GroupStatus
 from restante.model.mailboxes.answers import (
     PartitionStatus,
     Receipt,
@@ -84,7 +88,7 @@ class Producer:
             futures = [pipeline.send({"recipient": "alice", "data": number}) for number in range(1_000)]
         ```
         """
-        return Pipeline(CallCarrier(self._link.publish) if self._carrier is None else self._carrier())
+        return Pipeline(CallCarrier(self._link.call) if self._carrier is None else self._carrier())
 
 
 class Hub:
@@ -243,6 +247,44 @@ class Hub:
         """
         wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
         return Snapshot(self._link, reading_of(partitions, positions=positions, wish=wish, limit=limit))
+
+    def group(
+        self,
+        name: str,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        start: Start | str = Start.BEGINNING,
+        gone: Gone | str = Gone.REFUSE,
+        actions: Collection[str] = (),
+        member: str | None = None,
+        limit: int | None = None,
+    ) -> Group:
+        """A consumer group: this program shares the feed, or what the filter leaves of it, with the group's other members.
+
+        With origins, kinds, gone or actions it says what the group is; without, an existing group stays as it is. `member`
+        is a name that is the same after a restart. `limit` bounds the changes of an answer.
+
+        ```python
+        with hub.group("billing", kinds=["invoice"]) as group:
+            for page in group.pages():
+                print(page.partition, len(page.table))
+        ```
+        """
+        reading = group_reading(
+            name, origins=origins, kinds=kinds, start=start, gone=gone, actions=actions, member=member, limit=limit
+        )
+        return Group(self._link, reading)
+
+    def groups(self) -> Iterator[GroupStatus]:
+        """The groups by name, page by page as you go on.
+
+        ```python
+        for status in hub.groups():
+            print(status.group)
+        ```
+        """
+        return list_groups(self._link)
 
     def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged.

@@ -19,12 +19,13 @@ from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing.delayed import refuse_combined
-from restante.hub.publishing.sent import sent_columns
+from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
 from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.delay import are_delayed
+from restante.model.publishing.few_or_many import EncodedPublish
 
 
 class ConsignmentTotals(NamedTuple):
@@ -40,6 +41,8 @@ class ConsignmentTotals(NamedTuple):
 
 def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
     name = check_parcel(call.writer, call.attempt, call.parcel)
+    if isinstance(call.sent, EncodedPublish):
+        raise taken_apart()
     columns = sent_columns(core, call.sent, caller)
     if are_delayed(columns, core.clock()):
         raise refuse_combined("a consignment")

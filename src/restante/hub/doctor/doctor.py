@@ -21,6 +21,7 @@ from restante.hub.doctor.doctor_consignments import examine_consignments, staged
 from restante.hub.doctor.doctor_contents import check_names, examine_contents
 from restante.hub.doctor.doctor_delayed import examine_delayed
 from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
+from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
@@ -117,6 +118,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_producers(case)
     examine_batches(case)
     examine_consignments(case)
+    examine_groups(case)
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)

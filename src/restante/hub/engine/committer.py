@@ -2,6 +2,11 @@
 
 One thread plans the waiting requests, commits them together, brings memory up to it and only then answers them. A
 request that is refused gets its own error; if the commit fails, all of it fails and nothing has changed.
+
+Light requests that come in the turns of an event loop are planned there, as one group: a thread that planned them would
+take the interpreter away from the loop, which still reads the others. The thread writes and flushes what was planned,
+brings memory up to it and answers, as ever. There is one pen: who holds it plans on the state of the last commit, and it is
+laid down when that commit has been applied.
 """
 
 from __future__ import annotations
@@ -13,18 +18,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from restante import limits
 from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.plan import CommitPlan, RequestDraft
+from restante.model.storage.changes import Changes
+from restante.ports.store import Store
 
 T = TypeVar("T")
 
 Line = tuple[int, bytes]
 """A partition, and the key of a producer group there."""
 _PASSED_MAX = 1_024
-_TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
+_TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +47,7 @@ class Listener(NamedTuple, Generic[T]):
 class CommitRequest(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
-    __slots__ = ("alone", "error", "line", "put_off", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "light", "line", "put_off", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
         self.result: T | None = None
@@ -51,6 +60,8 @@ class CommitRequest(Generic[T]):
         """Nobody else is in its commit."""
         self.put_off = False
         """It cannot be judged in this commit: the next one takes it."""
+        self.light = False
+        """To plan it takes little time, and reads nothing but memory."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -71,6 +82,14 @@ class CommitRequest(Generic[T]):
             del error
 
 
+LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
+"""Who gets a request, answered, in an event loop."""
+
+
+def _loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
+    return waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
+
+
 class Planned(CommitRequest[T]):
     """A request that is planned by a function."""
 
@@ -87,27 +106,55 @@ class Planned(CommitRequest[T]):
 
 JointPlan = Callable[[CommitPlan, Sequence[CommitRequest[object]]], Sequence[CommitRequest[object]]]
 """Plans the publishes of a commit together, and gives back the requests that are to be planned one by one."""
+LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
+"""Plans light requests together; False: they need a closer look, and nothing was done."""
+
+
+class _Pen(Enum):
+    """Who plans, or has planned what is being committed."""
+
+    FREE = auto()
+    THREAD = auto()
+    LOOP = auto()
+
+
+class _Planned(NamedTuple):
+    """A commit that was planned in an event loop, and is to be written."""
+
+    plan: CommitPlan
+    changes: Changes
+    batch: list[CommitRequest[Any]]
 
 
 class Committer:
     """The queue before the commit, and the thread that empties it."""
 
     def __init__(
-        self, new_plan: Callable[[], CommitPlan], plan_jointly: JointPlan, committed: Callable[[CommitPlan], None]
+        self,
+        new_plan: Callable[[], CommitPlan],
+        plan_jointly: JointPlan,
+        plan_lightly: Callable[[Sequence[CommitRequest[Any]]], CommitPlan | None],
+        committed: Callable[[CommitPlan], None],
     ) -> None:
         self._new_plan = new_plan
         self._plan_jointly = plan_jointly
+        self._plan_lightly = plan_lightly
         self._committed = committed
+        self._pen = _Pen.FREE
+        self._planned: _Planned | None = None
+        self._waiting: set[asyncio.AbstractEventLoop] = set()
+        """Event loops that have gathered requests and wait for the pen."""
         self._queue: deque[CommitRequest[object]] = deque()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._gathered: dict[asyncio.AbstractEventLoop, list[CommitRequest[Any]]] = {}
-        """What came in the present turn of each event loop; only its own thread looks there."""
+        """What came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
         """About how many there are."""
         self._closing = False
         self._broken = False
         self._no_room_at = -math.inf
+        self.totals = CommitTotals()
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -120,11 +167,10 @@ class Committer:
         lock.acquire()
         return request.answer()
 
-    def submit_soon(self, request: CommitRequest[T], waiter: asyncio.Future[CommitRequest[T]] | Listener[T]) -> None:
-        """Have a request committed; the future or the listener gets it, answered, in its own loop."""
+    def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
+        """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
-        self._gather((request,), loop)
+        self._gather((request,), _loop_of(waiter))
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one behind the other, and wait until all are answered."""
@@ -136,14 +182,12 @@ class Committer:
         for lock in locks:
             lock.acquire()
 
-    def submit_each_soon(
-        self, requests: Sequence[CommitRequest[T]], futures: Sequence[asyncio.Future[CommitRequest[T]]]
-    ) -> None:
-        """Have several requests committed, one behind the other; each future gets its own, answered."""
-        for request, future in zip(requests, futures, strict=True):
-            request.waiter = future
+    def submit_each_soon(self, requests: Sequence[CommitRequest[T]], waiters: Sequence[LoopWaiter[T]]) -> None:
+        """Have several requests committed, one after the other; each waiter gets its own, answered."""
+        for request, waiter in zip(requests, waiters, strict=True):
+            request.waiter = waiter
         if requests:
-            self._gather(requests, futures[0].get_loop())
+            self._gather(requests, _loop_of(waiters[0]))
 
     @property
     def full(self) -> bool:
@@ -166,22 +210,60 @@ class Committer:
         self._thread.join()
 
     def _gather(self, requests: Sequence[CommitRequest[T]], loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over all requests of one turn of an event loop at its end, so that they are committed together.
-
-        One by one, the first would be committed alone, and the thread that does it would take the interpreter away from
-        the loop that still reads the others.
-        """
+        """Gather the requests of an event loop until a turn brings no more, so that they are committed together."""
         if self._closing:
             raise closed()
         gathered = self._gathered.get(loop)
         if gathered is None:
             gathered = self._gathered[loop] = []
-            loop.call_soon(self.hand_over, loop)
+            loop.call_soon(self._end_turn, loop, 0, False)
         gathered.extend(requests)
         self._gathered_count += len(requests)
 
+    def _end_turn(self, loop: asyncio.AbstractEventLoop, before: int, waited: bool) -> None:  # noqa: FBT001  # a callback
+        """Plan what this event loop has gathered, unless the last turn brought more than there was before.
+
+        If another holds the pen, wait until it is laid down. If the committer's thread has taken it again by then, there is
+        more for it to do: what was gathered goes into its queue, so that nobody waits for more than two commits.
+        """
+        gathered = self._gathered.get(loop)
+        if gathered is None:
+            return
+        if before < len(gathered) < limits.FEW_MESSAGES_MAX:
+            loop.call_soon(self._end_turn, loop, len(gathered), waited)
+            return
+        light = _are_light(gathered)
+        with self._lock:
+            if light and (self._pen is _Pen.LOOP or (self._pen is _Pen.THREAD and not waited)):
+                self._waiting.add(loop)
+                return
+            here = light and self._pen is _Pen.FREE and not self._queue and not self._closing
+            if here:
+                self._pen = _Pen.LOOP
+        if here and self._plan_here(gathered):
+            self._gathered_count -= len(self._gathered.pop(loop))
+        else:
+            self.hand_over(loop)
+
+    def _plan_here(self, batch: list[CommitRequest[Any]]) -> bool:
+        """Plan light requests in this thread, which holds the pen; False if the committer's thread has to."""
+        planned: _Planned | None = None
+        try:
+            plan = None if self._broken else self._plan_lightly(batch)
+            if plan is not None:
+                planned = _Planned(plan, plan.finish(), batch)
+        except Exception:  # noqa: BLE001  # whatever it is, the committer's thread meets it too, and tells the callers
+            _log.exception("Requests could not be planned in their event loop.")
+        finally:
+            with self._changed:
+                self._planned = planned
+                if planned is None:
+                    self._pen = _Pen.FREE
+                self._changed.notify_all()
+        return planned is not None
+
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Queue what this event loop has gathered; from its thread, at the end of a turn or before."""
+        """Queue what this event loop has gathered; from its thread."""
         requests = self._gathered.pop(loop, [])
         self._gathered_count -= len(requests)
         try:
@@ -205,10 +287,28 @@ class Committer:
             self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
 
     def _run(self) -> None:
-        while batch := self._take():
-            self._commit(batch)
-            _answer(self._without_those_put_off(batch))
-            del batch  # It would be kept until somebody else commits.
+        while (work := self._take()) is not None:
+            if isinstance(work, _Planned):
+                self._write(work.plan, work.changes, work.batch)
+                batch = work.batch
+            else:
+                self._commit(work)
+                batch = self._without_those_put_off(work)
+            _answer(batch)
+            self._lay_pen_down()
+            del work, batch  # They would be kept until somebody else commits.
+
+    def _lay_pen_down(self) -> None:
+        """The next commit may be planned: by this thread, if anything is queued, or by an event loop that waits."""
+        with self._lock:
+            self._pen = _Pen.FREE
+            waiting, self._waiting = self._waiting, set()
+        for loop in waiting:
+            try:
+                loop.call_soon_threadsafe(self._end_turn, loop, 0, True)
+            except RuntimeError:
+                # The loop has gone, and with it everybody who could have read the answers.
+                self._gathered_count -= len(self._gathered.pop(loop, ()))
 
     def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
         """Those who were put off come first in the next commit, unless all of this one has failed."""
@@ -222,23 +322,41 @@ class Committer:
             request.put_off = False
         return answered
 
-    def _take(self) -> list[CommitRequest[object]]:
-        """Everything that waits, up to the size of a commit; empty only when the hub is closed."""
+    def _take(self) -> _Planned | list[CommitRequest[object]] | None:
+        """A commit that was planned, or everything that waits, up to the size of a commit; None when the hub is closed."""
         with self._lock:
-            while not self._queue and not self._closing:
+            while True:
+                if self._planned is not None:
+                    planned, self._planned = self._planned, None
+                    return planned
+                if self._pen is _Pen.FREE and self._queue:
+                    self._pen = _Pen.THREAD
+                    batch = _next_batch(self._queue)
+                    self._changed.notify_all()
+                    return batch
+                if self._pen is _Pen.FREE and self._closing:
+                    return None
                 self._changed.wait()
-            batch = _next_batch(self._queue)
-            self._changed.notify_all()
-            return batch
 
     def _commit(self, batch: Sequence[CommitRequest[object]]) -> None:
-        plan, stored = self._new_plan(), False
+        """Plan what was queued, and write it."""
         try:
+            plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
-            _store(plan)
+            changes = plan.finish()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
+            _fail(batch, error)
+            return
+        self._write(plan, changes, batch)
+
+    def _write(self, plan: CommitPlan, changes: Changes, batch: Sequence[CommitRequest[Any]]) -> None:
+        """Make what was planned durable, and bring memory up to it."""
+        stored = False
+        try:
+            self.totals.add(_store(plan.store, changes))
             stored, self._no_room_at = True, -math.inf
             plan.apply()
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
@@ -248,6 +366,7 @@ class Committer:
             if stored and not self._broken:
                 self._broken = True
                 _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            self.totals.failures += 1
             _fail(batch, error)
             return
         try:
@@ -299,17 +418,28 @@ def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:
         plan.accept(draft)
 
 
-def _store(plan: CommitPlan) -> None:
-    """Commit. A store that fails half-way does not know itself whether all of it will be there when it is opened."""
-    changes = plan.finish()
+def _are_light(requests: Sequence[CommitRequest[Any]]) -> bool:
+    """Whether all of these requests, together, are planned in an event loop."""
+    return all(request.light for request in requests) and (
+        sum([request.size for request in requests]) <= limits.LIGHT_BYTES_MAX
+    )
+
+
+def _store(store: Store, changes: Changes) -> float | None:
+    """Commit; gives the seconds that it took, None if there was nothing to store.
+
+    A store that fails half-way does not know itself whether all of it will be there when it is opened.
+    """
     if changes.empty():
-        return
+        return None
+    began = time.perf_counter()
     try:
-        plan.store.commit(changes)
+        store.commit(changes)
     except (StorageFull, StoreConflict):
         raise
     except Unavailable as error:
         raise OutcomeUnknown(error.message, **error.details) from error
+    return time.perf_counter() - began
 
 
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:

@@ -60,6 +60,12 @@ class Tasks:
         thread.start()
         self._threads.append((thread, task))
 
+    def dead(self) -> tuple[str, ...]:
+        """The tasks of which a thread has ended although the hub is open."""
+        if self._core.closing.is_set():
+            return ()
+        return tuple(task.name for thread, task in tuple(self._threads) if not thread.is_alive())
+
     def close(self) -> None:
         """After `core.closing` is set: wait until the threads have noticed."""
         for task in self._tasks:

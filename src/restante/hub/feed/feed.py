@@ -32,6 +32,7 @@ from restante.model.feed.feed import (
     schema_of,
 )
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
+from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.change import ChangeKind, decode_change
 from restante.model.storage.changes import Space
 from restante.model.storage.gathered import Gathered
@@ -64,6 +65,8 @@ class FeedChoice:
         record, choice = entry[1], self.choice
         if record.kind is ChangeKind.BATCH_COMPLETED:
             return choice.everything()
+        if record.origin == HEALTH_ORIGIN:
+            return False
         if choice.recipients and record.recipient not in choice.recipients:
             return False
         if record.kind is ChangeKind.ERASED:
@@ -90,7 +93,7 @@ def read_feed(core: Core, partition: int, after: int | None, wish: FeedWish, lim
         if gone > answer.end:
             raise PositionAhead(
                 f"The feed of partition {partition} ends at {answer.end}, before {after}: an older backup was restored, or "
-                "this is another hub. Begin anew, with a snapshot or from the start, so that nothing is skipped.",
+                "this is another hub. Start again, with a snapshot or from the beginning, so that nothing is skipped.",
                 end=answer.end,
             )
         if left <= gone:
@@ -193,7 +196,7 @@ class _Taking:
             self._join()
 
     def _whole(self, run: Run, low: int, high: int) -> bool:
-        return low <= run.row.first and run.row.last <= high and self.wanted.choice.everything()
+        return low <= run.row.first and run.row.last <= high and self.wanted.choice.is_whole(run)
 
     def _add_spans(self, spans: Sequence[Span]) -> None:
         self.spans += spans

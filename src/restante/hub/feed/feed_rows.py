@@ -18,6 +18,7 @@ from restante.hub.engine.row_reads import read_data, read_properties, read_recor
 from restante.limits import BLOCK_BYTES
 from restante.model.columns.arrow import Column, column_of
 from restante.model.columns.texts import Texts
+from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.gathered import Gathered
 from restante.model.storage.head import Numbers
@@ -28,6 +29,7 @@ from restante.model.storage.run import Run, StoredSegment, drawer_numbers
 from restante.ports.store import Store
 
 Rows = NDArray[np.int64]
+_HEALTH = frozenset({HEALTH_ORIGIN})
 Mask = NDArray[np.bool_]
 
 _ROWS_READ_ALONG = BLOCK_BYTES // RECORD.itemsize
@@ -52,6 +54,10 @@ class Choice:
     def everything(self) -> bool:
         return not (self.origins or self.kinds or self.recipients)
 
+    def is_whole(self, run: Run) -> bool:
+        """Whether all messages of a run are asked for. Those of the hub's checks of itself never are."""
+        return self.everything() and not any(stored.may_have_origin(HEALTH_ORIGIN) for stored in run.segments)
+
     def may_have(self, run: Run) -> bool:
         """Whether a run may hold chosen messages, as far as is known without reading its directory."""
         return not self.recipients or run.recipients is None or not run.recipients.isdisjoint(self.hashes)
@@ -62,6 +68,8 @@ class Choice:
         if segment.damaged is not None:
             raise damaged_directory(stored, *_first_damaged(segment.damaged))
         chosen = np.ones(len(segment.drawers), np.bool_)
+        if HEALTH_ORIGIN in segment.names.origins:
+            chosen &= ~_named(segment.drawers["origin"], segment.names.origins, _HEALTH)
         if self.origins:
             chosen &= _named(segment.drawers["origin"], segment.names.origins, self.origins)
         if self.kinds:

@@ -90,8 +90,10 @@ def _ask(core: Core, address: MailboxAddress, bundle: OpenedBundle, key: bytes) 
                 f"Origin {row.origin!r} delivered {len(content.data)} bytes; at most {limits.CONTENT_BYTES_MAX} are allowed."
             )
     except OriginDidNotDeliver:
+        core.memory(Origins).count(failed=True)
         _note_failure(core, address, key, core.clock())
         raise
+    core.memory(Origins).count(failed=False)
     return content
 
 

@@ -20,6 +20,15 @@ class Origins:
     outbox_waits: threading.Event = field(default_factory=threading.Event)
     """Set while the outbox may hold bundles whose origins are to be told."""
 
+    calls: int = 0
+    """Calls to origins so far, for content or to tell of a dequeued bundle; and how many failed."""
+    calls_failed: int = 0
+
+    def count(self, *, failed: bool) -> None:
+        """For health, which asks whether there were any, not for the exact number: threads may count at once."""
+        self.calls += 1
+        self.calls_failed += failed
+
     def claim_checks(self) -> frozenset[str]:
         return frozenset(name for name, port in self.ports.items() if port.content is not None)
 

@@ -94,6 +94,7 @@ def _deliver_partition(core: Core, pacing: Pacing, partition: int) -> int:
             if core.closing.is_set() or not pacing.is_due(notice.bundle.origin):
                 continue
             told = _tell(core, partition, notice)
+            core.memory(Origins).count(failed=not told)
             pacing.note(notice.bundle.origin, taken=told)
             if told:
                 core.commit(lambda draft, key=key: draft.delete(partition, Space.OUTBOX, key))  # type: ignore[misc]

@@ -16,6 +16,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.explain import backlog
+from restante.hub.mailboxes.health_mailboxes import health_mailboxes
 from restante.hub.mailboxes.mailbox import look
 from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
@@ -127,6 +128,7 @@ def _list_partition(
         except DataDamaged as error:
             # What can be counted without reading is still listed.
             tell_once(partition, f"The listing of some recipients of partition {partition.number}", error)
+    waiting[health_mailboxes(dictionary)] = 0
     rows = np.flatnonzero(waiting)
     names: pa.StringArray = dictionary.take(column_of(rows))
     return names, waiting[rows], oldest[rows]

@@ -1,14 +1,86 @@
-"""The calls about producers, carried out."""
+"""The calls about publishing and producers, carried out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import assert_never
+
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
-from restante.hub.engine.core import Core
+from restante.calls.publishing import Publish
+from restante.errors import InvalidRequest
+from restante.hub.engine import filing
+from restante.hub.engine.committer import CommitRequest, Line
+from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers
-from restante.hub.publishing.publish import check_partition
+from restante.hub.publishing.delayed import delay_request, refuse_combined
+from restante.hub.publishing.publish import check_partition, large_publish
+from restante.hub.publishing.publish_request import PublishRequest
+from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.model.access.access import Grant
-from restante.model.mailboxes.answers import ProducerPage, ProducerState
+from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
+from restante.model.producers.producer import check_numbers
+from restante.model.publishing.broadcast import has_broadcast, spread
+from restante.model.publishing.delay import are_delayed
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
+from restante.model.publishing.message import Message, MessageColumns
+
+
+def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
+    request = publish_request(core, call, caller)
+    filing.relieve(core)
+    return core.submit(request)
+
+
+def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[Receipt]:
+    """A publish, to be submitted. Many messages are checked here, in the caller's thread; few with their commit.
+
+    Delayed messages are checked here however few they are: they are kept aside, and not published now.
+    """
+    check_partition(core, call.partition)
+    line = None if call.producer is None else _line(core, call, caller)
+    batch = None if call.batch is None else parse_uuid(call.batch, "batch")
+    match _each_for_one(call.sent):
+        case Few(messages) if not _any_delayed(messages):
+            check_messages(messages)
+            return PublishRequest(
+                messages, partition=call.partition, numbers=call.producer, batch=batch, caller=caller, line=line
+            )
+        case Few() | Many() as sent:
+            columns = sent_columns(core, sent, caller, call.partition)
+            if are_delayed(columns, core.clock()):
+                return _delayed_request(core, call, columns)
+            return large_publish(core, columns, call.partition, call.producer, batch, caller, line)
+        case EncodedPublish():
+            raise taken_apart()
+        case never:
+            assert_never(never)
+
+
+def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
+    """The same, without broadcasts: each of their messages has one recipient."""
+    if isinstance(sent, Many) and isinstance(sent.content, list | tuple) and has_broadcast(sent.content):
+        return few_or_many(spread(sent.content))
+    return sent
+
+
+def _any_delayed(messages: Sequence[object]) -> bool:
+    return any(isinstance(message, Message) and message.visible_at is not None for message in messages)
+
+
+def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> CommitRequest[Receipt]:
+    if call.producer is not None or call.batch is not None:
+        raise refuse_combined("a batch" if call.producer is None else "numbers of a producer")
+    return delay_request(core, columns, call.partition)
+
+
+def _line(core: Core, call: Publish, caller: Grant) -> Line:
+    """In which the numbers of a producer count."""
+    assert call.producer is not None, "only a numbered publish is in a line"
+    check_numbers(call.producer)
+    if call.partition is None:
+        raise InvalidRequest("Numbers count in one partition: name it.")
+    return producers.line_of(core, caller, call.partition, call.producer.group)
 
 
 def open_link(core: Core, call: OpenLink, caller: Grant) -> ProducerState:
@@ -33,4 +105,9 @@ def list_producers(core: Core, call: ListProducers, caller: Grant) -> ProducerPa
     return producers.states(core, call.partition, call.limit, call.after, caller)
 
 
-FUNCTIONS: Functions = {OpenLink: open_link, ReadProducer: read_producer, ListProducers: list_producers}
+FUNCTIONS: Functions = {
+    Publish: publish,
+    OpenLink: open_link,
+    ReadProducer: read_producer,
+    ListProducers: list_producers,
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,6 +46,7 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
@@ -79,7 +81,9 @@ def large_publish(
 
 def check_partition(core: Core, partition: int | None) -> None:
     if partition is not None and not 0 <= partition < core.deed.partition_count:
-        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
+        raise PartitionUnknown(
+            f"There is no partition {partition}: partitions go from 0 to {core.deed.partition_count - 1}."
+        )
 
 
 def plan_publishes(
@@ -112,6 +116,18 @@ def _plan_beside(draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
             request.beside.plan(draft)
 
 
+def plan_light_publishes(core: Core, plan: CommitPlan, requests: Sequence[CommitRequest[Any]]) -> bool:
+    """Plan publishes of few messages, without numbers or batches, if they are plainly right; else nothing is done."""
+    publishes = [request for request in requests if isinstance(request, PublishRequest)]
+    if len(publishes) < len(requests) or not _are_few(publishes):
+        return False
+    draft = plan.draft()
+    planned = plan_few(core, draft, publishes, ())
+    if planned:
+        plan.accept(draft)
+    return planned
+
+
 def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> Sequence[PublishRequest]:
     """Plan what was admitted; gives what was not put off.
 
@@ -122,12 +138,17 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
     small = [request for request in publishes if request.unit is None]
     large = [request for request in publishes if request.unit is not None]
     beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
-    planned = bool(small) and plan_few(core, draft, small, beside)
+    planned = bool(small) and _are_few(small) and plan_few(core, draft, small, beside)
     if not planned and admission.followers:
         publishes = [request for request in publishes if not admission.put_off(request)]
     for unit in _units(core, large if planned else publishes):
         _plan(core, draft, unit)
     return publishes
+
+
+def _are_few(small: Sequence[PublishRequest]) -> bool:
+    """Whether the messages of a commit, each from a send of few, are few together."""
+    return isinstance(few_or_many([message for request in small for message in request.messages]), Few)
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:

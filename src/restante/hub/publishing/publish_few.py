@@ -44,13 +44,10 @@ class _Bag:
 
 
 def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest], beside: Sequence[Hashes]) -> bool:
-    """Plan these publishes, if they are few and nothing is special about any of them; else nothing is done.
+    """Plan these publishes, whose messages are few, if nothing is special about any of them; else nothing is done.
 
     `beside` are the fingerprints of the large publishes of the same commit.
     """
-    most = limits.COMMIT_FEW_MESSAGES_MAX
-    if len(requests) > most or sum([len(request.messages) for request in requests]) > most:
-        return False
     letters = _letters(core, requests)
     if letters is None:
         return False
@@ -170,6 +167,13 @@ def _give_receipts(
     at, given = 0, []
     for request in requests:
         count = len(request.messages)
+        if count == 1:
+            bag = bags[addresses[at].partition]
+            number = bag.following
+            request.result = _receipt_of_one(addresses[at].partition, number)
+            given.append(number)
+            bag.following, at = number + 1, at + 1
+            continue
         numbers: dict[int, list[int]] = {}
         for address in addresses[at : at + count]:
             partition = address.partition
@@ -179,8 +183,13 @@ def _give_receipts(
             bag.following += 1
         receipts = [
             PartitionReceipt(partition=partition, first_sequence_number=own[0], last_sequence_number=own[-1])
-            for partition, own in (sorted(numbers.items()) if count > 1 else numbers.items())
+            for partition, own in sorted(numbers.items())
         ]
         request.result = Receipt(accepted=count, duplicates=0, partitions=tuple(receipts))
         at += count
     return given
+
+
+def _receipt_of_one(partition: int, number: int) -> Receipt:
+    stored = PartitionReceipt(partition=partition, first_sequence_number=number, last_sequence_number=number)
+    return Receipt(accepted=1, duplicates=0, partitions=(stored,))

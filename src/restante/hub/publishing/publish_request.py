@@ -92,6 +92,7 @@ class PublishRequest(CommitRequest[Receipt]):
         self.caller = caller
         self.digests: Digests | None = None
         """Of a numbered one, once it has been taken."""
+        self.light = numbers is None and batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
         self.unit: Unit | None = None

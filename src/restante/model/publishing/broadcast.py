@@ -22,12 +22,16 @@ class Broadcast(Message, frozen=True, kw_only=True, gc=False):
     recipients: tuple[str, ...] = ()
 
 
+def has_broadcast(messages: Sequence[object]) -> bool:
+    return any(isinstance(message, Broadcast) for message in messages)
+
+
 def spread(messages: Sequence[Any]) -> Sequence[Any]:
     """The same messages, each broadcast as one message for each of its recipients, in their order.
 
     How many they become, and how much, is bounded before any of them is made.
     """
-    if not any(isinstance(message, Broadcast) for message in messages):
+    if not has_broadcast(messages):
         return messages
     check_count(sum(count_of(message) for message in messages))
     check_bytes(sum(_size(message) for message in messages))

@@ -13,27 +13,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante.errors import Fault, InvalidRequest
-from restante.limits import DATA_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
+from restante.limits import DATA_BYTES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import made_uuids
-from restante.model.publishing.broadcast import Broadcast, count_of
 from restante.model.publishing.intake_arrow import draft_of_arrow
 from restante.model.publishing.intake_messages import draft_of_messages
 from restante.model.publishing.intake_rules import checked
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.validation import Faults
 
-__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages", "is_few"]
-
-
-def is_few(sent: object) -> bool:
-    """Whether it is so little that an event loop can take care of it."""
-    if isinstance(sent, Message):
-        return count_of(sent) <= SMALL_SEND_MESSAGES_MAX
-    if not isinstance(sent, list | tuple) or len(sent) > SMALL_SEND_MESSAGES_MAX:
-        return False
-    return not any(isinstance(message, Broadcast) for message in sent)
+__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages"]
 
 
 def from_messages(

@@ -20,7 +20,7 @@ from restante.model.columns.text_rules import Problems, TextRule, name_problems,
 from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_ids import checked_ids
-from restante.model.publishing.message import HUB_ORIGIN, NEVER, MessageColumns
+from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, MessageColumns
 from restante.model.publishing.validation import Faults
 
 _DEFAULT = "default"
@@ -84,9 +84,9 @@ def _media_type_problems(values: pa.StringArray) -> Problems:
 
 
 def _hub_origins(values: pa.StringArray) -> Problems:
-    code = pc.index(values, pa.scalar(HUB_ORIGIN)).as_py()
-    text = f"the origin {HUB_ORIGIN} is the hub's own: publish for another one"
-    return {} if code < 0 else {code: text}
+    codes = {origin: pc.index(values, pa.scalar(origin)).as_py() for origin in RESERVED_ORIGINS}
+    text = "the origin {} is the hub's own: publish for another one"
+    return {code: text.format(origin) for origin, code in codes.items() if code >= 0}
 
 
 _RECIPIENT = TextRule("recipient", limits.RECIPIENT_CHARACTERS_MAX, lambda names: name_problems(names, "recipient"))

@@ -17,7 +17,7 @@ from restante.model.columns.json_documents import json_problem
 from restante.model.columns.text_ids import packed, uuid_of_text
 from restante.model.publishing.intake_messages import EPOCH, MICROSECOND
 from restante.model.publishing.intake_rules import EXPIRY_MAX, EXPIRY_MIN
-from restante.model.publishing.message import HUB_ORIGIN, NEVER, Message, text_of
+from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, Message, text_of
 from restante.model.publishing.names import STEPS
 from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
 
@@ -57,20 +57,23 @@ def letter_of(
     if not (
         _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
         and recipient not in STEPS
-        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin != HUB_ORIGIN))
+        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin not in RESERVED_ORIGINS))
         and (kind is _DEFAULT or _plain(kind, limits.KIND_CHARACTERS_MAX))
         and type(message.bundleable) is bool
     ):
         return None
+    # What is left out, and JSON as it came over the network, is known by sight: most messages are such.
     document_type = kind if message.document_type is None else message.document_type
-    media_type = _media_type(message)
-    own_id, data, properties = _id(message.id), _data(message, data_bytes_max), _properties(message.properties)
+    media_type = message.media_type if message.media_type is media_types.JSON else _media_type(message)
+    own_id = b"" if message.id is None else _id(message.id)
+    data, properties = _data(message, data_bytes_max), _properties(message.properties)
     if own_id is None or data is None or properties is None or media_type is None or _is_special(message):
         return None
     inline = message.data is not msgspec.UNSET or message.text is not None
     if not inline and claim_check_origins is not None and origin not in claim_check_origins:
         return None
-    weight, expires_at = _weight(message.weight, len(data)), _expiry(message.expires_at)
+    weight = _weight(message.weight, len(data))
+    expires_at = NEVER if message.expires_at is None else _expiry(message.expires_at)
     typed = document_type is kind or _plain(document_type, limits.DOCUMENT_TYPE_CHARACTERS_MAX)
     if weight is None or expires_at is None or not typed:
         return None

@@ -7,10 +7,12 @@ a commit of few messages, and the filing of few, cost what their messages cost. 
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 import msgspec
 
 from restante.errors import DataDamaged
+from restante.limits import ADDRESSES_REMEMBERED_MAX
 from restante.model.columns.hashing import combine_one, text_hash
 from restante.model.publishing.letter import Letter
 from restante.model.storage.rows import DRAWER, RECORD
@@ -44,7 +46,7 @@ class _Places(dict[str, int]):
 class NameTable:
     """The distinct names of some handfuls, each with its place, in the order of their first appearance."""
 
-    __slots__ = ("_hashes", "_key", "document_types", "kinds", "media_types", "origins")
+    __slots__ = ("_key", "document_types", "kinds", "media_types", "origins")
 
     def __init__(self, key: int) -> None:
         self.origins = _Places()
@@ -52,20 +54,21 @@ class NameTable:
         self.document_types = _Places()
         self.media_types = _Places()
         self._key = key
-        self._hashes: dict[str, int] = {}
 
     def encoded(self) -> bytes:
         lists = (self.origins, self.kinds, self.document_types, self.media_types)
         return msgspec.msgpack.encode(Names(*(list(names) for names in lists)))
 
     def cabinet_hash(self, recipient_hash: int, origin: str, kind: str) -> int:
-        return combine_one(combine_one(recipient_hash, self._hash(origin)), self._hash(kind))
+        return _cabinet_hash(recipient_hash, origin, kind, self._key)
 
-    def _hash(self, name: str) -> int:
-        found = self._hashes.get(name)
-        if found is None:
-            found = self._hashes[name] = text_hash(name, self._key)
-        return found
+
+@lru_cache(ADDRESSES_REMEMBERED_MAX)
+def _cabinet_hash(recipient_hash: int, origin: str, kind: str, key: int) -> int:
+    return combine_one(combine_one(recipient_hash, _name_hash(origin, key)), _name_hash(kind, key))
+
+
+_name_hash = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
 class _Codes(dict[int, int]):

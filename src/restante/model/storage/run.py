@@ -98,6 +98,11 @@ class StoredSegment:
         """Whether something in its directory is damaged; what was just encoded is not."""
         return not isinstance(self._known, bytes) and self._known.damaged is not None
 
+    def may_have_origin(self, origin: str) -> bool:
+        """Whether messages of an origin may be in it; a front that nobody has asked for is not decoded for that."""
+        known = self._known
+        return origin.encode() in known if isinstance(known, bytes) else origin in known.names.origins
+
     @property
     def segment(self) -> Segment:
         """The front of a segment that was just encoded is decoded when somebody first asks: often that is filing.

@@ -19,7 +19,15 @@ from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked import Corked
 from restante.server.connections.exchange import ClientGone
-from restante.server.connections.short_way import AdmittedRequest, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWay
+from restante.server.connections.short_way import (
+    AdmittedRequest,
+    AnswerDefaults,
+    KnownHeads,
+    PipelineFlow,
+    PlainHead,
+    ShortAnswer,
+    ShortWays,
+)
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
 from restante.settings import ServerSettings
@@ -34,14 +42,14 @@ _SHORT_ANSWERS_MAX = 64
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `settings`, `metrics` and `short` are set on a subclass, for uvicorn makes the instances.
+    """One connection. `settings`, `metrics` and `shorts` are set on a subclass, for uvicorn makes the instances.
 
     A request goes to the application, as uvicorn has it, or the short way. Answers leave in the order of the requests.
     """
 
     settings: ServerSettings
     metrics: Metrics
-    short: ShortWay | None = None
+    shorts: ShortWays | None = None
     _defaults: ClassVar = AnswerDefaults()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
@@ -64,6 +72,7 @@ class HttpConnection(HttpToolsProtocol):
         self._earlier: deque[RequestResponseCycle] = deque()
         """Requests that were not answered yet when the next one came."""
         self._whole: WholeBody | None = None
+        self._known_heads = KnownHeads()
         self._admitted: AdmittedRequest | None = None
         """A request that goes the short way, until it has come whole."""
         self._short_body = b""
@@ -71,6 +80,8 @@ class HttpConnection(HttpToolsProtocol):
         self._short_answers: deque[ShortAnswer] = deque()
         """Of requests that went past the application, in their order; those that are not there yet are waited for."""
         self._last_was_short = False
+        self._latest_head: PlainHead | None = None
+        """Of the request that came whole last, if it went the short way."""
         self._closes = False
         """The connection is closed after the answers that are waited for."""
         self._paused: float | None = None
@@ -79,6 +90,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Corked(transport))  # type: ignore[arg-type]  # it has all that a transport has
+        self._bare = transport
         self.flow = PipelineFlow(self.transport, self.pipeline)
         if len(self.connections) > self.settings.connections_max:
             self._refuse(503, "unavailable", "Too many connections. Come back later, and keep connections open.")
@@ -86,15 +98,42 @@ class HttpConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._last = self.loop.time()
-        if self._refused or self._closes or self.transport.is_closing():
+        if self._refused or self._closes or self._bare.is_closing():
             return
-        fresh, self._begun, body_bytes = not self._within, 0, self._body_bytes
+        if self._known_heads and not self._within and self._goes_as_before(data):
+            return
+        fresh, self._begun, body_bytes, self._latest_head = not self._within, 0, self._body_bytes, None
         super().data_received(data)
         if self._within and not self._refused:
             if self._in_headers:
                 self._count_unfinished(len(data), fresh=fresh)
             else:
                 self._count_beside(len(data), went_on=self._begun > 0 or self._body_bytes > body_bytes)
+        elif fresh and self._begun == 1:
+            self._remember_head(data)
+
+    def _remember_head(self, data: bytes) -> None:
+        """What came last was one whole request, and nothing else."""
+        if self._latest_head is not None:
+            self._known_heads.remember(data, self._latest_head)
+
+    def _goes_as_before(self, data: bytes) -> bool:
+        """Take a whole request whose head went the short way before. False: it is to be parsed, and nothing was done."""
+        head = self._known_heads.head_of(data)
+        if head is None or not self._has_way_free():
+            return False
+        admitted = head.way.let_in(head)
+        if admitted is None:
+            return False
+        answer = ShortAnswer(self)
+        self._short_answers.append(answer)
+        if not head.way.take(admitted, data[len(data) - head.size :], answer.put):
+            self._short_answers.pop()
+            head.way.let_out(admitted)
+            return False
+        self._unset_keepalive_if_required()
+        self._began, self._lingers, self._last_was_short = self._last, None, True
+        return True
 
     def _count_unfinished(self, count: int, *, fresh: bool) -> None:
         """Headers did not end in what came last. How much of it is theirs is known unless another request ended in it."""
@@ -142,20 +181,24 @@ class HttpConnection(HttpToolsProtocol):
 
     def _let_in_short(self) -> AdmittedRequest | None:
         """Let a request in that may go the short way, if it may: only such ones are under way then."""
-        short = self.short
+        shorts = self.shorts
+        short = None if shorts is None else shorts.find(self.parser.get_method(), self.url)
         if short is None or not (
-            self.url == short.path
-            and not self._is_under_way()
-            and not self.pipeline
-            and self._paused is None
-            and len(self._short_answers) < _SHORT_ANSWERS_MAX
-            and self.parser.get_method() == b"POST"
-            and self.parser.get_http_version() == "1.1"
-            and self.parser.should_keep_alive()
+            self._has_way_free() and self.parser.get_http_version() == "1.1" and self.parser.should_keep_alive()
         ):
             return None
         self._short_body = b""
-        return short.let_in(self.headers)
+        head = short.head_of(self.url, self.headers)
+        return None if head is None else short.let_in(head)
+
+    def _has_way_free(self) -> bool:
+        """Whether a request may go the short way, as far as those before it are concerned."""
+        return (
+            not self._is_under_way()
+            and not self.pipeline
+            and self._paused is None
+            and len(self._short_answers) < _SHORT_ANSWERS_MAX
+        )
 
     def _is_under_way(self) -> bool:
         """Whether the application has a request that is not answered yet."""
@@ -187,15 +230,16 @@ class HttpConnection(HttpToolsProtocol):
         else:
             super()._start_asgi_task(cycle, app)
 
-    def _go_the_short_way(self, short: ShortWay, admitted: AdmittedRequest) -> None:
+    def _go_the_short_way(self, admitted: AdmittedRequest) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
         answer, body, self._admitted = ShortAnswer(self), self._short_body, None
+        way = admitted.head.way
         self._short_answers.append(answer)
-        if short.take(admitted, self.headers, body, answer.put):
-            self._last_was_short = True
+        if way.take(admitted, body, answer.put):
+            self._last_was_short, self._latest_head = True, admitted.head
             return
         self._short_answers.pop()
-        short.let_out(admitted)
+        way.let_out(admitted)
         self._go_the_long_way()
         if body:
             super().on_body(body)
@@ -203,14 +247,14 @@ class HttpConnection(HttpToolsProtocol):
 
     def answer_in_turn(self) -> None:
         """Write the answers of the short way that are there, up to the first that is not."""
-        answers = self._short_answers
-        while answers and answers[0].is_there:
+        answers, is_closing, state = self._short_answers, self._bare.is_closing, self.server_state
+        while answers and answers[0].body:
             answer = answers.popleft()
-            self.server_state.total_requests += 1
-            if not self.transport.is_closing():
-                defaults = self._defaults.written(self.server_state.default_headers)
+            state.total_requests += 1
+            if not is_closing():
+                defaults = self._defaults.written(state.default_headers)
                 self.transport.write(answer.written(defaults if answers or not self._closes else defaults + _CLOSE))
-        if answers or self.transport.is_closing():
+        if answers or is_closing():
             return
         if self._refused:
             self._end_refused()
@@ -231,8 +275,8 @@ class HttpConnection(HttpToolsProtocol):
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
-        if self.short is not None and self._admitted is not None:
-            self.short.let_out(self._admitted)
+        if self._admitted is not None:
+            self._admitted.head.way.let_out(self._admitted)
             self._admitted = None
         if self._whole is not None:
             self._whole.finish(ClientGone())
@@ -279,8 +323,8 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused:
             return
         self._lingers = None
-        if self.short is not None and self._admitted is not None:
-            self._go_the_short_way(self.short, self._admitted)
+        if self._admitted is not None:
+            self._go_the_short_way(self._admitted)
             return
         super().on_message_complete()
         if self._whole is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -16,11 +16,25 @@ Answered = Callable[[int, bytes, bytes], None]
 """Takes the status of an answer, its headers as they are written, and its body."""
 
 
-class AdmittedRequest(NamedTuple):
-    """A request that was let in, before its body had come."""
+class PlainHead(NamedTuple):
+    """What the head of a request says that may go a short way."""
 
+    way: ShortWay
     size: int
-    """The room that it has taken."""
+    """Of its body."""
+    place: tuple[str, ...]
+    """The names in its path."""
+    given: Mapping[bytes, bytes]
+    """Its headers."""
+    authorization: str | None
+    recurs: bool
+    """Whether other requests of the connection are likely to have the same one."""
+
+
+class AdmittedRequest(NamedTuple):
+    """A request that was let in, before its body had come. It has taken room for its body, if its way takes any."""
+
+    head: PlainHead
     grant: Grant
     at: float
 
@@ -28,16 +42,59 @@ class AdmittedRequest(NamedTuple):
 class ShortWay(Protocol):
     """Takes requests of one route that are plainly right, without the application."""
 
-    path: bytes
+    def head_of(self, url: bytes, headers: Headers) -> PlainHead | None:
+        """What a head says; None if a request with it does not go this way. The same head says the same."""
 
-    def let_in(self, headers: Headers) -> AdmittedRequest | None:
-        """Take room for a request that may go this way, as far as its headers say; None if it may not."""
+    def let_in(self, head: PlainHead) -> AdmittedRequest | None:
+        """Take room for a request, if there is any, and its caller may do what it asks for."""
 
     def let_out(self, admitted: AdmittedRequest) -> None:
         """Give the room back of a request that does not go this way."""
 
-    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
+    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
         """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
+
+
+_KNOWN_HEADS_MAX = 8
+_KNOWN_HEAD_BYTES_MAX = 1_024
+
+
+class KnownHeads:
+    """The heads of requests that went a short way on one connection, by their very bytes.
+
+    The parser has read these bytes, between two requests as now, and found the head of a request with a body of known
+    length. So bytes that are equal, with just as long a body behind them, need not be parsed once more.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, PlainHead] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._heads)
+
+    def remember(self, data: bytes, head: PlainHead) -> None:
+        """What came at once was a whole request with this head."""
+        own = data[: len(data) - head.size]
+        if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
+            return
+        if len(self._heads) >= _KNOWN_HEADS_MAX:
+            self._heads.clear()
+        self._heads[own] = head
+
+    def head_of(self, data: bytes) -> PlainHead | None:
+        """The head of a whole request, if it is known and nothing else came with it."""
+        end = data.find(b"\r\n\r\n") + 4
+        head = self._heads.get(data[:end])
+        return head if head is not None and len(data) == end + head.size else None
+
+
+class ShortWays(Protocol):
+    """The short ways of a server."""
+
+    def find(self, method: bytes, url: bytes) -> ShortWay | None:
+        """The way that a request may go, as far as its first line says; None if there is none."""
 
 
 class Answering(Protocol):
@@ -55,13 +112,10 @@ class ShortAnswer:
     def __init__(self, connection: Answering, refusal: bytes = b"") -> None:
         self._connection = connection
         self.status = 0
-        """0: it is not there yet, or it is a refusal that is written as it stands."""
+        """0: it is a refusal that is written as it stands, or it is not there yet."""
         self.head = b""
         self.body = refusal
-
-    @property
-    def is_there(self) -> bool:
-        return bool(self.body)
+        """Nothing: it is not there yet."""
 
     def put(self, status: int, head: bytes, body: bytes) -> None:
         self.status, self.head, self.body = status, head, body

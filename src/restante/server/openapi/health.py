@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.server.openapi.parts import Answer, BodyContent, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
@@ -29,6 +29,33 @@ def _probe(path: str, summary: str, text: str) -> Operation:
     )
 
 
+TREE = Operation(
+    method="GET",
+    path="/v1/health",
+    name="healthTree",
+    summary="How each part of the hub is",
+    text=(
+        "A tree: the system, its flows, their components. A node is as bad as the worst of its parts. Every 10 s the last "
+        "minute is judged by the bounds of the settings; this is the last judgement."
+    ),
+    parameters=(
+        Parameter(
+            name="history",
+            text="Also the last hour, by minutes.",
+            schema={"type": "boolean", "default": False},
+            example=True,
+        ),
+    ),
+    answers=(
+        Answer(
+            status=200,
+            text="The tree.",
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("HealthAnswer")),),
+            headers=("Cache-Control",),
+        ),
+    ),
+    problems=("invalid_request", "unavailable"),
+)
 METRICS = Operation(
     method="GET",
     path="/metrics",
@@ -40,7 +67,7 @@ METRICS = Operation(
 )
 SUBJECT = Subject(
     name="Health",
-    text="For whoever keeps the hub running. Health asks for no token.",
+    text="Health and metrics, for operators and orchestrators. Health needs no token.",
     operations=(
         _probe("/livez", "Is the hub alive?", "If it fails, start the hub again."),
         _probe(
@@ -49,7 +76,13 @@ SUBJECT = Subject(
             "If it fails, send requests elsewhere, or wait: the hub is shutting down, or its disk is full or slow.",
         ),
         _probe("/startupz", "Has the hub started?", "It answers as soon as the data folder is open."),
-        _probe("/healthz", "Everything together", "All checks at once."),
+        _probe(
+            "/healthz",
+            "May this node be sent requests?",
+            "What this node needs to serve, for load balancers. What costs something is looked at every 10 s, and answered "
+            "from there; before the first time it fails.",
+        ),
+        TREE,
         METRICS,
     ),
 )

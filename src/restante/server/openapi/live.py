@@ -94,6 +94,6 @@ connections for {TICKET_SECONDS:g} seconds, and what it opened goes on until the
 )
 SUBJECT = Subject(
     name="Live",
-    text="New messages are pushed to whoever is connected." + LIVE,
+    text="New messages are pushed to connected recipients." + LIVE,
     operations=(EVENTS, TICKET),
 )

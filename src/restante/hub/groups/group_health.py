@@ -1,0 +1,35 @@
+"""The health of groups: for how long the oldest change waits that a group has not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from restante.hub.engine.core import Core
+from restante.hub.engine.health_sources import HealthSources
+from restante.hub.groups.memory import GroupMemory, KnownGroup
+from restante.hub.groups.status import group_status
+from restante.model.health.bounds import Reading
+from restante.model.health.tree import HealthLeaf
+from restante.model.mailboxes.answers import moment
+
+
+def measure_groups(core: Core) -> None:
+    core.memory(HealthSources).register_parts("groups", lambda: _leaves(core))
+
+
+def _leaves(core: Core) -> Iterator[HealthLeaf]:
+    for name, known in sorted(core.memory(GroupMemory).groups.items()):
+        yield HealthLeaf(component="groups", part=name, readings=tuple(_readings(core, known)))
+
+
+def _readings(core: Core, known: KnownGroup) -> Iterator[Reading]:
+    """A group without members is measured only if it has actions; one that is paused, not at all."""
+    if known.row.paused or not (known.membership.members or known.row.actions):
+        return
+    now = moment(core.clock())
+    status = group_status(core, known.row.name)
+    unread = [(own.oldest_unread_at, own.partition) for own in status.partitions if own.oldest_unread_at is not None]
+    oldest, partition = min(unread, default=(now, 0))
+    reason = f"It has not read what came to partition {partition} at {oldest:%Y-%m-%d %H:%M:%S}Z."
+    age = max(0.0, (now - oldest).total_seconds())
+    yield Reading(name="oldest_unread", value=age, unit="seconds", reason=reason)

@@ -1,0 +1,86 @@
+"""Measures, and the bounds that make a state of them: green, yellow or red."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+
+class HealthState(Enum):
+    """How a part of the hub is. The worst of several is the state of what they belong to."""
+
+    GREEN = "green"
+    YELLOW = "yellow"
+    RED = "red"
+
+    @property
+    def severity(self) -> int:
+        """0, 1 or 2: the number that metrics show."""
+        return _SEVERITY[self]
+
+
+_SEVERITY = {HealthState.GREEN: 0, HealthState.YELLOW: 1, HealthState.RED: 2}
+
+
+def worst(states: list[HealthState]) -> HealthState:
+    """Green, if there are none."""
+    return max(states, key=lambda state: state.severity, default=HealthState.GREEN)
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on a measure is yellow, and red; to reach a bound counts. With `red` below `yellow`, less is worse."""
+
+    yellow: float
+    red: float
+
+    def judge(self, value: float) -> HealthState:
+        sign = -1 if self.red < self.yellow else 1
+        if sign * value >= sign * self.red:
+            return HealthState.RED
+        return HealthState.YELLOW if sign * value >= sign * self.yellow else HealthState.GREEN
+
+
+ONE_IS_RED = Bound(yellow=1, red=1)
+"""For what may not happen at all: a store that stopped, a thread that died."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured: a name that bounds are known by, a value and its unit. A reason is for people."""
+
+    name: str
+    value: float
+    unit: str
+    bound: Bound | None = None
+    """Its own bound. Without one, the settings have it."""
+    reason: str | None = None
+
+
+class HealthMeasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A measure as it was judged."""
+
+    name: str
+    value: float
+    unit: str
+    yellow: float
+    red: float
+    state: HealthState
+    reason: Annotated[str, Meta(description="What is the matter, in words.")] | UnsetType = UNSET
+
+
+def judged(reading: Reading, bounds: dict[str, Bound]) -> HealthMeasure:
+    """A reading by its own bound, or by that of its name."""
+    bound = reading.bound or bounds[reading.name]
+    state = bound.judge(reading.value)
+    told = reading.reason is not None and state is not HealthState.GREEN
+    return HealthMeasure(
+        name=reading.name,
+        value=round(reading.value, 3),
+        unit=reading.unit,
+        yellow=bound.yellow,
+        red=bound.red,
+        state=state,
+        reason=reading.reason if told and reading.reason is not None else UNSET,
+    )

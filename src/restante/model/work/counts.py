@@ -1,0 +1,48 @@
+"""What a worker counts, by the names that its app declares; all others are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OTHERS = ""
+"""Names that the app does not have are counted together: strangers choose them."""
+
+
+@dataclass(slots=True)
+class ActionCounts:
+    """Of one action."""
+
+    begun: int = 0
+    done: int = 0
+    retried: int = 0
+    """Attempts that failed in passing, and are made again."""
+    poisoned: int = 0
+    refused: int = 0
+    expired: int = 0
+    no_data: int = 0
+    unknown: int = 0
+    queue_seconds: float = 0.0
+    """From acceptance to the first attempt, all together."""
+    queued: int = 0
+    do_seconds: float = 0.0
+    """Of the attempts, all together."""
+
+
+@dataclass(slots=True)
+class WorkCounts:
+    """Of one worker."""
+
+    actions: dict[str, ActionCounts] = field(default_factory=dict)
+    health_checks: int = 0
+    health_check_seconds: float = 0.0
+    """The age of the last one when it was dropped."""
+    passed_over: int = 0
+    """Actions of other groups."""
+    orphaned: int = 0
+    """Attempts that ended after the partition was lost: nothing is reported of them."""
+
+    def of(self, name: str) -> ActionCounts:
+        found = self.actions.get(name)
+        if found is None:
+            found = self.actions[name] = ActionCounts()
+        return found

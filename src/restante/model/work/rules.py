@@ -1,0 +1,57 @@
+"""What an app says of its actions, and the bounds of a worker."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+CONCURRENCY = 32
+RETRIES = 10
+WAIT_SECONDS = 5.0
+JITTER = 0.1
+"""A wait is longer by up to this share of it, so that what failed together is not tried again together."""
+TIMEOUT_SECONDS = 300.0
+READ_AHEAD_MAX = 10_000
+"""So many actions are read beyond the position; then the partition waits."""
+BRAKE_THINGS = 5
+GATHER_SECONDS = 0.005
+POSITION_SECONDS = 10.0
+REPORT_OUTCOMES_MAX = 900
+"""With results of 64 KiB each, a report stays below 64 MiB."""
+RESULT_BYTES_MAX = 64 * 1024
+PROBLEM_BYTES_MAX = 8 * 1024
+
+assert REPORT_OUTCOMES_MAX * (RESULT_BYTES_MAX + PROBLEM_BYTES_MAX) <= 64 * 1024 * 1024, "a report has at most 64 MiB"
+
+AfterPoison = Literal["go_on", "hold"]
+WorkOrder = Literal["thing", "partition"]
+
+
+class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
+    """How one action is done."""
+
+    retries: int = RETRIES
+    """How often it is tried again after an error that may pass."""
+    wait_seconds: float = WAIT_SECONDS
+    """Before the n-th retry n times so long."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    after_poison: AfterPoison = "go_on"
+    """What becomes of the later actions of a thing of which one could not be done."""
+    max_per_second: float | None = None
+
+    def pause(self, retry: int, chance: float) -> float:
+        """Seconds before the n-th retry; `chance` is from 0 to 1."""
+        return retry * self.wait_seconds * (1 + JITTER * chance)
+
+
+class WorkPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works."""
+
+    order: WorkOrder = "thing"
+    concurrency: int = CONCURRENCY
+    undeclared: Literal["fail", "poison"] = "fail"
+    """What becomes of an action whose name no group declared."""
+    read_ahead: int = READ_AHEAD_MAX
+    gather_seconds: float = GATHER_SECONDS
+    position_seconds: float = POSITION_SECONDS
