@@ -77,7 +77,7 @@ UNWRAPPED = {"AsyncOpening", "Awaitable"}
 
 WORDS: Sequence[tuple[str, str]] = (
     (r"\ban `async with\b", "a `with"),
-    (r"\basync (for|with)\b", r"\1"),
+    (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait (?=\w)", ""),
     (r"\brestante\.aio\.", "restante."),
     (r" They may be asynchronous functions\.", ""),

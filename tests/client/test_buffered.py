@@ -14,6 +14,7 @@ import restante
 from restante import errors
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.surface import sync
+from restante.limits import DATA_BYTES_MAX, LARGE_DATA_BYTES_MAX
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub
 from tests.client.conftest import SETTINGS
@@ -196,7 +197,7 @@ def test_closing_wakes_who_waits_for_room_and_takes_nothing_of_theirs(here: sync
 
 @pytest.mark.parametrize(
     "sent",
-    [Message(recipient="", data=1), [letter(1), Message(recipient="ada", data=b"x" * 1_100_000)]],
+    [Message(recipient="", data=1), [letter(1), Message(recipient="ada", data=b"x" * (LARGE_DATA_BYTES_MAX + 1))]],
     ids=["none", "large"],
 )
 def test_what_can_never_be_stored_is_refused_at_once_and_nothing_of_it_is_taken(either: sync.Hub, sent: Any) -> None:
@@ -206,9 +207,19 @@ def test_what_can_never_be_stored_is_refused_at_once_and_nothing_of_it_is_taken(
         assert producer.buffered_count() == 0
     with pytest.raises(errors.InvalidMessage) as other:
         either.producer.send(sent)
-    told = [(fault.index, fault.field, fault.detail) for fault in mine.value.faults]
-    assert told == [(fault.index, fault.field, fault.detail) for fault in other.value.faults]
+    told = [(fault.index, fault.field) for fault in mine.value.faults]
+    assert told == [(fault.index, fault.field) for fault in other.value.faults]
     assert stored(either) == []
+
+
+def test_what_this_hub_finds_too_large_fails_alone(either: sync.Hub, tally: Tally) -> None:
+    with restante.BufferedProducer(either, **tally.callbacks) as producer:
+        producer.enqueue(
+            [letter(1), Message(recipient=letter(1).recipient, data=b"x" * (DATA_BYTES_MAX + 1)), letter(2)]
+        )
+        producer.flush()
+    assert stored(either) == [1, 2]
+    assert [kind for _, kind in tally.errors] == [errors.InvalidMessage]
 
 
 def test_options_that_make_no_sense_are_refused(here: sync.Hub, running: ServedHub) -> None:

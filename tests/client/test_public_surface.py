@@ -17,6 +17,7 @@ import restante.aio
 from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
 from restante.client.consignments import consignments_async, consignments_sync
 from restante.client.feed import feed_async, feed_sync
+from restante.client.groups import groups_async, groups_sync
 from restante.client.live import live_async, live_sync
 from restante.client.publishing import pipeline_async, pipeline_sync
 from restante.client.surface import asynchronous, sync
@@ -29,6 +30,7 @@ CLASSES: list[type] = [
     *(batches_async.Batches, batches_async.Batch, acknowledger_async.Acknowledger),
     *(consignments_sync.Consignment, consignments_async.Consignment),
     *(feed_sync.Feed, feed_sync.Snapshot, feed_async.Feed, feed_async.Snapshot),
+    *(groups_sync.Group, groups_sync.SharedPage, groups_async.Group, groups_async.SharedPage),
     *(live_sync.Live, live_sync.LiveSent, live_async.Live, live_async.LiveSent),
     *(pipeline_sync.Pipeline, pipeline_async.Pipeline),
     *(restante.ProducerClient, restante.BufferedProducer, restante.aio.ProducerClient, restante.aio.BufferedProducer),
@@ -38,9 +40,10 @@ INNER = {
     "Parcel": {
         *("of", "holds", "held", "check_unpublished", "check_messages", "identify", "give_numbers"),
         *("clear_numbers", "set_published", "take_unheard"),
-    }
+    },
+    "SharedPage": {"passed", "left"},
 }
-"""What producers do with a parcel, which programs have no use for."""
+"""What producers do with a parcel, and groups with a page, which programs have no use for."""
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 

@@ -144,7 +144,7 @@ class Race:
             last = self.over.is_set()
             bundle = self.hub.call(Peek(name, max_messages=50))
             if isinstance(bundle, BundleAnswer):
-                ids = [str(identity) for identity in bundle.table["id"].to_pylist()]
+                ids = [str(UUID(bytes=identity)) for identity in bundle.table["id"].to_pylist()]
                 if not self.committing.is_set():
                     assert set(ids) <= self.public, "staged mail is seen by nobody"
                 self.collected += ids

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from restante.limits import FEW_MESSAGES_MAX
+from restante.model.publishing.broadcast import Broadcast, spread
 from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
@@ -37,3 +38,10 @@ def test_what_is_few_does_not_change_with_the_list_that_was_given() -> None:
 )
 def test_anything_else_is_many(sent: object) -> None:
     assert few_or_many(sent) == Many(sent)
+
+
+def test_a_broadcast_is_many_until_it_is_spread() -> None:
+    broadcast = Broadcast(recipients=("ada", "bob"), data=1)
+    assert few_or_many(broadcast) == Many((broadcast,))
+    assert few_or_many([ONE, broadcast]) == Many([ONE, broadcast])
+    assert isinstance(few_or_many(spread([ONE, broadcast])), Few)

@@ -19,6 +19,7 @@ import pytest
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
 from restante.hub.engine import committer
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
@@ -32,6 +33,7 @@ from tests.server.wire import Wire
 SECONDS = 20
 LONG = "application/json; charset=utf-8"
 """Says the same as the shorter one, and is left to the application."""
+UNKNOWN_BATCH = "01890000-0000-7000-8000-000000000000"
 
 
 class Raw(NamedTuple):
@@ -101,6 +103,41 @@ def without_ids(answer: Raw) -> tuple[bytes, bytes]:
     """The answer without what differs from request to request."""
     head = re.sub(rb"(date|restante-correlation-id|content-length): [^\r]+", rb"\1", answer.head)
     return head, re.sub(rb'("correlation_id":"|_sequence_number":|"partition":)[^,"}]+', rb"\1", answer.body)
+
+
+LATER = "2090-01-31T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("sent", "short", "status"),
+    [
+        ({"recipient": "ada", "data": 1, "visible_at": LATER}, True, 201),
+        ({"recipient": "ada", "data": 1, "visible_at": "2020-01-31T12:00:00Z"}, True, 201),
+        ({"recipient": "ada", "data": 1, "visible_at": LATER, "expires_at": "2089-01-31T12:00:00Z"}, False, 400),
+        ({"recipient": "ada", "data": 1, "visible_at": "soon"}, False, 400),
+        ({"recipients": ["ada", "bob"], "data": 1}, True, 201),
+        ({"recipients": ["ada", "bob"], "data": 1, "visible_at": LATER}, True, 201),
+        ({"recipients": [f"r{number}" for number in range(FEW_MESSAGES_MAX + 1)], "data": 1}, False, 201),
+        ({"recipients": [], "data": 1}, False, 400),
+        ({"recipients": ["ada", ""], "data": 1}, True, 400),
+        ({"recipient": "ada", "recipients": ["bob"], "data": 1}, False, 400),
+    ],
+)
+def test_delays_and_broadcasts_keep_their_rules(
+    running: ServedHub, ways: list[bool], sent: dict[str, object], short: bool, status: int
+) -> None:
+    this, other = asked(running, publish(sent), publish(sent, content_type=LONG))
+    assert ways == [short]
+    assert (this.status, without_ids(this)) == (status, without_ids(other))
+
+
+def test_a_delayed_message_has_no_numbers_and_no_batch(running: ServedHub, ways: list[bool]) -> None:
+    sent = {"recipient": "ada", "data": 1, "visible_at": LATER}
+    numbered = [parcel(sent, partition=place, numbers=(1, 0, 1)) for place in ("0", "1")]
+    found = [asked(running, one)[0] for one in (*numbered, publish(sent, restante_batch=UNKNOWN_BATCH))]
+    assert ways == [False, False]
+    assert [answer.status for answer in found] == [400, 400, 400]
+    assert all(b"visible_at cannot be combined" in answer.body for answer in found)
 
 
 def test_an_answer_is_the_same_by_either_way(running: ServedHub, ways: list[bool]) -> None:

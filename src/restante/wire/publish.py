@@ -50,7 +50,7 @@ def _encode(sent: Few | Many | EncodedPublish, making: Making | None) -> Encoded
             return sent
         case Few(messages):
             return encode_few(messages, making) or EncodedPublish(ARROW, _columns_stream(messages, making))
-        case Many(content) if isinstance(content, list | tuple) and has_broadcast(content):
+        case Many(content) if isinstance(content, Sequence) and has_broadcast(content):
             # What goes to many is said once, however much it is: in columns it would be there for each.
             return encode_few(content, making) or EncodedPublish(ARROW, _columns_stream(spread(content), making))
         case Many(content):

@@ -43,6 +43,13 @@ class SharedPage(PageView):
         """All of it is done with, and written: it is handed out to nobody any more. Again, it does nothing.
 
         `GenerationStale` if the partition was given to another member meanwhile: that one is handed the page, too.
+
+        ```python
+        async with hub.group("billing") as group:
+            async for page in group.pages():
+                print(page.table.num_rows)
+                await page.done()
+        ```
         """
         if not self._done:
             await self._link.call(
@@ -75,6 +82,9 @@ class Group:
         self._reading = reading
         self._crews: list[MemberCrew] = []
 
+    def __repr__(self) -> str:
+        return f"<Group {self.name!r}, member {self.member!r}>"
+
     @property
     def name(self) -> str:
         return self._reading.group
@@ -89,6 +99,12 @@ class Group:
 
         Pages of one partition come in order. A page is done with when the next one is asked for, or by `await page.done()`.
         A loop that is left, by an error or otherwise, leaves its page undone: it is handed out again.
+
+        ```python
+        async with hub.group("billing") as group:
+            async for page in group.pages():
+                print(page.partition, page.table.num_rows)
+        ```
         """
         crew = await self._begin()
         try:
@@ -106,6 +122,14 @@ class Group:
         """Call a function with each page, of so many partitions side by side, without end.
 
         What it raises ends all of it, when the pages under way are done with.
+
+        ```python
+        async def show(page):
+            print(page.partition, page.table.num_rows)
+
+        async with hub.group("billing") as group:
+            await group.run(show, partitions_at_once=4)
+        ```
         """
         at_once = count_of("partitions_at_once", partitions_at_once)
         if not 1 <= at_once <= FEED_WAITS_MAX:
@@ -156,26 +180,57 @@ class Group:
         await crew.stop()
 
     async def status(self) -> GroupStatus:
-        """What the group reads, how far it has come, who is in it."""
+        """What the group reads, how far it has come, who is in it.
+
+        ```python
+        status = await hub.group("billing").status()
+        ```
+        """
         return await self._link.call(ReadGroup(self.name))
 
     async def reset(self, partition: int, to: int | datetime | str | Start) -> Checkpointed:
-        """Go on elsewhere in a partition: after a number, from a time on, at the "beginning" or at the "end"."""
+        """Go on elsewhere in a partition: after a number, from a time on, at the "beginning" or at the "end".
+
+        ```python
+        await hub.group("billing").reset(0, "beginning")
+        ```
+        """
         return await self._link.call(ResetPosition(self.name, count_of("partition", partition), reset_place(to)))
 
     async def pause(self) -> None:
-        """Members keep what they have and get nothing, until the group is resumed."""
+        """Members keep what they have and get nothing, until the group is resumed.
+
+        ```python
+        await hub.group("billing").pause()
+        ```
+        """
         await self._link.call(PauseGroup(self.name))
 
     async def resume(self) -> None:
+        """Members get pages again.
+
+        ```python
+        await hub.group("billing").resume()
+        ```
+        """
         await self._link.call(ResumeGroup(self.name))
 
     async def delete(self) -> None:
-        """Delete the group with its positions."""
+        """Delete the group with its positions.
+
+        ```python
+        await hub.group("billing").delete()
+        ```
+        """
         await self._link.call(DeleteGroup(self.name))
 
     async def close(self) -> None:
-        """Whoever waits for a page gets none any more; the member leaves."""
+        """The member leaves. A task that waits for a page gets none any more.
+
+        ```python
+        await group.close()
+        ```
+        """
         for crew in tuple(self._crews):
             await self._end(crew)
 

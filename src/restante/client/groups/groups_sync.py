@@ -44,6 +44,13 @@ class SharedPage(PageView):
         """All of it is done with, and written: it is handed out to nobody any more. Again, it does nothing.
 
         `GenerationStale` if the partition was given to another member meanwhile: that one is handed the page, too.
+
+        ```python
+        with hub.group("billing") as group:
+            for page in group.pages():
+                print(page.table.num_rows)
+                page.done()
+        ```
         """
         if not self._done:
             self._link.call(
@@ -76,6 +83,9 @@ class Group:
         self._reading = reading
         self._crews: list[MemberCrew] = []
 
+    def __repr__(self) -> str:
+        return f"<Group {self.name!r}, member {self.member!r}>"
+
     @property
     def name(self) -> str:
         return self._reading.group
@@ -90,6 +100,12 @@ class Group:
 
         Pages of one partition come in order. A page is done with when the next one is asked for, or by `page.done()`.
         A loop that is left, by an error or otherwise, leaves its page undone: it is handed out again.
+
+        ```python
+        with hub.group("billing") as group:
+            for page in group.pages():
+                print(page.partition, page.table.num_rows)
+        ```
         """
         crew = self._begin()
         try:
@@ -107,6 +123,14 @@ class Group:
         """Call a function with each page, of so many partitions side by side, without end.
 
         What it raises ends all of it, when the pages under way are done with.
+
+        ```python
+        def show(page):
+            print(page.partition, page.table.num_rows)
+
+        with hub.group("billing") as group:
+            group.run(show, partitions_at_once=4)
+        ```
         """
         at_once = count_of("partitions_at_once", partitions_at_once)
         if not 1 <= at_once <= FEED_WAITS_MAX:
@@ -157,26 +181,57 @@ class Group:
         crew.stop()
 
     def status(self) -> GroupStatus:
-        """What the group reads, how far it has come, who is in it."""
+        """What the group reads, how far it has come, who is in it.
+
+        ```python
+        status = hub.group("billing").status()
+        ```
+        """
         return self._link.call(ReadGroup(self.name))
 
     def reset(self, partition: int, to: int | datetime | str | Start) -> Checkpointed:
-        """Go on elsewhere in a partition: after a number, from a time on, at the "beginning" or at the "end"."""
+        """Go on elsewhere in a partition: after a number, from a time on, at the "beginning" or at the "end".
+
+        ```python
+        hub.group("billing").reset(0, "beginning")
+        ```
+        """
         return self._link.call(ResetPosition(self.name, count_of("partition", partition), reset_place(to)))
 
     def pause(self) -> None:
-        """Members keep what they have and get nothing, until the group is resumed."""
+        """Members keep what they have and get nothing, until the group is resumed.
+
+        ```python
+        hub.group("billing").pause()
+        ```
+        """
         self._link.call(PauseGroup(self.name))
 
     def resume(self) -> None:
+        """Members get pages again.
+
+        ```python
+        hub.group("billing").resume()
+        ```
+        """
         self._link.call(ResumeGroup(self.name))
 
     def delete(self) -> None:
-        """Delete the group with its positions."""
+        """Delete the group with its positions.
+
+        ```python
+        hub.group("billing").delete()
+        ```
+        """
         self._link.call(DeleteGroup(self.name))
 
     def close(self) -> None:
-        """Whoever waits for a page gets none any more; the member leaves."""
+        """The member leaves. A thread that waits for a page gets none any more.
+
+        ```python
+        group.close()
+        ```
+        """
         for crew in tuple(self._crews):
             self._end(crew)
 

@@ -59,7 +59,7 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
 
 def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
     """The same, without broadcasts: each of their messages has one recipient."""
-    if isinstance(sent, Many) and isinstance(sent.content, list | tuple) and has_broadcast(sent.content):
+    if isinstance(sent, Many) and isinstance(sent.content, Sequence) and has_broadcast(sent.content):
         return few_or_many(spread(sent.content))
     return sent
 
