@@ -21,6 +21,7 @@ from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
+from restante.hub.engine.identity_upkeep import keep_ahead, keep_identities
 from restante.hub.engine.partitions import Partition, run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
@@ -38,10 +39,11 @@ from restante.model.storage.segment import EncodedSegment, Segment, decode
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
     """One merge, if there is one worth it; gives how many runs went into it."""
     with partition.filing_lock:
-        partition.compact_fingerprints()
+        keep_identities(core, partition)
         partition.fresh_runs = 0
         # Each failure makes one more run a border, so this ends.
         while runs := _chosen(partition, everything=everything):
+            keep_ahead(core, partition, runs)
             if rewrite(core, partition, runs):
                 return len(runs)
         return 0

@@ -19,11 +19,12 @@ from restante.model.columns.hashing import Hashes
 from restante.model.removal.erasure import Erased, decode_erased
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.model.storage.identity import Fingerprints, Known, merge
+from restante.model.storage.identity_level import StoredLevel
 from restante.model.storage.keys import number_key
 from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
@@ -166,6 +167,17 @@ class Partition:
             numbers = np.fromiter(self._recent.values(), np.int64, count)
             self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
             self._recent = {}
+
+    def enter_stored(self, level: StoredLevel) -> None:
+        """A level was stored: it takes the place of what it covers."""
+        with self._lock:
+            self._gather()
+            self._fingerprints = self._fingerprints.with_stored(level)
+
+    def leave_stored(self, level: StoredLevel, instead: Known | None) -> None:
+        """A stored level cannot be read, or is not needed any more."""
+        with self._lock:
+            self._fingerprints = self._fingerprints.without_stored(level, instead)
 
     def compact_fingerprints(self) -> None:
         """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""

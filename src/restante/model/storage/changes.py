@@ -40,6 +40,7 @@ class Space(IntEnum):
     CONSIGNMENT = 20
     CONSIGNMENT_KEY = 21
     CONSIGNMENT_PARCEL = 22
+    IDENTITIES = 23
 
 
 class BlobKey(NamedTuple):
