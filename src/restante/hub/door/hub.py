@@ -97,6 +97,7 @@ class OpenHub:
         self._core.remember(load_room(store, deed.partition_count))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
+        self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
         self._core.start(partial(_plan_jointly, self._core))
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING

@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
 from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
@@ -35,15 +36,15 @@ def open_partitions(
     else:
         fence = store.raise_fences(deed.partition_count)
     with ThreadPoolExecutor(_THREADS) as threads:
-        loaded = list(threads.map(partial(_load, store), range(deed.partition_count)))
+        loaded = list(threads.map(partial(_load, store, Fronts()), range(deed.partition_count)))
     partitions = [partition for partition, _ in loaded]
     _drop_useless(store, loaded, fence)
     _drop_orphans(store, partitions, fence)
     return deed, fence, partitions
 
 
-def _load(store: Store, number: int) -> tuple[Partition, list[bytes]]:
-    partition = load_partition(store, number)
+def _load(store: Store, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:
+    partition = load_partition(store, number, fronts)
     useless = load_fingerprints(store, partition)
     partition.forgotten_rows = 1 if partition.counters.forgotten else 0
     return partition, useless

@@ -26,6 +26,7 @@ from restante.hub.engine.partitions import Partition, run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.engine.tasks import Task, guarded
+from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
@@ -164,20 +165,38 @@ def _shelf(
     places, segments = tuple(place for place, _ in written), [segment for _, segment in written]
     first, last = runs[0].row.first, runs[-1].row.last
     row = RunRow(places[0].blob, first, last, places, RunState.VISIBLE, core.clock(), mailbag=False)
-    return Run.of(row, partition.number, segments)
+    for place, segment in zip(places, segments, strict=True):
+        partition.fronts.keep(partition.number, place, segment)
+    return partition.fronts.run(core.store, partition.number, row)
 
 
 def _write_shelf(
     core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
 ) -> None:
     """Whatever happens, `written` tells the blobs that there are."""
+    _check_directories(runs)
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
             blob = partition.take_blob()
             core.store.put_blob(blob, encoded.parts)
-            place = SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows)
-            written.append((place, decode(encoded.front, trusted=True)))
+            written.append(_place(blob, encoded))
+
+
+def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]:
+    segment = decode(encoded.front, trusted=True)
+    first, expiry = int(segment.recipient_hash[0]), int(segment.drawers["earliest_expiry"].min())
+    return SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows, first, expiry), segment
+
+
+def _check_directories(runs: Sequence[Run]) -> None:
+    """What is not in the directories would be left out of the shelf."""
+    for run in runs:
+        for stored in run.segments:
+            damaged = stored.segment.damaged
+            if damaged is not None:
+                first = int(np.argmax(damaged))
+                raise _MetDamage(stored, damaged_directory(stored, first, first + 1))
 
 
 def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.row_reads import read_front
 from restante.model.batches.binding import NOTHING_BOUND, load_bindings
 from restante.model.columns.hashing import Hashes
@@ -81,13 +82,16 @@ class Partition:
         "filing_lock",
         "forgotten_rows",
         "fresh_runs",
+        "fronts",
         "next_blob",
         "number",
         "runs",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, fronts: Fronts | None = None) -> None:
         self.number = number
+        self.fronts = fronts or Fronts()
+        """The directories of its segments that were used last, shared with the other partitions."""
         self.counters = PartitionRow()
         self.runs: tuple[Run, ...] = ()
         """The visible runs in number order."""
@@ -219,16 +223,16 @@ def put_deed(changes: Changes, deed: Deed) -> None:
     changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
 
 
-def load_partition(store: Store, number: int) -> Partition:
+def load_partition(store: Store, number: int, fronts: Fronts) -> Partition:
     """A partition as the store has it, without its fingerprints."""
-    partition = Partition(number)
+    partition = Partition(number, fronts)
     value = store.get(number, Space.PARTITION, PARTITION_KEY)
     if value is not None:
         partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
         partition.next_blob = partition.counters.next_blob
     rows = sorted((decode_run(value) for _, value in store.scan(number, Space.RUN)), key=lambda row: row.first)
     visible = [row for row in rows if row.state is RunState.VISIBLE]
-    partition.runs = tuple(load_run(store, number, row) for row in visible)
+    partition.runs = tuple(fronts.run(store, number, row) for row in visible)
     partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
     _check_order(number, visible)
     partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])
