@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -403,3 +404,18 @@ def test_a_message_that_is_found_lies_where_its_number_says() -> None:
             assert sorted(index.tolist()) == list(range(len(rows)))
             wanted = [int(arrivals.columns.id[row][1]) for row in rows[index]]
             assert len(set(wanted)) == len(set(numbers.tolist())) == len(rows)
+
+
+def test_background_filing_stores_the_ids_of_all_partitions() -> None:
+    """Also of those that it has no runs to merge of."""
+    settings = msgspec.structs.replace(SETTINGS, filing=True)
+    with open_hub(MemoryStore(), settings=settings) as hub:
+        for first in range(0, 4_000, 400):
+            hub.producer.send([letter(number, f"name {number % 7}") for number in range(first, first + 400)])
+        core = core_of(hub)
+        deadline = time.monotonic() + 60
+        while in_memory(hub) >= 2 * BOUND and time.monotonic() < deadline:
+            core.unfiled.wanted.set()
+            core.closing.wait(0.01)
+        assert in_memory(hub) < 2 * BOUND
+        assert hub.producer.send(letter(5, "name 5")).duplicates == 1

@@ -21,7 +21,7 @@ from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
-from restante.hub.engine.identity_upkeep import keep_ahead, keep_identities
+from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities
 from restante.hub.engine.partitions import Partition, run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
@@ -346,6 +346,7 @@ def _file_always(core: Core) -> None:
     while not core.closing.is_set():
         core.unfiled.wanted.wait()
         core.unfiled.wanted.clear()
+        guarded(core, keep_due)
         for partition in core.partitions:
             if partition.fresh_runs >= limits.FILING_HANDFUL:
                 _file_partition(core, partition)
@@ -353,7 +354,8 @@ def _file_always(core: Core) -> None:
 
 def _file_partition(core: Core, partition: Partition) -> None:
     while not core.closing.is_set() and guarded(core, partial(file_once, partition=partition)):
-        pass
+        # A merge may take long, and meanwhile ids gather everywhere.
+        guarded(core, keep_due)
 
 
 TASK = Task(

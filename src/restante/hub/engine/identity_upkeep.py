@@ -71,6 +71,20 @@ def keep_identities(core: Core, partition: Partition, *, everything: bool = Fals
     partition.compact_fingerprints()
 
 
+def keep_due(core: Core) -> int:
+    """Store the identities of every partition that has too many in memory; gives how many partitions."""
+    due = [partition for partition in core.partitions if _is_due(partition)]
+    for partition in due:
+        with partition.filing_lock:
+            keep_identities(core, partition)
+    return len(due)
+
+
+def _is_due(partition: Partition) -> bool:
+    levels = partition.fingerprints.levels
+    return sum([len(level) for level in levels if isinstance(level, Known)]) >= limits.IDENTITIES_IN_MEMORY_MAX
+
+
 def keep_ahead(core: Core, partition: Partition, runs: Sequence[Run]) -> None:
     """Before runs are merged: a large run must not lie partly beyond what stored levels cover.
 
