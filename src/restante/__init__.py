@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-    from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, Settings, WebhookSettings
+    from restante.settings import (
+        GroupSettings,
+        LiveSettings,
+        OriginGroupSettings,
+        OriginSettings,
+        Settings,
+        WebhookSettings,
+    )
 
 __all__ = [
     "BatchWish",
@@ -42,6 +49,7 @@ __all__ = [
     "Content",
     "ContentRequest",
     "DequeuedNotice",
+    "GroupSettings",
     "ItemRange",
     "LiveSettings",
     "Message",
@@ -74,7 +82,14 @@ _HOMES = {
     "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
-    "settings": ("LiveSettings", "OriginGroupSettings", "OriginSettings", "Settings", "WebhookSettings"),
+    "settings": (
+        "GroupSettings",
+        "LiveSettings",
+        "OriginGroupSettings",
+        "OriginSettings",
+        "Settings",
+        "WebhookSettings",
+    ),
 }
 
 

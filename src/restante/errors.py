@@ -34,6 +34,11 @@
     ├── ConsignmentUnknown         consignment_unknown
     ├── ConsignmentClosed          consignment_closed      it was committed or discarded
     ├── ConsignmentIncomplete      consignment_incomplete  not all that was announced is staged
+    ├── GroupUnknown               group_unknown
+    ├── MemberUnknown              member_unknown          its lease has ended: stop all, and join again
+    ├── GroupConflict              group_conflict          the group has another filter, and is shown
+    ├── GenerationStale            generation_stale        the partition was given to somebody since
+    ├── ActionTaken                action_taken            another group has the action, and is named
     ├── PositionGone               position_gone           the feed no longer reaches back so far
     ├── PositionAhead              position_ahead          the feed does not reach so far: an older backup was restored
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
@@ -234,6 +239,32 @@ class ConsignmentIncomplete(RestanteError):
     """Details: `writers`, of each that differs what was announced and what is staged."""
 
     code = "consignment_incomplete"
+
+
+class GroupUnknown(RestanteError):
+    code = "group_unknown"
+
+
+class MemberUnknown(RestanteError):
+    code = "member_unknown"
+
+
+class GroupConflict(RestanteError):
+    """Details: `origins`, `kinds` and `gone`, the filter that the group has."""
+
+    code = "group_conflict"
+
+
+class GenerationStale(RestanteError):
+    """Nothing was changed. Details: `generation`, the one in force; of several partitions `stale`, those that are."""
+
+    code = "generation_stale"
+
+
+class ActionTaken(RestanteError):
+    """Details: `action`, and `group`, which has it."""
+
+    code = "action_taken"
 
 
 class PositionGone(RestanteError):

@@ -25,7 +25,7 @@ DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
 
 Access = Literal["auto", "tokens", "open"]
-LogFormat = Literal["json", "text"]
+LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -211,7 +211,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     answer_idle_seconds: float = 20.0
     keep_alive_seconds: float = 75.0
     drain_seconds: float = 8.0
-    log: LogFormat = "json"
+    log: LogFormat = "auto"
     log_level: LogLevel = "info"
 
     rules = {
@@ -235,7 +235,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             f"a number of seconds, 0 or more and less than {limits.DRAIN_SECONDS_END:g}",
             lambda value: 0 <= value < limits.DRAIN_SECONDS_END,
         ),
-        "log": _choice("json", "text"),
+        "log": _choice("auto", "json", "text"),
         "log_level": _choice("debug", "info", "warning", "error"),
     }
 
@@ -247,6 +247,26 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
     """Networks that may be called beside public addresses: loopback, private and link-local ones are not otherwise."""
 
     rules = {"allowed_networks": _NETWORKS}
+
+
+class GroupSettings(Section, frozen=True, kw_only=True):
+    """How readers share the feed in groups."""
+
+    heartbeat_seconds: float = 3.0
+    """How often a member says that it is there; who misses three loses its partitions."""
+    handover_seconds: float = 30.0
+    """How long a member may keep a partition that it was told to give up."""
+    hold_seconds: float = 30 * DAY_SECONDS
+    """How long the feed stays, at most, for a group with actions that has not read it."""
+
+    rules = {
+        "heartbeat_seconds": Rule(
+            f"a number of seconds, from {limits.HEARTBEAT_SECONDS_MIN:g} to {limits.HEARTBEAT_SECONDS_MAX:g}",
+            lambda value: limits.HEARTBEAT_SECONDS_MIN <= value <= limits.HEARTBEAT_SECONDS_MAX,
+        ),
+        "handover_seconds": _SECONDS,
+        "hold_seconds": _SECONDS,
+    }
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -283,6 +303,7 @@ class Settings(Section, frozen=True, kw_only=True):
     server: ServerSettings = msgspec.field(default_factory=ServerSettings)
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
+    groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -305,6 +326,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "server": Rule("the settings of the server"),
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
+        "groups": Rule("the settings of groups"),
     }
 
     @property

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from restante.calls.batches import AcknowledgeItems, AddItems, OpenBatch, ReadBatch, ReadProgress, SealBatch
+from restante.calls.publishing import Publish
 from restante.calls.removal import Purge, Release, SetAside, Withdraw
 from restante.client.surface import sync
 from restante.errors import BatchSealed, RestanteError
@@ -35,7 +36,7 @@ EXAMPLES = {"memory": by_profile(dev=4, ci=7), "sqlite": by_profile(dev=3, ci=4)
 CAMPAIGNS_LONG = 100 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 NAMES = ("ada", "ben", "cleo", "dora")
-MANY = 70
+MANY = 150
 """So many messages go another way than a few."""
 PENDING = (State.WAITING, State.SET_ASIDE)
 
@@ -146,7 +147,7 @@ class BoundBatches(RuleBasedStateMachine):
         if many:
             parcel += [self._message(Letter(NAMES[n % 4], known=False, pick=0, expires=False)) for n in range(MANY)]
         try:
-            receipt = self.core.publish(parcel, batch=None if batch is None else batch.id)
+            receipt = self.core.call(Publish.of(parcel, batch=None if batch is None else batch.id))
         except BatchSealed:
             assert batch is not None
             assert batch.sealed

@@ -133,7 +133,10 @@ def test_the_reference_has_every_command_and_option(runner: CliRunner, command: 
         ("serve --port 70000", "it must be at most 65,535, not '70000'."),
         ("collect ada --max-messages x", "it must be a whole number, not 'x'."),
         ("collect ada --wait long", "it must be a number, not 'long'."),
-        ("tokens create --role king", "it must be one of 'publisher', 'recipient', 'reader', 'operator', not 'king'."),
+        (
+            "tokens create --role king",
+            "it must be one of 'publisher', 'recipient', 'reader', 'worker', 'operator', not 'king'.",
+        ),
     ],
 )
 def test_a_value_that_is_not_understood_is_explained_in_our_words(runner: CliRunner, arguments: str, told: str) -> None:
@@ -199,7 +202,7 @@ def test_what_nobody_reads_is_not_confirmed(tmp_path: Path, options: list[str], 
 
 
 def test_the_tour_runs_as_a_program_without_control_characters(tmp_path: Path) -> None:
-    options = ("--no-spark", "--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
+    options = ("--messages", "500", "--recipients", "7", "--data", str(tmp_path / "data"))
     result = restante("tour", "--once", *options)
     assert result.returncode == 0, result.stderr
     assert "Every message arrived exactly once and in order" in result.stdout

@@ -231,10 +231,13 @@ def test_a_check_stages_nothing(place: Place, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["FILE", "--attempt", "1"], "It is about a consignment: give --consignment too."),
-        (["FILE", "--with-batch"], "It is about a consignment: give --consignment too."),
-        (["FILE", "--no-commit"], "It is about a consignment: give --consignment too."),
-        (["--text", "x", "--recipient", "ada", "--consignment", "k"], "It is staged from files: name some."),
+        (["FILE", "--attempt", "1"], "This option is about a consignment: add --consignment."),
+        (["FILE", "--with-batch"], "This option is about a consignment: add --consignment."),
+        (["FILE", "--no-commit"], "This option is about a consignment: add --consignment."),
+        (
+            ["--text", "x", "--recipient", "ada", "--consignment", "k"],
+            "A consignment is staged from files: name at least one.",
+        ),
         (["FILE", "--consignment", "k", "--batch", ID], "use --with-batch instead."),
         (["FILE", "FILE", "--consignment", "k"], "a consignment takes each file once."),
         (["FILE", "--consignment", "k", "--attempt", "-1"], "it must be at least 0, not '-1'."),

@@ -174,17 +174,18 @@ def test_without_spark_the_extra_is_named(arguments: list[str]) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_without_spark_the_tour_says_so_in_a_line_and_plays_the_plain_night(tmp_path: Path) -> None:
+def test_without_spark_the_tour_plays_the_plain_night(tmp_path: Path) -> None:
     result = without_spark("tour", "--once", "--messages", "50", "--recipients", "5", "--data", str(tmp_path / "data"))
     assert result.returncode == 0, result.stderr
-    assert result.stderr == "Without Spark. To have it compute the night: pip install 'restante[spark]'\n"
+    assert result.stderr == ""
     assert "A sample night: 50 messages for 5 recipients" in result.stdout
 
 
-def test_without_spark_readings_cannot_be_settled(tmp_path: Path) -> None:
-    result = without_spark("tour", "--once", "--readings", "50", "--data", str(tmp_path / "data"))
+def test_without_spark_the_spark_night_names_the_extra_before_anything_begins(tmp_path: Path) -> None:
+    result = without_spark("tour", "--once", "--spark", "--data", str(tmp_path / "data"))
     assert result.returncode == 1
     assert result.stderr.startswith("error extra_missing: ")
+    assert not (tmp_path / "data").exists()
 
 
 def test_help_does_not_load_spark() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from restante.calls.mailboxes import PartitionOf
 from restante.calls.producers import OpenLink
+from restante.calls.publishing import Publish
 from restante.cli.mailboxes.history import StateName
 from restante.errors import ProducerDisconnected
 from restante.hub.door.hub import OpenHub
@@ -97,7 +98,7 @@ def numbered(tmp_path: Path) -> Iterator[tuple[OpenHub, tuple[str, ...]]]:
             message = Message(recipient=recipient, data=b"x")
             for _ in range(2):
                 numbers = ProducerNumbers(group=group, owner_level=level, published_sequence=0)
-                hub.publish([message], partition=home, producer=numbers)
+                hub.call(Publish.of([message], partition=home, producer=numbers))
         with pytest.raises(ProducerDisconnected):
             hub.call(OpenLink(hub.call(PartitionOf("ada")), producer_group=7, owner_level=0))
         hub.call(OpenLink(hub.call(PartitionOf("bob")), producer_group=8))

@@ -73,6 +73,16 @@ def test_a_recipient_s_token_names_recipients_or_says_all() -> None:
     assert grant.may_collect("anybody")
 
 
+def test_a_worker_is_for_groups_that_are_named_or_for_all() -> None:
+    grant = grant_of(made("--role", "worker", "--group", "billing"))
+    assert grant is not None
+    assert grant.may_work("billing")
+    assert not grant.may_work("shop")
+    everywhere = grant_of(made("--role", "worker", "--all-groups"))
+    assert everywhere is not None
+    assert everywhere.may_work("shop")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -80,6 +90,10 @@ def test_a_recipient_s_token_names_recipients_or_says_all() -> None:
         "--role reader --all-recipients",
         "--role reader --origin a",
         "--role reader --recipient a",
+        "--role reader --group a",
+        "--role reader --all-groups",
+        "--role worker",
+        "--role worker --group a --all-groups",
         "--role reader --expires 30",
         "--role reader --expires 0d",
         "--role reader --expires -1d",

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
-from restante.client.producers.numbered_sends import NumberedPublish, Prepare, Producing, SendPatience, send
+from restante.client.producers.numbered_sends import Prepare, Producing, SendPatience, send
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.exchange import LongWork, Pause
 from restante.client.transport.options import Retrying
@@ -29,6 +30,7 @@ from restante.model.producers.producer import (
     standing,
 )
 from restante.model.producers.producer import state_of as state_of_row
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 
 T = TypeVar("T")
@@ -99,7 +101,7 @@ class Trip:
     """`lost` before it arrived, `silent` after it was done, `late` for one that arrives when the test says, or `fine`."""
     retrying: Retrying = field(default_factory=lambda: Retrying(times=0))
     steps: list[object] = field(default_factory=list)
-    late: list[NumberedPublish] = field(default_factory=list)
+    late: list[Publish] = field(default_factory=list)
     before: dict[int, Callable[[], object]] = field(default_factory=dict)
     """What happens just before the attempt of this number, counted from 0."""
     pauses: list[float] = field(default_factory=list)
@@ -113,15 +115,15 @@ class Trip:
     @property
     def kinds(self) -> list[type]:
         """What was asked, but for preparations and pauses."""
-        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadProducer | NumberedPublish)]
+        return [type(step) for step in self.steps if isinstance(step, OpenLink | ReadProducer | Publish)]
 
     @property
     def numbers(self) -> list[int]:
         """The first number of each attempt to publish."""
         return [
-            step.numbers.published_sequence
+            step.producer.published_sequence
             for step in self.steps
-            if isinstance(step, NumberedPublish) and step.numbers is not None
+            if isinstance(step, Publish) and step.producer is not None
         ]
 
     def lead(self, dialogue: Producing[T]) -> T:
@@ -145,7 +147,7 @@ class Trip:
     def _reply(self, step: object) -> object:
         if isinstance(step, Prepare):
             step.parcel.identify()
-            return list(step.parcel.messages)
+            return few_or_many(step.parcel.messages)
         if isinstance(step, Pause):
             self.pauses.append(step.seconds)
             self.now += step.seconds
@@ -165,7 +167,7 @@ class Trip:
         if fate == "unreached":
             raise unreached()
         if fate == "late":
-            assert isinstance(step, NumberedPublish)
+            assert isinstance(step, Publish)
             self.late.append(step)
         if fate in ("lost", "late"):
             raise lost()
@@ -179,12 +181,12 @@ class Trip:
             return self.counter.link(step)
         if isinstance(step, ReadProducer):
             return self.counter.state(step)
-        assert isinstance(step, NumberedPublish)
+        assert isinstance(step, Publish)
         return self._publish(step)
 
-    def _publish(self, step: NumberedPublish) -> Receipt:
-        assert isinstance(step.prepared, list)
-        return self.counter.publish(step.prepared, step.numbers)
+    def _publish(self, step: Publish) -> Receipt:
+        assert isinstance(step.sent, Few)
+        return self.counter.publish(list(step.sent.messages), step.producer)
 
 
 def lane_of(group: int | None = GROUP, level: int | None = 0, last: int | None = None) -> Lane:

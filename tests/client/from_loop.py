@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
-from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.calls.publishing import Publish
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.transport.options import Terms
+from restante.limits import LINK_FRAMES_MAX
 from restante.model.mailboxes.answers import Receipt
 from tests.client.frame_server import SECONDS
 
@@ -15,14 +16,14 @@ from tests.client.frame_server import SECONDS
 class FromLoop:
     """An asynchronous link as its tasks use it, from the threads of a test."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, window: int = LINK_FRAMES_MAX) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self._link = AsyncFrameLink(terms)
+        self._link = AsyncPublishSocket(terms, window)
 
-    def publish(self, sent: object, **where: Any) -> Receipt:
-        return asyncio.run_coroutine_threadsafe(self._link.publish(sent, **where), self._loop).result(SECONDS)
+    def call(self, call: Publish) -> Receipt:
+        return asyncio.run_coroutine_threadsafe(self._link.call(call), self._loop).result(SECONDS)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._link.close(), self._loop).result(SECONDS)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import RestanteError
 from restante.model.publishing.message import Message
@@ -77,10 +78,11 @@ class HeldLink:
         self.arrived = threading.Semaphore(0)
         self.go = threading.Event()
 
-    def publish(self, sent: object, **more: Any) -> Any:
-        self.arrived.release()
-        assert self.go.wait(SECONDS)
-        return self._link.publish(sent, **more)
+    def call(self, call: Any) -> Any:
+        if isinstance(call, Publish):
+            self.arrived.release()
+            assert self.go.wait(SECONDS)
+        return self._link.call(call)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)
@@ -92,10 +94,11 @@ class AsyncHeldLink:
         self.arrived = asyncio.Event()
         self.go = asyncio.Event()
 
-    async def publish(self, sent: object, **more: Any) -> Any:
-        self.arrived.set()
-        await self.go.wait()
-        return await self._link.publish(sent, **more)
+    async def call(self, call: Any) -> Any:
+        if isinstance(call, Publish):
+            self.arrived.set()
+            await self.go.wait()
+        return await self._link.call(call)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)
@@ -108,11 +111,11 @@ class BrokenLink:
         self._link = link
         self.broken = True
 
-    def publish(self, sent: object, **more: Any) -> Any:
-        if self.broken:
+    def call(self, call: Any) -> Any:
+        if isinstance(call, Publish) and self.broken:
             self.broken = False
             raise RuntimeError("a defect")
-        return self._link.publish(sent, **more)
+        return self._link.call(call)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)

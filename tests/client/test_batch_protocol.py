@@ -20,6 +20,7 @@ from restante.calls.batches import (
     SealBatch,
     WaitForBatch,
 )
+from restante.calls.publishing import Publish
 from restante.client.batches import batch_protocol
 from restante.client.transport import protocol
 from restante.client.transport.exchange import Dialogue, HttpRequest, Response
@@ -268,10 +269,10 @@ def test_problems_are_the_errors_that_they_are_in_process(
 def test_a_publish_names_its_batch_in_a_header() -> None:
     receipt = json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)
     conversation = Conversation([receipt])
-    conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1), batch=BATCH))
+    conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1), batch=BATCH)))
     assert ("Restante-Batch", BATCH) in conversation.requests[0].headers
     conversation = Conversation([receipt])
-    conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+    conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
     assert "Restante-Batch" not in dict(conversation.requests[0].headers)
 
 
@@ -279,4 +280,6 @@ def test_a_publish_names_its_batch_in_a_header() -> None:
 def test_what_cannot_name_a_batch_is_refused(batch: Any) -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest, match="named by its id"):
-        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1), batch=batch))
+        conversation.lead(
+            protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1), batch=batch))
+        )

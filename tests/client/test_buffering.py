@@ -33,8 +33,12 @@ class Desk:
     def put(self, *numbers: int, partition: int = 0) -> None:
         assert self.state.takes(self.admission.admit([letter(number, partition) for number in numbers]))
 
+    def due(self) -> Stack | None:
+        """The stack that is due now, if any."""
+        return self.state.take() if self.state.wait(self.now) == 0 else None
+
     def take(self) -> Stack:
-        stack = self.state.take()
+        stack = self.due()
         assert stack is not None
         return stack
 
@@ -46,7 +50,6 @@ class Desk:
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
-        self.state.tick()
 
 
 def numbers(messages: list[Message]) -> list[object]:
@@ -65,7 +68,7 @@ def test_messages_wait_for_others_until_their_time_has_come() -> None:
     desk.put(1)
     desk.pass_time(0.5)
     desk.put(2)
-    assert desk.state.take() is None
+    assert desk.due() is None
     assert desk.state.next_deadline() == 1_001.0
     desk.pass_time(0.5)
     assert numbers(desk.take().messages) == [1, 2]
@@ -78,7 +81,7 @@ def test_a_full_stack_does_not_wait() -> None:
     first = desk.take()
     assert numbers(first.messages) == [1, 2, 3]
     desk.done(first)
-    assert desk.state.take() is None
+    assert desk.due() is None
     desk.pass_time(1)
     assert numbers(desk.take().messages) == [4]
 
@@ -92,7 +95,7 @@ def test_a_stack_that_has_the_bytes_of_a_parcel_does_not_wait() -> None:
     desk.done(stack)
     rest: list[object] = []
     desk.state.flushing()
-    while (more := desk.state.take()) is not None:
+    while (more := desk.due()) is not None:
         rest += desk.done(more)
     assert [*numbers(stack.messages), *rest] == [1, 2, 3, 4, 5, 6]
 
@@ -109,7 +112,7 @@ def test_one_stack_of_a_partition_is_under_way_and_the_next_grows_meanwhile() ->
     stack = desk.take()
     desk.put(2)
     desk.put(3)
-    assert desk.state.take() is None
+    assert desk.due() is None
     desk.done(stack)
     assert numbers(desk.take().messages) == [2, 3]
 
@@ -129,7 +132,7 @@ def test_a_time_that_passes_while_a_stack_is_under_way_counts() -> None:
     desk.put(1, 2, 3)
     stack = desk.take()
     desk.pass_time(1)
-    assert desk.state.take() is None
+    assert desk.due() is None
     desk.done(stack)
     assert numbers(desk.take().messages) == [3]
 
@@ -191,7 +194,7 @@ def test_flushing_sends_what_is_there_and_waits_for_no_later_one() -> None:
     assert not is_settled(places)
     desk.done(second)
     assert is_settled(places)
-    assert desk.state.take() is None, "the third waits for others"
+    assert desk.due() is None, "the third waits for others"
 
 
 def test_flushing_counts_a_stack_only_when_all_of_it_is_told() -> None:
@@ -224,7 +227,7 @@ def test_closing_without_a_flush_fails_what_was_not_sent() -> None:
     desk.put(1, 2, 3, 4, 5)
     under_way = desk.take()
     desk.state.close(flush=False)
-    assert desk.state.take() is None, "one stack of a tray at a time"
+    assert desk.due() is None, "one stack of a tray at a time"
     assert desk.done(under_way) == [1, 2]
     left = desk.take()
     assert isinstance(left.failing, errors.Unavailable)

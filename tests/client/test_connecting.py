@@ -19,7 +19,7 @@ import restante.aio
 from restante import errors
 from restante.client.surface import sync
 from restante.client.surface.surface import Reason
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.publishing.message import Message, State
 from restante.server.serve import ServedHub, start
 from tests.client.conftest import SETTINGS
@@ -66,7 +66,7 @@ def test_a_message_goes_there_and_comes_back(hub: sync.Hub) -> None:
     assert hub.recipient("a/b ?%é").peek() is None
 
 
-@pytest.mark.parametrize("count", [0, 1, SMALL_SEND_MESSAGES_MAX, SMALL_SEND_MESSAGES_MAX + 1, 5_000])
+@pytest.mark.parametrize("count", [0, 1, FEW_MESSAGES_MAX, FEW_MESSAGES_MAX + 1, 5_000])
 def test_few_and_many_messages_are_sent_alike(hub: sync.Hub, count: int) -> None:
     assert hub.producer.send([letter(str(number)) for number in range(count)]).accepted == count
     got: list[object] = []

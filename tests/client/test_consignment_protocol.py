@@ -80,7 +80,7 @@ def test_a_parcel_is_named_in_the_query_and_repeated_as_it_was() -> None:
     conversation = Conversation([SILENT, json_response({"staged": 2}, 201)])
     messages = [Message(recipient="r", data=1), Message(recipient="r", data=b"x")]
     dialogue = consignment_protocol.stage(
-        conversation.terms, StageParcel(CONSIGNMENT, messages, writer="task 1/ä", attempt=2, parcel=0)
+        conversation.terms, StageParcel.of(CONSIGNMENT, messages, writer="task 1/ä", attempt=2, parcel=0)
     )
     assert conversation.lead(dialogue).staged == 2
     first, second = conversation.requests
@@ -93,7 +93,7 @@ def test_messages_without_ids_are_staged_without_so_that_the_same_again_is_the_s
     conversation = Conversation([json_response({"staged": 2}, 201)])
     conversation.lead(
         consignment_protocol.stage(
-            conversation.terms, StageParcel(CONSIGNMENT, messages, writer="w", attempt=0, parcel=0)
+            conversation.terms, StageParcel.of(CONSIGNMENT, messages, writer="w", attempt=0, parcel=0)
         )
     )
     assert [message.get("id") for message in body_of(conversation.requests[0])["messages"]] == [None, CONSIGNMENT]
@@ -107,7 +107,9 @@ def test_columns_without_ids_are_staged_without(ids: list[str | None] | None) ->
     conversation = Conversation([json_response({"staged": 2}, 201)])
     table = pa.table(columns)
     conversation.lead(
-        consignment_protocol.stage(conversation.terms, StageParcel(CONSIGNMENT, table, writer="w", attempt=0, parcel=0))
+        consignment_protocol.stage(
+            conversation.terms, StageParcel.of(CONSIGNMENT, table, writer="w", attempt=0, parcel=0)
+        )
     )
     body = conversation.requests[0].body
     assert body is not None
@@ -179,7 +181,7 @@ def test_a_list_says_what_it_was_asked() -> None:
 def test_a_problem_is_the_error_that_it_names(status: int, code: str, kind: type[errors.RestanteError]) -> None:
     conversation = Conversation([problem_response(status, code, state="committed")])
     dialogue = consignment_protocol.stage(
-        conversation.terms, StageParcel(CONSIGNMENT, Message(recipient="r"), writer="w", attempt=0, parcel=0)
+        conversation.terms, StageParcel.of(CONSIGNMENT, Message(recipient="r"), writer="w", attempt=0, parcel=0)
     )
     with pytest.raises(kind) as caught:
         conversation.lead(dialogue)

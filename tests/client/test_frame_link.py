@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,15 +17,17 @@ import msgspec
 import pytest
 
 from restante import errors
-from restante.client.sockets.frame_link_async import AsyncFrameLink
-from restante.client.sockets.frame_link_sync import FrameLink
+from restante.calls.publishing import Publish
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.transport.link import Link
 from restante.client.transport.machine_terms import terms_of
-from restante.limits import MIB, SEND_BYTES_MAX
+from restante.limits import LINK_FRAMES_MAX, MIB, SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
@@ -37,14 +39,14 @@ from tests.client.from_loop import FromLoop
 from tests.client.proxy import CuttingProxy
 from tests.client.scripted import ScriptedServer, problem
 
-CALLS = ("__init__", "publish", "close")
+CALLS = ("__init__", "call", "close")
 SHORT = 0.2
 """Seconds, where nothing is to be answered."""
 LONG_ENOUGH = 1.5
 """Seconds, where one frame gets no answer in time and others do."""
 
 
-Links = Callable[..., FrameLink | FromLoop]
+Links = Callable[..., PublishSocket | FromLoop]
 
 
 @pytest.fixture(params=["threads", "tasks"])
@@ -52,13 +54,15 @@ def links(request: pytest.FixtureRequest) -> Iterator[Links]:
     """Makes links of both kinds, and closes them."""
     with ExitStack() as stack:
 
-        def made(url: str, *, timeout: float = SECONDS, token: str | None = None) -> FrameLink | FromLoop:
+        def made(
+            url: str, *, timeout: float = SECONDS, token: str | None = None, window: int = LINK_FRAMES_MAX
+        ) -> PublishSocket | FromLoop:
             terms = terms_of(url, token=token, timeout=timeout)
             if request.param == "threads":
-                link = FrameLink(terms)
+                link = PublishSocket(terms, window)
                 stack.callback(link.close)
                 return link
-            from_loop = FromLoop(terms)
+            from_loop = FromLoop(terms, window)
             stack.callback(from_loop.end)
             return from_loop
 
@@ -91,14 +95,14 @@ def failed(promise: Future[Receipt]) -> BaseException | None:
 @pytest.mark.parametrize("count", [1, 1_000])
 def test_a_frame_is_stored_and_answered(links: Links, running: ServedHub, hub: sync.Hub, count: int) -> None:
     sent = [letter(data=number) for number in range(count)]
-    receipt = links(running.url).publish(sent, partition=hub.partition_of("ada"))
+    receipt = links(running.url).call(Publish.of(sent, partition=hub.partition_of("ada")))
     assert (receipt.accepted, receipt.duplicates) == (count, 0)
     (stored,) = receipt.partitions
     assert (stored.partition, stored.last_sequence_number) == (hub.partition_of("ada"), count)
 
 
 def test_messages_without_ids_get_some(links: Links, running: ServedHub, hub: sync.Hub) -> None:
-    assert links(running.url).publish(Message(recipient="ada", data=1)).accepted == 1
+    assert links(running.url).call(Publish.of(Message(recipient="ada", data=1))).accepted == 1
     (stored,) = hub.recipient("ada").history().messages
     assert stored.id is not None
 
@@ -106,9 +110,9 @@ def test_messages_without_ids_get_some(links: Links, running: ServedHub, hub: sy
 def test_what_is_encoded_already_is_sent_as_it_is(links: Links, running: ServedHub) -> None:
     link = links(running.url)
     terms = terms_of(running.url)
-    encoded = encode_publish(Message(recipient="ada", data=1), random=terms.random, now_ms=terms.now_ms())
-    assert link.publish(encoded).accepted == 1
-    assert link.publish(encoded).duplicates == 1
+    encoded = encode_publish(few_or_many(Message(recipient="ada", data=1)), random=terms.random, now_ms=terms.now_ms())
+    assert link.call(Publish(encoded)).accepted == 1
+    assert link.call(Publish(encoded)).duplicates == 1
 
 
 def test_all_callers_share_one_connection(
@@ -116,7 +120,7 @@ def test_all_callers_share_one_connection(
 ) -> None:
     link = links(proxy.url)
     names = [f"reader-{number}" for number in range(200)]
-    receipts = list(pool.map(lambda name: link.publish(letter(name)), names))
+    receipts = list(pool.map(lambda name: link.call(Publish.of(letter(name))), names))
     assert [receipt.accepted for receipt in receipts] == [1] * 200
     assert sum(status.waiting for status in hub.partitions()) == 200
     assert proxy.connections == 1
@@ -129,12 +133,12 @@ def test_a_numbered_parcel_is_stored_once_and_its_repetition_says_so(
     partition = hub.partition_of("ada")
     numbers = ProducerNumbers(group=7, owner_level=0, published_sequence=0)
     sent = [letter(), letter()]
-    first = link.publish(sent, partition=partition, producer=numbers)
-    again = link.publish(sent, partition=partition, producer=numbers)
+    first = link.call(Publish.of(sent, partition=partition, producer=numbers))
+    again = link.call(Publish.of(sent, partition=partition, producer=numbers))
     assert (first.accepted, first.replayed) == (2, False)
     assert (again.accepted, again.replayed, again.partitions) == (2, True, first.partitions)
     following = msgspec.structs.replace(numbers, published_sequence=2)
-    assert link.publish(letter(), partition=partition, producer=following).accepted == 1
+    assert link.call(Publish.of(letter(), partition=partition, producer=following)).accepted == 1
 
 
 def test_numbers_that_do_not_follow_are_refused_with_the_one_that_would(
@@ -142,7 +146,7 @@ def test_numbers_that_do_not_follow_are_refused_with_the_one_that_would(
 ) -> None:
     numbers = ProducerNumbers(group=7, owner_level=0, published_sequence=5)
     with pytest.raises(errors.InvalidClientState) as caught:
-        links(running.url).publish(letter(), partition=hub.partition_of("ada"), producer=numbers)
+        links(running.url).call(Publish.of(letter(), partition=hub.partition_of("ada"), producer=numbers))
     assert caught.value.details["expected"] == 0
 
 
@@ -152,9 +156,9 @@ def test_a_refused_frame_is_its_callers_error_and_the_link_goes_on(
     link = links(proxy.url)
     elsewhere = 1 - hub.partition_of("ada")
     with pytest.raises(errors.PartitionMismatch) as caught:
-        link.publish(letter(), partition=elsewhere)
+        link.call(Publish.of(letter(), partition=elsewhere))
     assert [fault.index for fault in caught.value.faults] == [0]
-    assert link.publish(letter()).accepted == 1
+    assert link.call(Publish.of(letter())).accepted == 1
     assert proxy.connections == 1
 
 
@@ -162,34 +166,34 @@ def test_an_answer_that_was_lost_leaves_the_outcome_unknown_and_the_next_publish
     links: Links, proxy: CuttingProxy
 ) -> None:
     link = links(proxy.url)
-    assert link.publish(letter()).accepted == 1
+    assert link.call(Publish.of(letter())).accepted == 1
     sent = letter()
     proxy.cut_after()
     with pytest.raises(errors.OutcomeUnknown, match="connection was lost"):
-        link.publish(sent)
-    assert link.publish(sent).duplicates == 1
+        link.call(Publish.of(sent))
+    assert link.call(Publish.of(sent)).duplicates == 1
     assert proxy.connections == 2
 
 
 def test_a_frame_that_was_cut_off_leaves_the_outcome_unknown(links: Links, proxy: CuttingProxy) -> None:
     link = links(proxy.url)
-    assert link.publish(letter()).accepted == 1
+    assert link.call(Publish.of(letter())).accepted == 1
     sent = letter()
     proxy.cut_before()
     with pytest.raises(errors.OutcomeUnknown):
-        link.publish(sent)
-    assert link.publish(sent).accepted == 1
+        link.call(Publish.of(sent))
+    assert link.call(Publish.of(sent)).accepted == 1
 
 
 def test_a_hub_that_is_gone_and_comes_back_is_connected_to_again(links: Links, tmp_path: Path) -> None:
     with start(tmp_path / "data", SETTINGS) as first:
         link = links(first.url)
-        assert link.publish(letter()).accepted == 1
+        assert link.call(Publish.of(letter())).accepted == 1
         port = int(first.url.rsplit(":", 1)[1])
     with pytest.raises(errors.Unavailable):
-        link.publish(letter())
+        link.call(Publish.of(letter()))
     with start(tmp_path / "data", SETTINGS, port=port):
-        assert link.publish(letter()).accepted == 1
+        assert link.call(Publish.of(letter())).accepted == 1
 
 
 @pytest.mark.parametrize("error", [errors.Unauthenticated, errors.Forbidden])
@@ -197,7 +201,7 @@ def test_a_link_that_is_not_let_in_says_why(links: Links, tmp_path: Path, error:
     folder = tmp_path / "data"
     token = TokenFile(folder / "tokens.json").create(roles=[Role.RECIPIENT], recipients=["ada"])
     with start(folder, SETTINGS) as running, pytest.raises(error):
-        links(running.url, token=token if error is errors.Forbidden else None).publish(letter())
+        links(running.url, token=token if error is errors.Forbidden else None).call(Publish.of(letter()))
 
 
 # --- With a server that does as it is told ----------------------------------------------------------------------------
@@ -211,7 +215,7 @@ def test_a_handshake_that_is_denied_is_the_error_of_its_problem(
     links: Links, status: int, code: str, error: type[errors.RestanteError]
 ) -> None:
     with ScriptedServer(problem(status, code, retry_after=3)) as denying, pytest.raises(error) as caught:
-        links(denying.url).publish(letter())
+        links(denying.url).call(Publish.of(letter()))
     assert type(caught.value) is error
     assert caught.value.message == f"It is {code}."
 
@@ -220,7 +224,7 @@ def test_a_hub_out_of_reach_cannot_have_stored_anything(links: Links) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(errors.Unavailable, match="cannot be reached") as caught:
-        links(url).publish(letter())
+        links(url).call(Publish.of(letter()))
     assert type(caught.value) is errors.Unavailable
 
 
@@ -228,13 +232,13 @@ def test_a_hub_that_does_not_answer_the_handshake_cannot_have_stored_anything(li
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(errors.Unavailable, match=f"longer than {SHORT} s") as caught:
-            links(url, timeout=SHORT).publish(letter())
+            links(url, timeout=SHORT).call(Publish.of(letter()))
     assert type(caught.value) is errors.Unavailable
 
 
 def test_answers_find_their_callers_in_any_order(links: Links, server: FrameServer, pool: ThreadPoolExecutor) -> None:
     link = links(server.url)
-    promises = {name: pool.submit(link.publish, letter(name)) for name in ("ada", "bob", "eve")}
+    promises = {name: pool.submit(link.call, Publish.of(letter(name))) for name in ("ada", "bob", "eve")}
     taken = {frame.header["messages"][0]["recipient"]: frame for frame in server.take_all(3)}
     for accepted, name in enumerate(("eve", "ada", "bob")):
         taken[name].answer(accepted)
@@ -244,10 +248,10 @@ def test_answers_find_their_callers_in_any_order(links: Links, server: FrameServ
 
 def test_a_loss_fails_all_that_is_under_way(links: Links, server: FrameServer, pool: ThreadPoolExecutor) -> None:
     link = links(server.url)
-    promises = [pool.submit(link.publish, letter()) for _ in range(5)]
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(5)]
     server.take_all(5)[2].cut()
     assert [type(failed(promise)) for promise in promises] == [errors.OutcomeUnknown] * 5
-    following = pool.submit(link.publish, letter())
+    following = pool.submit(link.call, Publish.of(letter()))
     server.take().answer()
     assert following.result(SECONDS).accepted == 1
     assert len(server.connections) == 2
@@ -257,9 +261,9 @@ def test_a_problem_is_the_error_of_its_own_frame_alone(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor
 ) -> None:
     link = links(server.url)
-    refused = pool.submit(link.publish, letter())
+    refused = pool.submit(link.call, Publish.of(letter()))
     frame = server.take()
-    other = pool.submit(link.publish, letter())
+    other = pool.submit(link.call, Publish.of(letter()))
     server.take().answer()
     frame.refuse(429, "overloaded", retry_after=2)
     error = failed(refused)
@@ -272,16 +276,16 @@ def test_a_late_answer_is_ignored_and_only_its_own_frame_has_failed(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor
 ) -> None:
     link = links(server.url, timeout=LONG_ENOUGH)
-    late = pool.submit(link.publish, letter())
+    late = pool.submit(link.call, Publish.of(letter()))
     held = server.take()
-    others = [pool.submit(link.publish, letter()) for _ in range(3)]
+    others = [pool.submit(link.call, Publish.of(letter())) for _ in range(3)]
     for frame in server.take_all(3):
         frame.answer()
     assert [promise.result(SECONDS).accepted for promise in others] == [1] * 3
     error = failed(late)
     assert isinstance(error, errors.OutcomeUnknown)
     assert f"longer than {LONG_ENOUGH} s" in error.message
-    following = pool.submit(link.publish, letter())
+    following = pool.submit(link.call, Publish.of(letter()))
     frame = server.take()
     held.answer(accepted=99)
     frame.answer(accepted=7)
@@ -295,9 +299,9 @@ def test_a_connection_over_which_nothing_came_is_replaced(
 ) -> None:
     link = links(server.url, timeout=LONG_ENOUGH)
     with pytest.raises(errors.OutcomeUnknown):
-        link.publish(letter())
+        link.call(Publish.of(letter()))
     server.take()
-    following = pool.submit(link.publish, letter())
+    following = pool.submit(link.call, Publish.of(letter()))
     server.take().answer()
     assert following.result(SECONDS).accepted == 1
     assert len(server.connections) == 2
@@ -308,20 +312,17 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor, said: str
 ) -> None:
     link = links(server.url)
-    promise = pool.submit(link.publish, letter())
+    promise = pool.submit(link.call, Publish.of(letter()))
     server.take().say(said)
     assert type(failed(promise)) is errors.OutcomeUnknown
-    following = pool.submit(link.publish, letter())
+    following = pool.submit(link.call, Publish.of(letter()))
     server.take().answer()
     assert following.result(SECONDS).accepted == 1
 
 
-def test_no_more_is_under_way_than_the_hub_reads(
-    links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 2)
-    link = links(server.url)
-    promises = [pool.submit(link.publish, letter()) for _ in range(6)]
+def test_no_more_is_under_way_than_the_hub_reads(links: Links, server: FrameServer, pool: ThreadPoolExecutor) -> None:
+    link = links(server.url, window=2)
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(6)]
     for _ in range(3):
         frames = server.take_all(2)
         assert not server.has_more
@@ -332,30 +333,63 @@ def test_no_more_is_under_way_than_the_hub_reads(
 
 
 def test_a_frame_that_nobody_waits_for_takes_room_at_the_hub_until_it_is_answered(
-    links: Links, server: FrameServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor
 ) -> None:
-    monkeypatch.setattr("restante.client.sockets.frame_window.LINK_FRAMES_MAX", 1)
-    link = links(server.url, timeout=LONG_ENOUGH)
-    first = pool.submit(link.publish, letter())
-    held = server.take()
+    link = links(server.url, timeout=LONG_ENOUGH, window=2)
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(2)]
+    held, _ = server.take_all(2)
     held.answer(number=999)  # to some other frame, so that the connection is not silent
-    assert type(failed(first)) is errors.OutcomeUnknown
+    assert [type(failed(promise)) for promise in promises] == [errors.OutcomeUnknown] * 2
     with pytest.raises(errors.Unavailable, match="no room in time") as caught:
-        link.publish(letter())
+        link.call(Publish.of(letter()))
     assert type(caught.value) is errors.Unavailable
     assert not server.has_more
-    following = pool.submit(link.publish, letter())
+    following = pool.submit(link.call, Publish.of(letter()))
     held.answer()
     server.take().answer(3)
     assert following.result(SECONDS).accepted == 3
     assert len(server.connections) == 1
 
 
+def test_a_window_of_one_sends_one_frame_after_another_and_connects_again_after_a_silence(
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor
+) -> None:
+    link = links(server.url, timeout=LONG_ENOUGH, window=1)
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(3)]
+    for _ in promises:
+        frame = server.take()
+        assert not server.has_more
+        frame.answer()
+    assert [promise.result(SECONDS).accepted for promise in promises] == [1] * 3
+    assert len(server.connections) == 1
+    with pytest.raises(errors.OutcomeUnknown, match=f"longer than {LONG_ENOUGH} s"):
+        link.call(Publish.of(letter()))
+    server.take()
+    following = pool.submit(link.call, Publish.of(letter()))
+    server.take().answer()
+    assert following.result(SECONDS).accepted == 1
+    assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("window", [1, 5])
+def test_a_connection_that_is_lost_while_nothing_is_under_way_is_replaced(
+    links: Links, server: FrameServer, pool: ThreadPoolExecutor, window: int
+) -> None:
+    link = links(server.url, window=window)
+    for lost in range(1, 3):
+        promise = pool.submit(link.call, Publish.of(letter()))
+        frame = server.take()
+        frame.answer()
+        assert promise.result(SECONDS).accepted == 1
+        assert len(server.connections) == lost
+        frame.connection.close()
+
+
 def test_closing_fails_what_is_under_way_and_may_be_repeated(
     links: Links, server: FrameServer, pool: ThreadPoolExecutor
 ) -> None:
     link = links(server.url)
-    promises = [pool.submit(link.publish, letter()) for _ in range(3)]
+    promises = [pool.submit(link.call, Publish.of(letter())) for _ in range(3)]
     server.take_all(3)
     link.close()
     found = [failed(promise) for promise in promises]
@@ -363,7 +397,7 @@ def test_closing_fails_what_is_under_way_and_may_be_repeated(
     assert all("this program has closed the link" in str(error) for error in found)
     link.close()
     with pytest.raises(errors.Unavailable, match="closed by this program") as caught:
-        link.publish(letter())
+        link.call(Publish.of(letter()))
     assert type(caught.value) is errors.Unavailable
     assert not server.has_more
 
@@ -373,7 +407,7 @@ def test_a_hub_that_reads_no_more_holds_no_sender(links: Links, pool: ThreadPool
     with StalledServer() as stalled:
         link = links(stalled.url, timeout=1)
         large = EncodedPublish(ARROW, bytes(32 * MIB))
-        found = [failed(promise) for promise in [pool.submit(link.publish, large) for _ in range(3)]]
+        found = [failed(promise) for promise in [pool.submit(link.call, Publish(large)) for _ in range(3)]]
         link.close()
     assert all(isinstance(error, errors.Unavailable) for error in found)
     assert errors.OutcomeUnknown in {type(error) for error in found}
@@ -383,51 +417,61 @@ def test_a_link_that_was_never_used_can_be_closed(links: Links) -> None:
     link = links("http://127.0.0.1:9")
     link.close()
     with pytest.raises(errors.Unavailable):
-        link.publish(letter())
+        link.call(Publish.of(letter()))
 
 
 @pytest.mark.parametrize("partition", [-1, 2**70, True, "1"])
 def test_what_a_hub_could_not_read_is_refused_before(links: Links, server: FrameServer, partition: Any) -> None:
     with pytest.raises(errors.InvalidRequest, match="partition"):
-        links(server.url).publish(letter(), partition=partition)
+        links(server.url).call(Publish.of(letter(), partition=partition))
     assert not server.connections
 
 
 def test_numbers_out_of_range_are_refused_before(links: Links, server: FrameServer) -> None:
     numbers = ProducerNumbers(group=-1, owner_level=0, published_sequence=0)
     with pytest.raises(errors.InvalidRequest, match="producer group"):
-        links(server.url).publish(letter(), partition=0, producer=numbers)
+        links(server.url).call(Publish.of(letter(), partition=0, producer=numbers))
     assert not server.connections
 
 
 def test_a_send_that_is_too_large_is_refused_before(links: Links, server: FrameServer) -> None:
     with pytest.raises(errors.BodyTooLarge):
-        links(server.url).publish(EncodedPublish(ARROW, bytes(SEND_BYTES_MAX + 1)))
+        links(server.url).call(Publish(EncodedPublish(ARROW, bytes(SEND_BYTES_MAX + 1))))
     assert not server.connections
+
+
+@asynccontextmanager
+async def opened(link: AsyncPublishSocket) -> AsyncIterator[AsyncPublishSocket]:
+    try:
+        yield link
+    finally:
+        await link.close()
 
 
 # --- Each kind of its own ---------------------------------------------------------------------------------------------
 
 
 def test_both_kinds_have_the_same_calls() -> None:
-    kinds: tuple[type, type] = (FrameLink, AsyncFrameLink)
+    kinds: tuple[type, type] = (PublishSocket, AsyncPublishSocket)
     waiting, asynchronous = ({name: inspect.signature(getattr(kind, name)) for name in CALLS} for kind in kinds)
     assert waiting == asynchronous
-    assert waiting["publish"] == inspect.signature(Link.publish)
+    assert list(waiting["call"].parameters) == list(inspect.signature(Link.call).parameters)
 
 
-def test_no_thread_is_left_behind() -> None:
+@pytest.mark.parametrize("window", [1, LINK_FRAMES_MAX])
+def test_no_thread_is_left_behind(window: int) -> None:
     before = set(threading.enumerate())
     with FrameServer() as server, ThreadPoolExecutor(1) as pool:
-        link = FrameLink(terms_of(server.url))
+        link = PublishSocket(terms_of(server.url), window)
         for _ in range(2):
-            promise = pool.submit(link.publish, letter())
+            promise = pool.submit(link.call, Publish.of(letter()))
             server.take().cut()
             assert type(failed(promise)) is errors.OutcomeUnknown
-        promise = pool.submit(link.publish, letter())
+        promise = pool.submit(link.call, Publish.of(letter()))
         server.take().answer()
         assert promise.result(SECONDS).accepted == 1
-        assert [thread.name for thread in threading.enumerate()].count("restante-frames") >= 1
+        readers = [thread for thread in threading.enumerate() if thread.name == "restante-frames"]
+        assert bool(readers) == (window > 1), "with a window of one, the caller reads"
         link.close()
         assert "restante-frames" not in {thread.name for thread in threading.enumerate()}
     assert set(threading.enumerate()) <= before
@@ -436,13 +480,13 @@ def test_no_thread_is_left_behind() -> None:
 def test_no_task_is_left_behind(server: FrameServer) -> None:
     async def main() -> None:
         before = asyncio.all_tasks()
-        link = AsyncFrameLink(terms_of(server.url))
+        link = AsyncPublishSocket(terms_of(server.url))
         for _ in range(2):
-            promise = asyncio.create_task(link.publish(letter()))
+            promise = asyncio.create_task(link.call(Publish.of(letter())))
             (await asyncio.to_thread(server.take)).cut()
             with pytest.raises(errors.OutcomeUnknown):
                 await promise
-        promise = asyncio.create_task(link.publish(letter()))
+        promise = asyncio.create_task(link.call(Publish.of(letter())))
         (await asyncio.to_thread(server.take)).answer()
         assert (await promise).accepted == 1
         assert asyncio.all_tasks() != before
@@ -454,8 +498,8 @@ def test_no_task_is_left_behind(server: FrameServer) -> None:
 
 def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncFrameLink(terms_of(server.url)) as link:
-            callers = [asyncio.create_task(link.publish(letter())) for _ in range(3)]
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
+            callers = [asyncio.create_task(link.call(Publish.of(letter()))) for _ in range(3)]
             taken = await asyncio.to_thread(server.take_all, 3)
             for caller in callers[:2]:
                 caller.cancel()
@@ -464,7 +508,7 @@ def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
             for frame in taken:
                 frame.answer()
             assert (await callers[2]).accepted == 1
-            following = asyncio.create_task(link.publish(letter()))
+            following = asyncio.create_task(link.call(Publish.of(letter())))
             (await asyncio.to_thread(server.take)).answer(5)
             assert (await following).accepted == 5
 
@@ -474,8 +518,8 @@ def test_cancelled_callers_leave_the_link_usable(server: FrameServer) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(server: FrameServer) -> None:
     async def main() -> None:
-        async with AsyncFrameLink(terms_of(server.url)) as link:
-            callers = [asyncio.create_task(link.publish(letter())) for _ in range(3)]
+        async with opened(AsyncPublishSocket(terms_of(server.url))) as link:
+            callers = [asyncio.create_task(link.call(Publish.of(letter()))) for _ in range(3)]
             await asyncio.sleep(0)
             callers[0].cancel()
             for frame in await asyncio.to_thread(server.take_all, 2):
@@ -488,8 +532,8 @@ def test_a_caller_that_is_cancelled_while_it_connects_leaves_that_to_the_next(se
 
 def test_a_large_send_goes_over_the_link_of_an_event_loop(running: ServedHub) -> None:
     async def main() -> int:
-        async with AsyncFrameLink(terms_of(running.url)) as link:
+        async with opened(AsyncPublishSocket(terms_of(running.url))) as link:
             sent = [letter(data=number) for number in range(5_000)]
-            return (await link.publish(sent)).accepted
+            return (await link.call(Publish.of(sent))).accepted
 
     assert asyncio.run(main()) == 5_000

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 import pytest
 
 from restante import errors, limits
 from restante.calls.batches import AcknowledgeItems
-from restante.client.batches.joint_calls import JointCall, concerns_one_call, joint_call, own_error, take_along
+from restante.client.batches.joint_calls import JointCall, JointQueue, concerns_one_call, joint_call, own_error
 from restante.model.batches.batch_answers import ItemIndices, ItemRange
 
 
@@ -17,8 +16,10 @@ class Waiting(NamedTuple):
     call: JointCall
 
 
-def line(*weights: int) -> deque[Waiting]:
-    return deque(Waiting(JointCall(b"{}", weight)) for weight in weights)
+def line(*weights: int) -> JointQueue[Waiting]:
+    queue: JointQueue[Waiting] = JointQueue()
+    queue.waiting.extend(Waiting(JointCall(b"{}", weight)) for weight in weights)
+    return queue
 
 
 def weights(taken: list[Waiting]) -> list[int]:
@@ -27,15 +28,15 @@ def weights(taken: list[Waiting]) -> list[int]:
 
 def test_as_many_go_along_as_fit_and_the_others_stay_in_their_order() -> None:
     waiting = line(4_000, 5_000, 1_000, 1, 3)
-    assert weights(take_along(waiting)) == [4_000, 5_000, 1_000]
-    assert weights(take_along(waiting, weight=9_998, calls=1)) == [1]
-    assert weights(list(waiting)) == [3]
+    assert weights(waiting.take_along()) == [4_000, 5_000, 1_000]
+    assert weights(waiting.take_along(weight=9_998, calls=1)) == [1]
+    assert weights(list(waiting.waiting)) == [3]
 
 
 def test_a_request_has_no_more_calls_than_the_hub_takes() -> None:
     waiting = line(*[1] * (limits.ACKNOWLEDGED_CALLS_MAX + 5))
-    assert len(take_along(waiting, calls=1)) == limits.ACKNOWLEDGED_CALLS_MAX - 1
-    assert len(waiting) == 6
+    assert len(waiting.take_along(calls=1)) == limits.ACKNOWLEDGED_CALLS_MAX - 1
+    assert len(waiting.waiting) == 6
 
 
 def test_a_call_weighs_what_it_names() -> None:
@@ -48,7 +49,7 @@ def test_any_two_calls_that_are_not_large_fit_together() -> None:
     half = limits.ACKNOWLEDGE_ITEMS_TARGET // 2
     assert not JointCall(b"", half).is_large
     assert JointCall(b"", half + 1).is_large
-    assert len(take_along(line(half, half))) == 2
+    assert len(line(half, half).take_along()) == 2
 
 
 @pytest.mark.parametrize(

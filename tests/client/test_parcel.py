@@ -21,6 +21,7 @@ from restante.client.publishing.sizes import HEADER_BYTES, size_of_message
 from restante.client.surface import sync
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.message import Message
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.media import ARROW
@@ -58,7 +59,7 @@ messages = st.builds(
 
 def sent_bytes(content: object) -> tuple[str, int]:
     """How it is encoded, and how long the whole frame is, with the largest numbers."""
-    content_type, body = encode_publish(content, random=os.urandom, now_ms=1)
+    content_type, body = encode_publish(few_or_many(content), random=os.urandom, now_ms=1)
     header = FrameHeader(number=2**53, partition=limits.PARTITIONS_MAX, producer=NUMBERS)
     return content_type, len(encode_frame(header, content_type=content_type, body=body))
 
@@ -202,7 +203,7 @@ def test_wrong_ids_of_a_table_are_left_to_the_rules() -> None:
     parcel = Parcel.of(table_of(pa.array([1, None, 3])), 0)
     parcel.identify()
     with pytest.raises(errors.InvalidRequest, match="the column id is of type int64"):
-        encode_publish(parcel.content, random=os.urandom, now_ms=1)
+        encode_publish(parcel.sent, random=os.urandom, now_ms=1)
 
 
 def test_a_table_is_known_by_itself_and_messages_by_themselves() -> None:

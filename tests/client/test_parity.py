@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
 
 import pytest
 
+import restante.client.surface
 from restante import aio, assembly
 from restante.client.batches import acknowledger_async, acknowledger_sync, batches_async, batches_sync
 from restante.client.consignments import consignments_async, consignments_sync
 from restante.client.feed import feed_async, feed_sync
+from restante.client.groups import groups_async, groups_sync
 from restante.client.live import live_async, live_sync
 from restante.client.producers import producer_async, producer_sync
 from restante.client.publishing import buffered_async, buffered_sync, pipeline_async, pipeline_sync
-from restante.client.sockets.socket_async import AsyncSocketCarrier
-from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import asynchronous, connect, surface, sync
 from restante.client.transport import link
 from restante.client.transport.http_async import AsyncHttpLink
@@ -38,6 +41,8 @@ PLAIN = {
     "feed",
     "snapshot",
     "live",
+    "group",
+    "groups",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
 `open` and `consignment` give is awaited, or entered; the last four are iterated.)"""
@@ -68,18 +73,34 @@ def parameters(kind: type) -> dict[str, list[tuple[str, object, object]]]:
         (consignments_sync.Consignment, consignments_async.Consignment),
         (feed_sync.Feed, feed_async.Feed),
         (feed_sync.Snapshot, feed_async.Snapshot),
+        (groups_sync.Group, groups_async.Group),
+        (groups_sync.SharedPage, groups_async.SharedPage),
         (live_sync.Live, live_async.Live),
         (live_sync.LiveSent, live_async.LiveSent),
         (pipeline_sync.Pipeline, pipeline_async.Pipeline),
         (link.Link, link.AsyncLink),
         (HttpLink, AsyncHttpLink),
-        (SocketCarrier, AsyncSocketCarrier),
+        (PublishSocket, AsyncPublishSocket),
         (producer_sync.ProducerClient, producer_async.ProducerClient),
     ],
     ids=lambda kind: kind.__name__,
 )
 def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_one: type) -> None:
     assert parameters(waiting) == parameters(asynchronous_one)
+
+
+@pytest.mark.parametrize("name", surface.__all__)
+def test_types_are_imported_from_the_surface_and_show_themselves_so(name: str) -> None:
+    found = getattr(restante.client.surface, name)
+    assert found is getattr(surface, name)
+    assert "surface.surface" not in f"{found!r} {found.__module__}"
+    if found.__module__ == "restante.client.surface":
+        assert pickle.loads(pickle.dumps(found)) is found
+
+
+def test_the_surface_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = restante.client.surface.Nothing
 
 
 @pytest.mark.parametrize(
@@ -95,6 +116,7 @@ def test_both_kinds_of_program_have_the_same_calls(waiting: type, asynchronous_o
         (surface.Consignment, consignments_sync.Consignment),
         (surface.Feed, feed_sync.Feed),
         (surface.Snapshot, feed_sync.Snapshot),
+        (surface.Group, groups_sync.Group),
         (surface.Live, live_sync.Live),
         (surface.LiveSent, live_sync.LiveSent),
         (link.Link, HttpLink),
@@ -126,6 +148,7 @@ def test_a_hub_in_process_keeps_the_promise_of_a_link(promised: type, kept: type
         acknowledger_async.Acknowledger,
         consignments_async.Consignment,
         feed_async.Feed,
+        groups_async.Group,
         live_async.Live,
         live_async.LiveSent,
     ],

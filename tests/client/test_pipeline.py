@@ -12,11 +12,13 @@ import pytest
 import restante
 import restante.aio
 from restante import errors
+from restante.calls.publishing import Publish
 from restante.client.publishing.carriers_sync import CallCarrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface import sync
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.message import Message
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub, start
@@ -135,11 +137,11 @@ def test_a_full_pipeline_makes_its_sender_wait(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("restante.limits.PIPELINE_MESSAGES_MAX", 3)
     let_go, taken = threading.Event(), threading.Event()
 
-    def publish(messages: object, *, batch: str | None = None) -> Receipt:
-        assert isinstance(messages, list)
+    def publish(call: Publish) -> Receipt:
+        assert isinstance(call.sent, Few)
         taken.set()
         assert let_go.wait(SECONDS)
-        return Receipt(accepted=len(messages), duplicates=0, partitions=())
+        return Receipt(accepted=len(call.sent.messages), duplicates=0, partitions=())
 
     with Pipeline(CallCarrier(publish)) as pipeline:
         for number in range(3):
@@ -260,6 +262,16 @@ def test_asynchronous_sends_in_process_are_the_same(tmp_path: Path) -> None:
             return [message.data for message in bundle.messages]
 
     assert asyncio.run(program()) == list(range(500))
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_what_cannot_be_encoded_is_told_to_its_sender_alone(either: sync.Hub, count: int) -> None:
+    with either.producer.pipeline() as pipeline:
+        good = [pipeline.send(letter(number)) for number in range(count)]
+        bad = pipeline.send(Message(recipient="ada", data=object()))
+        good += [pipeline.send(letter(number)) for number in range(count)]
+    assert isinstance(bad.exception(0), errors.RestanteError)
+    assert [future.result(0).accepted for future in good] == [1] * 2 * count
 
 
 def test_a_cancelled_program_lets_go_at_once(proxy: CuttingProxy) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from restante import errors
 from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining, receipts_of
-from restante.client.sockets.frames import Framing
-from restante.client.transport.exchange import Dialogue, LinkFrame, LongWork, Pause
+from restante.client.sockets.frames import Framing, read_answer
+from restante.client.transport.exchange import LinkFrame, LongWork, Pause, Reply, Response
 from restante.client.transport.options import Retrying
 from restante.errors import Fault, MessageConflict, RestanteError
 from restante.limits import FRAME_MESSAGES_MAX, PIPELINE_MESSAGES_MAX
@@ -46,18 +47,30 @@ class Desk:
         for name in names:
             self.state.add(letter(name), name)
 
-    def deliver(self, load: Load[str]) -> Dialogue[Receipt]:
-        names = [message.recipient for message in load.messages]
-        self.frames.append(names)
-        yield LongWork(lambda: None)
-        return self.judge(names)
-
-    def carry(self, during: Callable[[], None] = lambda: None, *, ahead: bool = False) -> None:
+    def carry(
+        self,
+        during: Callable[[], None] = lambda: None,
+        *,
+        ahead: bool = False,
+        seen: Callable[[Load[str]], object] = lambda _: None,
+    ) -> None:
         """Carry all that waits; `during` is called while each frame is under way, and the next may be prepared ahead."""
-        for _ in self.state.carrying(self.deliver):
+        while self.state.wait(0) == 0:
+            load = self.state.take()
+            seen(load)
+            names = [message.recipient for message in load.messages]
+            self.frames.append(names)
             during()
             if ahead:
-                self.state.prepare(lambda load: len(load.messages))
+                self.state.prepare()
+            assert self.state.wait(0) is None, "one frame at a time"
+            self.state.settle(load, self._judged(names))
+
+    def _judged(self, names: Sequence[str]) -> Outcome:
+        try:
+            return self.judge(names)
+        except RestanteError as error:
+            return error
 
 
 def refusing(*bad: str, kind: type[MessageConflict] = MessageConflict) -> Judge:
@@ -201,7 +214,7 @@ def test_what_is_answered_is_known_by_number() -> None:
     seen: list[int] = []
     desk.carry(lambda: seen.append(desk.state.answered))
     assert seen == [0, 1]
-    assert desk.state.answered == desk.state.sent == 2
+    assert desk.state.answered == desk.state.taken == 2
 
 
 def test_the_next_frame_is_prepared_while_one_is_under_way() -> None:
@@ -231,18 +244,35 @@ def test_what_was_prepared_fails_too_when_the_hub_is_unreachable() -> None:
     assert desk.state.messages == 0
 
 
-def test_what_cannot_be_encoded_ahead_is_told_in_its_turn() -> None:
-    def refuse(load: Load[str]) -> object:
-        raise errors.InvalidMessage("wrong")
-
+def test_a_frame_is_prepared_once_and_goes_as_it_was_prepared() -> None:
     desk = Desk()
     desk.post("a")
-    for _ in desk.state.carrying(desk.deliver):
-        if len(desk.frames) == 1:
-            desk.post("b")
-            desk.state.prepare(refuse)
-    assert desk.frames == [["a"], ["b"]]
-    assert isinstance(desk.outcomes["b"], Receipt)
+    first = desk.state.take()
+    assert desk.state.prepare() is None, "nothing waits"
+    desk.post("b")
+    prepared = desk.state.prepare()
+    desk.post("c")
+    assert desk.state.prepare() is None, "one is prepared already"
+    desk.state.settle(first, all_new(["a"]))
+    assert desk.state.take() is prepared
+
+
+def test_an_aborted_pipeline_delivers_nothing_more() -> None:
+    desk = Desk()
+    desk.post("a")
+    load = desk.state.take()
+    desk.post("b")
+    desk.state.closed = desk.state.aborted = True
+    finished = [desk.state.finished]
+    desk.state.settle(load, all_new(["a"]))
+    finished.append(desk.state.finished)
+    assert finished == [False, True], "what is under way is waited for"
+    assert desk.state.wait(0) is None
+    desk.state.abandon(errors.Unavailable("gone"))
+    assert {name: type(outcome) for name, outcome in desk.outcomes.items()} == {
+        "a": Receipt,
+        "b": errors.Unavailable,
+    }
 
 
 @pytest.mark.parametrize("sent", ["text", b"bytes", 5, [1], None, (letter("a"), "b")])
@@ -266,13 +296,7 @@ def test_a_frame_is_of_one_batch_and_the_order_holds() -> None:
     for name, batch in [("a", None), ("b", "one"), ("c", "one"), ("d", "two"), ("e", "one")]:
         desk.state.add(letter(name), name, batch)
     batches: list[str | None] = []
-
-    def deliver(load: Load[str]) -> Dialogue[Receipt]:
-        batches.append(load.batch)
-        return (yield from desk.deliver(load))
-
-    for _ in desk.state.carrying(deliver):
-        pass
+    desk.carry(seen=lambda load: batches.append(load.batch))
     assert desk.frames == [["a"], ["b", "c"], ["d"], ["e"]]
     assert batches == [None, "one", "two", "one"]
 
@@ -297,7 +321,7 @@ def test_a_batch_that_takes_nothing_refuses_its_frame_at_once(kind: type[Restant
 
 
 def test_a_frame_names_its_batch() -> None:
-    conversation = Conversation([json_response({"number": 1, "accepted": 1, "duplicates": 0, "partitions": []})])
+    conversation = Conversation([json_response(numbered(1))])
     framing = Framing(conversation.terms)
     assert conversation.lead(framing.deliver(load(framing.identify([letter("a")]), "some-batch"))).accepted == 1
     assert '"batch":"some-batch"' in str(conversation.frames[0].content)
@@ -329,9 +353,13 @@ def test_ids_stay_when_a_message_goes_into_another_frame() -> None:
     assert len({message.id for message in first}) == 2
 
 
+def answer(value: object) -> Response:
+    return read_answer(msgspec.json.encode(value))[1]
+
+
 def test_an_overloaded_hub_is_given_time() -> None:
     busy = {"number": 1, "problem": {"status": 429, "code": "overloaded", "detail": "busy", "retry_after": 2}}
-    conversation = Conversation([json_response(busy), json_response(numbered(1))])
+    conversation = Conversation([answer(busy), answer(numbered(1))])
     assert conversation.lead(Framing(conversation.terms).deliver(load([letter("a")]))).accepted == 1
     assert conversation.pauses == [2]
 
@@ -339,24 +367,24 @@ def test_an_overloaded_hub_is_given_time() -> None:
 def test_a_problem_of_a_frame_is_its_error() -> None:
     fault = {"index": 0, "code": "message_conflict", "detail": "other content"}
     told = {"status": 409, "code": "message_conflict", "detail": "no", "errors": [fault]}
-    conversation = Conversation([json_response({"number": 1, "problem": told})])
+    conversation = Conversation([answer({"number": 1, "problem": told})])
     with pytest.raises(MessageConflict) as caught:
         conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
     assert caught.value.faults[0].detail == "other content"
 
 
-@pytest.mark.parametrize("strange", [numbered(2), {"what": 1}, []])
-def test_an_answer_that_is_none_is_no_answer(strange: object) -> None:
-    conversation = Conversation([json_response(strange)], Retrying(times=0))
+@pytest.mark.parametrize("strange", [SILENT, json_response({"number": 1, "accepted": 1})], ids=["silence", "half"])
+def test_an_answer_that_is_none_is_no_answer(strange: Reply) -> None:
+    conversation = Conversation([strange], Retrying(times=0))
     with pytest.raises(errors.Unavailable):
         conversation.lead(Framing(conversation.terms).deliver(load([letter("a")])))
 
 
 def test_few_messages_are_text_and_many_are_columns() -> None:
-    conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 100))])
+    conversation = Conversation([json_response(numbered(1)), json_response(numbered(2, 200))])
     framing = Framing(conversation.terms)
     steps: list[LinkFrame] = []
-    for count in (1, 100):
+    for count in (1, 200):
         reply: object = None
         dialogue = framing.deliver(load([letter("a")] * count))
         for _ in range(2):

@@ -15,6 +15,7 @@ import restante
 import restante.aio
 from restante import Parcel, PartitionPublishingConfiguration, ProducerClient, errors
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -602,7 +603,7 @@ class Forgetful:
 
     def send(self, message: Message) -> Receipt:
         numbers = ProducerNumbers(group=1, owner_level=0, published_sequence=self._next)
-        receipt = self._link.publish([message], partition=self._partition, producer=numbers)
+        receipt = self._link.call(Publish.of([message], partition=self._partition, producer=numbers))
         self._next += 1
         return receipt
 

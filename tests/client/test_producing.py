@@ -6,9 +6,10 @@ import pytest
 
 from restante import errors
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingConfiguration
 from restante.client.producers.lane import Lane
-from restante.client.producers.numbered_sends import NumberedPublish, Prepare, describing, send, send_plainly, send_sent
+from restante.client.producers.numbered_sends import Prepare, describing, send, send_plainly, send_sent
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.exchange import Pause
 from restante.client.transport.options import Retrying
@@ -56,7 +57,7 @@ def test_numbers_follow_one_another_and_one_link_is_enough() -> None:
     for count in (1, 3, 2):
         trip.send(lane, parcel_of(*range(count)))
     assert trip.numbers == [0, 1, 4]
-    assert trip.kinds == [OpenLink, NumberedPublish, NumberedPublish, NumberedPublish]
+    assert trip.kinds == [OpenLink, Publish, Publish, Publish]
     assert lane.configuration.starting_sequence_number == 5
 
 
@@ -95,7 +96,7 @@ def test_a_parcel_is_prepared_once_for_all_attempts() -> None:
     trip.fates = ["fine", "lost", "lost"]
     trip.send(lane, parcel_of("a"))
     assert sum(isinstance(step, Prepare) for step in trip.steps) == 1
-    prepared = [step.prepared for step in trip.steps if isinstance(step, NumberedPublish)]
+    prepared = [step.sent for step in trip.steps if isinstance(step, Publish)]
     assert len(prepared) == 3
     assert all(each is prepared[0] for each in prepared)
 
@@ -151,7 +152,7 @@ def test_numbers_that_the_hub_does_not_expect_are_not_retried() -> None:
         trip.send(lane, parcel_of("b"))
     assert raised.value.details["expected"] == 41
     assert trip.pauses == []
-    assert trip.kinds == [OpenLink, NumberedPublish, NumberedPublish]
+    assert trip.kinds == [OpenLink, Publish, Publish]
 
 
 def test_after_a_refusal_of_its_numbers_a_producer_asks_the_hub_and_goes_on_from_there() -> None:
@@ -489,7 +490,7 @@ def test_a_dialogue_that_is_left_while_an_attempt_is_under_way_leaves_the_parcel
     parcel = parcel_of("b")
     dialogue = send(lane, parcel, trip.patience)
     assert isinstance(next(dialogue), Prepare)
-    assert isinstance(dialogue.send(list(parcel.messages)), NumberedPublish)
+    assert isinstance(dialogue.send(parcel.sent), Publish)
     dialogue.close()
     assert parcel.locked
     assert lane.unresolved == [parcel]
@@ -540,9 +541,9 @@ def test_a_parcel_with_numbers_of_the_same_group_and_level_needs_no_link() -> No
     kept = unknown(trip, lane, "a", "b", fate="silent").dump()
     later, again = Trip(trip.counter), lane_of(GROUP, 0, None)
     assert later.send(again, Parcel.load(kept)).replayed
-    assert later.kinds == [NumberedPublish]
+    assert later.kinds == [Publish]
     later.send(again, parcel_of("c"))
-    assert later.kinds == [NumberedPublish, NumberedPublish]
+    assert later.kinds == [Publish, Publish]
     assert later.counter.stored == ["a", "b", "c"]
 
 
@@ -551,7 +552,7 @@ def test_a_lane_without_configuration_adopts_the_numbers_of_a_loaded_parcel() ->
     kept = unknown(trip, lane_of(GROUP, 4), "a", fate="lost").dump()
     later, lane = Trip(trip.counter), lane_of(None, None)
     assert later.send(lane, Parcel.load(kept)).accepted == 1
-    assert later.kinds == [NumberedPublish]
+    assert later.kinds == [Publish]
     assert lane.configuration == PartitionPublishingConfiguration(GROUP, 4, 0)
 
 
@@ -561,7 +562,7 @@ def test_at_another_level_a_loaded_parcel_is_numbered_anew_and_its_ids_protect_i
     later, lane = Trip(trip.counter), lane_of(GROUP, 1)
     receipt = later.send(lane, Parcel.load(kept))
     assert (receipt.accepted, receipt.duplicates, receipt.replayed) == (0, 1, False)
-    assert later.kinds == [OpenLink, NumberedPublish]
+    assert later.kinds == [OpenLink, Publish]
     assert later.counter.stored == ["a"]
 
 
@@ -625,9 +626,9 @@ def test_without_numbers_a_parcel_is_tried_again_too_and_published_once() -> Non
     parcel = parcel_of("a")
     dialogue = send_plainly(parcel, trip.patience)
     assert isinstance(next(dialogue), Prepare)
-    assert dialogue.send("prepared") == NumberedPublish("prepared", PARTITION, None)
+    assert dialogue.send(parcel.sent) == Publish(parcel.sent, PARTITION, None)
     assert dialogue.send(errors.Unavailable("Away.")) == Pause(1.0)
-    assert dialogue.send(None) == NumberedPublish("prepared", PARTITION, None)
+    assert dialogue.send(None) == Publish(parcel.sent, PARTITION, None)
     with pytest.raises(StopIteration):
         dialogue.send(trip.counter.publish(list(parcel.messages), _numbers()))
     assert (parcel.published, parcel.starting_published_sequence_number) == (True, None)

@@ -21,6 +21,7 @@ from restante.calls.mailboxes import (
     ReadHistory,
 )
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.removal import Purge
 from restante.calls.upkeep import FileNow
 from restante.client.transport import protocol, small_protocol
@@ -52,9 +53,22 @@ def arrow_response(headers: dict[str, str], table: pa.Table | None = None) -> Re
     return Response(200, headers, memoryview(sink.getvalue()))
 
 
-def peeked(response: Response) -> BundleAnswer | None:
+def peeked(response: Response) -> BundleAnswer | Reason:
     conversation = Conversation([response])
     return conversation.lead(protocol.peek(conversation.terms, Peek("ada")))
+
+
+@pytest.mark.parametrize(
+    ("told", "understood"),
+    [
+        ({"restante-empty-reason": "recipient_unknown"}, Reason.RECIPIENT_UNKNOWN),
+        ({"restante-empty-reason": "of a later hub"}, Reason.NOTHING_WAITING),
+        ({}, Reason.NOTHING_WAITING),
+    ],
+    ids=["known", "unknown", "none"],
+)
+def test_a_peek_that_finds_nothing_has_the_reason(told: dict[str, str], understood: Reason) -> None:
+    assert peeked(Response(204, told, memoryview(b""))) is understood
 
 
 def test_names_are_percent_encoded_in_paths() -> None:
@@ -94,7 +108,7 @@ def test_a_peek_says_all_that_it_was_told() -> None:
             max_weight=9,
         ),
     )
-    assert conversation.lead(dialogue) is None
+    assert conversation.lead(dialogue) is Reason.NOTHING_WAITING
     (request,) = conversation.requests
     assert request.target == (
         "/v1/recipients/ada/peek?origin=a&origin=b&origin_group=g&bundle_id=0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -105,7 +119,7 @@ def test_a_peek_says_all_that_it_was_told() -> None:
 
 def test_a_bundle_is_read_from_headers_and_columns() -> None:
     answer = peeked(arrow_response(BUNDLE_HEADERS))
-    assert answer is not None
+    assert isinstance(answer, BundleAnswer)
     assert (answer.origin, answer.kind, answer.document_types) == ("café /", "a,b", ("one,two", "three"))
     assert (answer.recipient, answer.message_count, answer.content) == ("ada", 0, None)
     assert answer.table.schema == MESSAGE_SCHEMA
@@ -114,7 +128,7 @@ def test_a_bundle_is_read_from_headers_and_columns() -> None:
 def test_content_of_a_claim_check_is_taken_as_it_is() -> None:
     headers = {**BUNDLE_HEADERS, "restante-content": "claim-check", "content-type": "text/csv; header=present"}
     answer = peeked(Response(200, headers, memoryview(b"a,b\n")))
-    assert answer is not None
+    assert isinstance(answer, BundleAnswer)
     assert (answer.content, answer.media_type) == (b"a,b\n", "text/csv; header=present")
     assert answer.table.num_rows == 0
 
@@ -195,13 +209,13 @@ def test_faults_come_back_as_they_were() -> None:
     fault = {"index": 3, "code": "message_conflict", "detail": "other content", "field": "id"}
     conversation = Conversation([problem_response(409, "message_conflict", errors=[fault])])
     with pytest.raises(errors.MessageConflict) as caught:
-        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+        conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
     assert caught.value.faults == (errors.Fault(index=3, code="message_conflict", detail="other content", field="id"),)
 
 
 def test_a_parcel_goes_to_its_partition() -> None:
     conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
-    conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1), partition=4))
+    conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1), partition=4)))
     assert conversation.requests[0].path == "/v1/partitions/4/parcels"
 
 
@@ -222,7 +236,7 @@ def test_a_numbered_parcel_says_its_numbers_in_headers() -> None:
     )
     numbers = ProducerNumbers(group=2**63 - 1, owner_level=2, published_sequence=2**31 - 1)
     sent = Message(recipient="ada", data=1)
-    receipt = conversation.lead(protocol.publish(conversation.terms, sent, partition=1, producer=numbers))
+    receipt = conversation.lead(protocol.publish(conversation.terms, Publish.of(sent, partition=1, producer=numbers)))
     assert receipt.replayed
     (request,) = conversation.requests
     assert request.path == "/v1/partitions/1/parcels"
@@ -235,7 +249,7 @@ def test_a_numbered_parcel_says_its_numbers_in_headers() -> None:
 
 def test_what_was_encoded_before_is_sent_as_it_is() -> None:
     conversation = Conversation([json_response({"accepted": 1, "duplicates": 0, "partitions": []}, 201)])
-    conversation.lead(protocol.publish(conversation.terms, EncodedPublish("text/plain", b"as it is")))
+    conversation.lead(protocol.publish(conversation.terms, Publish(EncodedPublish("text/plain", b"as it is"))))
     (request,) = conversation.requests
     assert (request.body, dict(request.headers)["Content-Type"]) == (b"as it is", "text/plain")
 
@@ -277,7 +291,7 @@ def test_a_partition_is_a_number(partition: object) -> None:
     conversation = Conversation([])
     with pytest.raises(errors.InvalidRequest, match="partition"):
         conversation.lead(
-            protocol.publish(conversation.terms, Message(recipient="ada", data=1), partition=partition)  # type: ignore[arg-type]
+            protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1), partition=partition))  # type: ignore[arg-type]
         )
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from restante import errors
 from restante.calls.mailboxes import Dequeue, ListPartitions, Peek
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase
 from restante.client.transport import protocol
 from restante.client.transport.exchange import Reply, Response
 from restante.client.transport.options import Retrying
-from restante.model.mailboxes.answers import Dequeued
+from restante.model.mailboxes.answers import Dequeued, Reason
 from restante.model.publishing.message import Message
 from tests.client.talking import REFUSED, SILENT, Conversation, json_response, problem_response
 
@@ -137,7 +138,7 @@ def test_a_bundle_that_never_was_is_unknown_after_a_retry_too() -> None:
 
 def test_a_repeated_publish_sends_the_same_ids() -> None:
     conversation = Conversation([SILENT, RECEIPT])
-    conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+    conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
     first, second = conversation.requests
     assert first.body == second.body
     assert b'"id":"' in (first.body or b"")
@@ -145,7 +146,7 @@ def test_a_repeated_publish_sends_the_same_ids() -> None:
 
 def test_a_repeated_peek_waits_only_for_the_rest_of_the_time() -> None:
     conversation = Conversation([SILENT, EMPTY], seconds_each=15)
-    assert conversation.lead(protocol.peek(conversation.terms, Peek("ada", wait=20))) is None
+    assert conversation.lead(protocol.peek(conversation.terms, Peek("ada", wait=20))) is Reason.NOTHING_WAITING
     waits = [float(dict(request.query)["wait"]) for request in conversation.requests]
     assert waits == [20, pytest.approx(4.9)]
 
@@ -185,7 +186,7 @@ NOT_SURE = problem_response(503, "outcome_unknown")
 def test_giving_up_after_an_attempt_that_may_have_been_carried_out_says_so(replies: list[Reply]) -> None:
     conversation = Conversation(replies, Retrying(times=len(replies) - 1))
     with pytest.raises(errors.OutcomeUnknown, match="may have been carried out"):
-        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+        conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
     assert len(conversation.requests) == len(replies)
 
 
@@ -193,7 +194,7 @@ def test_giving_up_after_an_attempt_that_may_have_been_carried_out_says_so(repli
 def test_giving_up_without_such_an_attempt_leaves_no_doubt(replies: list[Reply]) -> None:
     conversation = Conversation(replies, Retrying(times=len(replies) - 1))
     with pytest.raises(errors.Unavailable) as caught:
-        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+        conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
     assert not isinstance(caught.value, errors.OutcomeUnknown)
 
 
@@ -201,7 +202,7 @@ def test_giving_up_without_such_an_attempt_leaves_no_doubt(replies: list[Reply])
 def test_an_answer_to_a_publish_that_nobody_understands_leaves_it_open(answer: Response) -> None:
     conversation = Conversation([answer])
     with pytest.raises(errors.OutcomeUnknown):
-        conversation.lead(protocol.publish(conversation.terms, Message(recipient="ada", data=1)))
+        conversation.lead(protocol.publish(conversation.terms, Publish.of(Message(recipient="ada", data=1))))
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "3"])

@@ -20,6 +20,7 @@ import msgspec
 
 from restante.assembly import open_hub
 from restante.calls.consignments import BeginConsignment, CommitConsignment, DiscardConsignment, StageParcel
+from restante.calls.publishing import Publish
 from restante.calls.upkeep import FileNow
 from restante.errors import ConsignmentClosed
 from restante.hub.door.hub import OpenHub
@@ -76,7 +77,7 @@ class Work:
                 for _ in range(generator.choice([1, 1, 2])):
                     tell("stages", key, writer, attempt, number)
                     try:
-                        self.hub.call(StageParcel(identity, messages, writer=writer, attempt=attempt, parcel=number))
+                        self.hub.call(StageParcel.of(identity, messages, writer=writer, attempt=attempt, parcel=number))
                     except ConsignmentClosed as error:
                         tell("closed", key, error.details["state"])
                         return
@@ -89,7 +90,7 @@ class Work:
             some: list[Message] = generator.sample(staged, min(len(staged), 3))
             names = [(message.recipient, message.id) for message in some]
             tell("publishes", key, names)
-            self.hub.publish(some)
+            self.hub.call(Publish.of(some))
             tell("published", key, names)
 
     def commit(self, key: str, identity: str) -> None:

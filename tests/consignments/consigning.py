@@ -187,7 +187,7 @@ class Consigned(TwoHubs):
         known = name in one.parcels
         answer = self.compare(
             lambda hub: hub.call(
-                StageParcel(one.id, sendable, writer=name.writer, attempt=name.attempt, parcel=name.parcel)
+                StageParcel.of(one.id, sendable, writer=name.writer, attempt=name.attempt, parcel=name.parcel)
             ),
             lambda: self.consignments.stage(self.reference, one.id, messages, name),
         )

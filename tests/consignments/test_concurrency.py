@@ -25,10 +25,11 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
+from restante.calls.publishing import Publish
 from restante.errors import ConsignmentClosed, ConsignmentIncomplete, RestanteError
 from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import ConsignmentState, Winner
-from restante.model.mailboxes.answers import Receipt
+from restante.model.mailboxes.answers import BundleAnswer, Receipt
 from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
@@ -125,10 +126,10 @@ class Race:
         order = generator.sample(range(PARCELS), PARCELS)
         for parcel in [*order, *order[:2]]:
             sent = self.parcels[writer, parcel]
-            staged = self.hub.call(StageParcel(self.opened, sent, writer=writer, attempt=3, parcel=parcel))
+            staged = self.hub.call(StageParcel.of(self.opened, sent, writer=writer, attempt=3, parcel=parcel))
             assert staged.staged == len(sent)
             if generator.random() < 0.3:
-                self.hub.call(StageParcel(self.opened, sent[:1], writer=writer, attempt=2, parcel=parcel))
+                self.hub.call(StageParcel.of(self.opened, sent[:1], writer=writer, attempt=2, parcel=parcel))
 
     def publish(self, seed: int) -> None:
         generator = random.Random(seed)
@@ -136,13 +137,13 @@ class Race:
         while not self.over.is_set():
             some = generator.sample(known, 3)
             self.public |= {message.id or "" for message in some}
-            self.hub.publish(some)
+            self.hub.call(Publish.of(some))
 
     def collect(self, name: str) -> None:
         while True:
             last = self.over.is_set()
             bundle = self.hub.call(Peek(name, max_messages=50))
-            if bundle is not None:
+            if isinstance(bundle, BundleAnswer):
                 ids = [str(UUID(bytes=identity)) for identity in bundle.table["id"].to_pylist()]
                 if not self.committing.is_set():
                     assert set(ids) <= self.public, "staged mail is seen by nobody"
@@ -198,7 +199,7 @@ def test_what_many_writers_stage_beside_publishers_is_delivered_once(place: str,
 def consigned(hub: OpenHub, start: int, *, size: int = 70) -> str:
     """An open consignment of one writer with one parcel."""
     opened = hub.call(BeginConsignment(f"from {start}")).id
-    hub.call(StageParcel(opened, [letter(start + at) for at in range(size)], writer="one", attempt=0, parcel=0))
+    hub.call(StageParcel.of(opened, [letter(start + at) for at in range(size)], writer="one", attempt=0, parcel=0))
     return opened
 
 
@@ -241,7 +242,7 @@ def test_what_is_staged_beside_a_commit_is_refused_or_was_announced(place: str, 
                 [
                     lambda opened=opened, winner=winner: hub.call(CommitConsignment(opened, [winner])),  # type: ignore[misc]
                     lambda opened=opened, late=late: hub.call(
-                        StageParcel(opened, late, writer="one", attempt=attempt, parcel=1)
+                        StageParcel.of(opened, late, writer="one", attempt=attempt, parcel=1)
                     ),  # type: ignore[misc]
                 ]
             )
@@ -264,7 +265,7 @@ def test_a_parcel_that_several_stage_at_the_same_time_is_staged_once(place: str,
     with hub_at(place, tmp_path / "data") as hub:
         for start in starts():
             opened, sent = hub.call(BeginConsignment(f"from {start}")).id, [letter(start + at) for at in range(70)]
-            parcel = StageParcel(opened, sent, writer="w", attempt=0, parcel=0)
+            parcel = StageParcel.of(opened, sent, writer="w", attempt=0, parcel=0)
             answers = together([partial(hub.call, parcel)] * 4)
             assert [getattr(answer, "staged", answer) for answer in answers] == [70] * 4
             (attempt,) = hub.call(ReadConsignment(opened)).attempts
@@ -289,7 +290,7 @@ def test_consignments_with_the_same_mail_committed_at_the_same_time_store_it_onc
             opened = [hub.call(BeginConsignment(f"from {start}, number {number}")).id for number in range(3)]
             for number, one in enumerate(opened):
                 sent = [letter(start + 10 * number + at) for at in range(70)]
-                hub.call(StageParcel(one, sent, writer="w", attempt=0, parcel=0))
+                hub.call(StageParcel.of(one, sent, writer="w", attempt=0, parcel=0))
             winner = Winner(writer="w", attempt=0, messages=70)
             answers = together(
                 [lambda one=one, winner=winner: hub.call(CommitConsignment(one, [winner])) for one in opened]  # type: ignore[misc]

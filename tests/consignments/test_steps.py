@@ -21,6 +21,7 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.calls.publishing import Publish
 from restante.calls.upkeep import RetainNow
 from restante.client.surface import sync
 from restante.errors import RestanteError, StorageFull, Unavailable
@@ -39,7 +40,7 @@ KEPT_SECONDS = 200.0
 RULES = msgspec.structs.replace(
     SETTINGS, consignment_idle_seconds=IDLE_SECONDS, consignment_retention_seconds=KEPT_SECONDS
 )
-MANY = 70
+MANY = 150
 """So many messages go another way than a few."""
 WINNERS = [
     Winner(writer="one", attempt=1, messages=3),
@@ -73,19 +74,19 @@ class World:
 def furnished() -> MemoryStore:
     store = MemoryStore()
     hub = open_at(store, FakeClock())
-    hub.publish(few(0))
+    hub.call(Publish.of(few(0)))
     for key in ("committed", "discarded", "plain", "with a batch"):
         opened = hub.call(BeginConsignment(key, batch=key == "with a batch"))
         start = 10_000 * (1 + len(key))
-        hub.call(StageParcel(opened.id, few(start + 900), writer="one", attempt=0, parcel=0))
-        hub.call(StageParcel(opened.id, [*few(start)[:2], message(0)], writer="one", attempt=1, parcel=0))
-        hub.call(StageParcel(opened.id, many(start + 100), writer="two", attempt=0, parcel=3))
+        hub.call(StageParcel.of(opened.id, few(start + 900), writer="one", attempt=0, parcel=0))
+        hub.call(StageParcel.of(opened.id, [*few(start)[:2], message(0)], writer="one", attempt=1, parcel=0))
+        hub.call(StageParcel.of(opened.id, many(start + 100), writer="two", attempt=0, parcel=3))
         if key == "committed":
             hub.call(CommitConsignment(opened.id, WINNERS))
         elif key == "discarded":
             hub.call(DiscardConsignment(opened.id))
     # Stored since it was staged.
-    hub.publish(few(10_000 * (1 + len("plain")))[:2])
+    hub.call(Publish.of(few(10_000 * (1 + len("plain")))[:2]))
     hub.close()
     return store
 
@@ -130,7 +131,7 @@ def named(hub: OpenHub, key: str) -> str:
 
 
 def stage(hub: OpenHub, sent: Sequence[Message], *, key: str = "plain", parcel: int = 7) -> object:
-    return hub.call(StageParcel(named(hub, key), sent, writer="one", attempt=1, parcel=parcel))
+    return hub.call(StageParcel.of(named(hub, key), sent, writer="one", attempt=1, parcel=parcel))
 
 
 class Act(NamedTuple):
@@ -240,7 +241,7 @@ def test_after_a_failed_commit_the_hub_shows_what_was_there() -> None:
             ACTS["commit"].do(there.hub)
         assert shown(there.hub) == before
         with pytest.raises(RestanteError):
-            there.hub.publish(message(7_777))
+            there.hub.call(Publish.of(message(7_777)))
 
 
 def test_what_was_committed_before_answers_the_same_after_any_failure() -> None:

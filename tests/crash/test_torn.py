@@ -56,7 +56,7 @@ def dequeue(name: str, bundle: int) -> Callable[[Hub], object]:
 ACTS: list[Callable[[Hub], object]] = [
     send(*(message(number, name) for number in range(4) for name in NAMES)),
     send(*(message(10 + number, "ada", expires_in=30) for number in range(2)), message(20, "ben")),
-    send(*(message(100 + number, "cleo", size=3_000) for number in range(100))),
+    send(*(message(100 + number, "cleo", size=3_000) for number in range(150))),
     peek("ada", 901, 2),
     dequeue("ada", 901),
     lambda hub: hub.recipient("ben").withdraw(id_of(1)),

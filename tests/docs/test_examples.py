@@ -38,6 +38,7 @@ CHANGING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|in [\d.,]+ m?s \([\d,]+ a second\)"
     r'|"duration_ms":[\d.]+'
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"
 )
 
 
@@ -114,8 +115,9 @@ class Session:
         return process.stdout.readline()
 
     def shown(self, text: str) -> str:
-        """As it is compared: on our port, and without what changes."""
-        return CHANGING.sub("…", self._placed(text)).rstrip("\n")
+        """As it is compared: on our port, without what changes and without spaces at the ends of lines."""
+        lines = CHANGING.sub("…", self._placed(text)).rstrip("\n").split("\n")
+        return "\n".join(map(str.rstrip, lines))
 
     def _placed(self, text: str) -> str:
         return text.replace(PORT, self._port)
@@ -166,7 +168,9 @@ def test_only_pages_that_are_run_with_spark_start_it() -> None:
     assert starting == []
 
 
-def test_the_readme_has_an_example() -> None:
-    (example,) = examples_of(CHECKOUT / "README.md")
+def test_the_readme_has_three_commands_and_an_example() -> None:
+    commands, example = examples_of(CHECKOUT / "README.md")
+    assert len(list(commands_of(commands.code))) == 3
+    assert all(printed for _, printed in commands_of(commands.code))
     assert example.shown
     assert example.code.count("\n") <= 20

@@ -21,10 +21,12 @@ from restante.assembly import open_hub
 from restante.calls.consignments import BeginConsignment, CommitConsignment, ReadConsignment, StageParcel
 from restante.calls.feed import ReadFeed
 from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.publishing import Publish
 from restante.calls.upkeep import FileNow
 from restante.errors import BundleUnknown
 from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner
+from restante.model.mailboxes.answers import BundleAnswer
 from tests.feed.load import PARTITIONS, RECIPIENTS, SETTINGS, parcel
 from tests.feed.replica import Row, rows_of
 
@@ -57,7 +59,7 @@ class Work:
     def write(self, number: int) -> None:
         writer = f"writer {number}"
         for turn in count(self.done.get(writer, 0)):
-            self.hub.publish(parcel(writer, turn))
+            self.hub.call(Publish.of(parcel(writer, turn)))
             tell("written", writer, turn)
             self.unfiled.release()
 
@@ -70,7 +72,7 @@ class Work:
                 winners.append(Winner(writer=writer, attempt=self.life, messages=len(sent)))
                 # What an earlier life committed before its answer came is closed, with the attempts of that life.
                 if self.hub.call(ReadConsignment(opened)).state.value == "open":
-                    self.hub.call(StageParcel(opened, sent, writer=writer, attempt=self.life, parcel=0))
+                    self.hub.call(StageParcel.of(opened, sent, writer=writer, attempt=self.life, parcel=0))
             if self.hub.call(ReadConsignment(opened)).state.value == "open":
                 self.hub.call(CommitConsignment(opened, winners))
             tell("written", "consignor", turn)
@@ -80,7 +82,7 @@ class Work:
         while True:
             name = generator.choice(RECIPIENTS)
             bundle = self.hub.call(Peek(name, max_messages=generator.choice([1, 5, 60]), wait=0.01))
-            if bundle is not None:
+            if isinstance(bundle, BundleAnswer):
                 self.hub.call(Dequeue(name, bundle.bundle_id))
                 try:
                     self.hub.call(Dequeue(name, bundle.bundle_id))

@@ -21,12 +21,14 @@ from restante.calls.call import Call
 from restante.calls.consignments import BeginConsignment, CommitConsignment, StageParcel
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek, ReadHistory
+from restante.calls.publishing import Publish
 from restante.calls.removal import Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import FileNow
 from restante.errors import RestanteError
 from restante.hub.door.hub import OpenHub
 from restante.model.consignments.consignment_answers import Winner
 from restante.model.feed.feed_answers import EVERYTHING, FeedWish
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import State
 from restante.stores.memory import MemoryStore
 from tests.feed.load import PARTITIONS, RECIPIENTS, SETTINGS, parcel
@@ -98,11 +100,11 @@ class Race:
             answered = False
             while not answered:
                 if turn % 3:
-                    self.hub.publish(sent)
+                    self.hub.call(Publish.of(sent))
                 else:
                     opened = self.hub.call(BeginConsignment(f"{number} {turn}"))
                     with suppress(RestanteError):
-                        self.hub.call(StageParcel(opened.id, sent, writer="w", attempt=0, parcel=0))
+                        self.hub.call(StageParcel.of(opened.id, sent, writer="w", attempt=0, parcel=0))
                     self.hub.call(CommitConsignment(opened.id, [Winner(writer="w", attempt=0, messages=len(sent))]))
                 answered = generator.random() < 0.7
 
@@ -118,7 +120,7 @@ class Race:
         hub, what = self.hub, generator.choice(["collect", "collect", "withdraw", "aside", "aside", "release", "file"])
         if what == "collect":
             bundle = hub.call(Peek(name, max_messages=generator.choice([1, 5, 60])))
-            if bundle is not None:
+            if isinstance(bundle, BundleAnswer):
                 hub.call(Dequeue(name, bundle.bundle_id))
         elif what == "file":
             hub.call(FileNow())

@@ -17,7 +17,7 @@ from restante.calls.mailboxes import Dequeue, Peek
 from restante.hub.doctor.doctor import Report, examine
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.committer import CommitRequest, Planned
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.batches.batch_answers import RecipientProgress
 from restante.model.batches.binding import BindingRole
 from restante.model.mailboxes.answers import BundleAnswer
@@ -29,7 +29,7 @@ from tests.hub.engines import FakeClock
 from tests.hub.letters import SETTINGS
 
 ALONE = msgspec.structs.replace(SETTINGS, partition_count=1)
-MANY = SMALL_SEND_MESSAGES_MAX + 10
+MANY = FEW_MESSAGES_MAX + 10
 PATIENCE_SECONDS = 30
 
 
@@ -121,7 +121,7 @@ def counted(hub: OpenHub, batch: str) -> dict[str, int]:
 
 def taken(hub: OpenHub, recipient: str = "ada", **options: Any) -> BundleAnswer:
     found = hub.call(Peek(recipient, **options))
-    assert found is not None
+    assert isinstance(found, BundleAnswer)
     return found
 
 

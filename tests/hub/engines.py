@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import restante
-from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.surface.surface import Hub
 from restante.client.transport.http_sync import HttpLink
@@ -75,7 +75,7 @@ class WireHub(sync.Hub):
 
     def __init__(self, running: ServedHub) -> None:
         terms = terms_of(running.url)
-        super().__init__(HttpLink(terms), partial(SocketCarrier, terms))
+        super().__init__(HttpLink(terms), partial(PublishSocket, terms, 1))
         self.running = running
 
     def close(self) -> None:

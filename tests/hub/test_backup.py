@@ -17,6 +17,7 @@ import pytest
 import restante
 from restante.assembly import open_hub, open_store
 from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase
 from restante.calls.upkeep import FileNow
 from restante.errors import DataDamaged, FormatUnsupported, InvalidRequest, RestanteError, Unavailable
@@ -25,6 +26,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.upkeep import archive
 from restante.hub.upkeep.restore import restore, verify
 from restante.limits import BACKUP_CHUNK_BYTES
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message, State
 from restante.settings import Settings
@@ -43,8 +45,8 @@ def hub(tmp_path: Path) -> Iterator[OpenHub]:
 
 def fill(hub: OpenHub) -> None:
     for recipient in ("ada", "bob", "cara"):
-        hub.publish([Message(recipient=recipient, data=LARGE) for _ in range(4)])
-    hub.publish([Message(recipient="dora", data=b"small")])
+        hub.call(Publish.of([Message(recipient=recipient, data=LARGE) for _ in range(4)]))
+    hub.call(Publish.of([Message(recipient="dora", data=b"small")]))
 
 
 def backed_up(hub: OpenHub) -> bytes:
@@ -109,7 +111,9 @@ class Load:
         while not self._stop.is_set():
             ids = [str(uuid4()) for _ in range(100)]
             data = LARGE[: random.choice((10, 6_000))]
-            self.hub.publish([Message(recipient=self.names[n % 12], id=one, data=data) for n, one in enumerate(ids)])
+            self.hub.call(
+                Publish.of([Message(recipient=self.names[n % 12], id=one, data=data) for n, one in enumerate(ids)])
+            )
             self.published += ids
             self.enough.release()
 
@@ -117,7 +121,7 @@ class Load:
         while not self._stop.is_set():
             name = random.choice(self.names)
             bundle = self.hub.call(Peek(name, max_messages=20))
-            if bundle is not None:
+            if isinstance(bundle, BundleAnswer):
                 self.hub.call(Dequeue(name, bundle.bundle_id))
                 self.collected += [str(message.id) for message in to_messages(bundle.table)]
 
@@ -145,7 +149,7 @@ def test_everything_acknowledged_before_a_backup_is_in_it_though_the_hub_works_o
 
 
 def test_a_backup_is_as_large_as_it_says_and_comes_in_bounded_chunks(hub: OpenHub) -> None:
-    hub.publish([Message(recipient="ada", data=LARGE) for _ in range(40)])
+    hub.call(Publish.of([Message(recipient="ada", data=LARGE) for _ in range(40)]))
     with hub.backup() as stream:
         sizes = [len(chunk) for chunk in stream]
         assert sum(sizes) == stream.size_bytes > 4_000_000
@@ -227,7 +231,7 @@ def test_a_missing_blob_file_is_no_sound_backup(hub: OpenHub, tmp_path: Path) ->
     min((tmp_path / "data" / "blobs").iterdir()).unlink()
     with pytest.raises(DataDamaged, match="is missing, so there is no sound backup"):
         hub.backup()
-    hub.publish(Message(recipient="ada", data=b"the hub goes on"))
+    hub.call(Publish.of(Message(recipient="ada", data=b"the hub goes on")))
 
 
 @pytest.mark.parametrize("share", [0, 0.0001, 0.01, 0.5, 0.99, 0.9999])
@@ -241,7 +245,7 @@ def test_a_backup_that_was_cut_short_is_refused(backup: bytes, tmp_path: Path, s
 
 
 def test_no_byte_of_a_backup_can_be_changed_unnoticed(hub: OpenHub) -> None:
-    hub.publish([Message(recipient="ada", data=b"y" * 300_000)])
+    hub.call(Publish.of([Message(recipient="ada", data=b"y" * 300_000)]))
     backup = backed_up(hub)
     edges = [at for start in range(0, len(backup), 512) for at in (start, start + 511)]
     chosen = random.Random(4).sample(edges, 150) + list(range(512)) + list(range(len(backup) - 4_096, len(backup), 3))

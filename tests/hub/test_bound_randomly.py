@@ -11,10 +11,12 @@ import pytest
 
 from restante.calls.batches import OpenBatch, ReadBatch, ReadProgress, SealBatch
 from restante.calls.mailboxes import Dequeue, Peek
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import BatchSealed, BundleOpen
 from restante.model.batches.batch_answers import BatchState
+from restante.model.mailboxes.answers import Reason
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message
 from tests.hub.bound_world import World, worlds
@@ -96,7 +98,7 @@ class Game:
 
     def publish(self) -> None:
         """New ones, few or many; some of those that are pending may come along."""
-        count = self.chance.choice([1, 1, 2, 5, 90])
+        count = self.chance.choice([1, 1, 2, 5, 150])
         news = [self._new() for _ in range(count)]
         known = [one for one in self.letters.values() if one.state in PENDING]
         again = [one.message for one in self.chance.sample(known, min(len(known), self.chance.choice([0, 0, 1, 3])))]
@@ -117,9 +119,9 @@ class Game:
         batch = self._some_batch()
         if batch is not None and self.batches[batch].sealed:
             with pytest.raises(BatchSealed):
-                self.world.hub.publish(messages, batch=batch)
+                self.world.hub.call(Publish.of(messages, batch=batch))
             return
-        receipt = self.world.hub.publish(messages, batch=batch)
+        receipt = self.world.hub.call(Publish.of(messages, batch=batch))
         news = receipt.accepted if news is None else news
         assert (receipt.accepted, receipt.duplicates) == (news, len(messages) - news)
         for message in messages[:news]:
@@ -155,7 +157,7 @@ class Game:
         name, origin = self.chance.choice(NAMES), self.chance.choice(ORIGINS)
         most = self.chance.choice([1, 3, 50])
         found = self.world.hub.call(Peek(name, origins=(origin,), max_messages=most))
-        if found is None:
+        if isinstance(found, Reason):
             return
         held = [self.letters[name, message.id or ""] for message in to_messages(found.table)]
         before = self.open.setdefault((name, origin), (found.bundle_id, held))

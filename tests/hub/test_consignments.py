@@ -23,6 +23,7 @@ from restante.calls.consignments import (
     StageParcel,
 )
 from restante.calls.mailboxes import Dequeue, Explain, ListPartitions, ListRecipients, Peek, ReadHistory
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase
 from restante.calls.upkeep import FileNow, RetainNow
 from restante.errors import (
@@ -44,7 +45,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.engine.core import Pins
 from restante.model.batches.batch_answers import BatchState
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
-from restante.model.mailboxes.answers import Reason, Receipt
+from restante.model.mailboxes.answers import BundleAnswer, Reason, Receipt
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import BlobKey, Changes, Space
@@ -108,7 +109,7 @@ def letters(numbers: Sequence[int], recipient: str = "ann") -> list[Message]:
 def staged(hub: OpenHub, key: str = "night", **writers: Sequence[Message]) -> str:
     consignment = hub.call(BeginConsignment(key)).id
     for writer, messages in writers.items():
-        hub.call(StageParcel(consignment, list(messages), writer=writer, attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, list(messages), writer=writer, attempt=0, parcel=0))
     return consignment
 
 
@@ -126,14 +127,14 @@ def shown_all(hub: OpenHub) -> list[object]:
 
 def bundle(hub: OpenHub, recipient: str = "ann") -> list[object]:
     answer = hub.call(Peek(recipient))
-    return [] if answer is None else [message.data for message in to_messages(answer.table)]
+    return [] if isinstance(answer, Reason) else [message.data for message in to_messages(answer.table)]
 
 
 def test_what_is_staged_is_seen_by_nobody(hub: OpenHub, reopen: Opener) -> None:
     staged(hub, a=letters([1, 2]))
     for again in (False, True):
         one = reopen() if again else hub
-        assert one.call(Peek("ann")) is None
+        assert one.call(Peek("ann")) is Reason.RECIPIENT_UNKNOWN
         assert shown(one) == []
         assert one.call(Explain("ann")).reason is Reason.RECIPIENT_UNKNOWN
         assert [(p.visible_sequence, p.waiting, p.unfiled) for p in one.call(ListPartitions())] == [(0, 0, 0)] * 4
@@ -145,7 +146,9 @@ def test_a_commit_shows_all_of_it_in_the_order_of_the_writers_and_of_their_parce
 ) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     for writer, parcel, numbers in (("b", 1, [5, 6]), ("a", 0, [1, 2]), ("b", 0, [3, 4])):
-        assert hub.call(StageParcel(consignment, letters(numbers), writer=writer, attempt=7, parcel=parcel)).staged == 2
+        assert (
+            hub.call(StageParcel.of(consignment, letters(numbers), writer=writer, attempt=7, parcel=parcel)).staged == 2
+        )
     clock.advance(60)
     receipt = hub.call(CommitConsignment(consignment, winners(("b", 4), ("a", 2), attempt=7)))
     assert (receipt.accepted, receipt.duplicates) == (6, 0)
@@ -167,7 +170,7 @@ def test_the_time_of_the_commit_stays_when_runs_are_filed_and_opened_again(
     clock.advance(60)
     hub.call(CommitConsignment(consignment, winners(("a", 1), ("b", 1))))
     for number in range(3, 6):
-        hub.publish(letter(number))
+        hub.call(Publish.of(letter(number)))
     before = hub.call(ReadHistory("ann"))
     hub.call(FileNow())
     assert hub.call(ReadHistory("ann")) == before
@@ -178,21 +181,21 @@ def test_the_time_of_the_commit_stays_when_runs_are_filed_and_opened_again(
 
 def test_only_the_attempts_that_are_named_count_and_the_rest_is_dropped(hub: OpenHub) -> None:
     consignment = hub.call(BeginConsignment("night")).id
-    hub.call(StageParcel(consignment, letters([1, 2, 3]), writer="a", attempt=0, parcel=0))
-    hub.call(StageParcel(consignment, letters([1, 2]), writer="a", attempt=1, parcel=0))
-    hub.call(StageParcel(consignment, letters([9]), writer="b", attempt=0, parcel=0))
+    hub.call(StageParcel.of(consignment, letters([1, 2, 3]), writer="a", attempt=0, parcel=0))
+    hub.call(StageParcel.of(consignment, letters([1, 2]), writer="a", attempt=1, parcel=0))
+    hub.call(StageParcel.of(consignment, letters([9]), writer="b", attempt=0, parcel=0))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2), attempt=1)))
     assert (receipt.accepted, receipt.duplicates) == (2, 0)
     assert shown(hub) == [1, 2]
-    assert hub.publish(letter(3)).accepted == 1
+    assert hub.call(Publish.of(letter(3))).accepted == 1
 
 
 def test_staging_again_is_harmless_and_other_messages_are_refused(hub: OpenHub, reopen: Opener) -> None:
     consignment = staged(hub, a=letters([1, 2]))
     hub = reopen()
-    assert hub.call(StageParcel(consignment, letters([1, 2]), writer="a", attempt=0, parcel=0)).staged == 2
+    assert hub.call(StageParcel.of(consignment, letters([1, 2]), writer="a", attempt=0, parcel=0)).staged == 2
     with pytest.raises(InvalidClientState, match="other messages"):
-        hub.call(StageParcel(consignment, letters([1, 3]), writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, letters([1, 3]), writer="a", attempt=0, parcel=0))
     assert hub.call(ReadConsignment(consignment)).staged_messages == 2
     assert hub.call(CommitConsignment(consignment, winners(("a", 2)))).accepted == 2
 
@@ -201,7 +204,7 @@ def test_messages_without_ids_are_staged_once_however_often_they_are_sent(hub: O
     consignment = hub.call(BeginConsignment("night")).id
     sent = [Message(recipient="ann", data=1), Message(recipient="ann", data=1)]
     for _ in range(2):
-        hub.call(StageParcel(consignment, sent, writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, sent, writer="a", attempt=0, parcel=0))
     assert hub.call(CommitConsignment(consignment, winners(("a", 2)))).accepted == 2
     assert shown(hub) == [1, 1]
 
@@ -278,9 +281,9 @@ def test_counts_that_differ_are_refused_and_it_stays_open(hub: OpenHub) -> None:
 def test_duplicates_of_what_was_stored_before_and_since_and_of_each_other_are_left_out(
     hub: OpenHub, reopen: Opener
 ) -> None:
-    hub.publish(letters([1, 2]))
+    hub.call(Publish.of(letters([1, 2])))
     consignment = staged(hub, a=letters([1, 3, 4, 5]), b=letters([4, 6, 7, 2]))
-    hub.publish(letters([5, 7]))
+    hub.call(Publish.of(letters([5, 7])))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 4), ("b", 4))))
     assert (receipt.accepted, receipt.duplicates) == (3, 5)
     (part,) = receipt.partitions
@@ -288,11 +291,11 @@ def test_duplicates_of_what_was_stored_before_and_since_and_of_each_other_are_le
     assert shown(hub) == [1, 2, 5, 7, 3, 4, 6]
     hub = reopen()
     assert bundle(hub) == [1, 2, 5, 7, 3, 4, 6]
-    assert hub.publish(letters([3, 4, 6])).duplicates == 3
+    assert hub.call(Publish.of(letters([3, 4, 6]))).duplicates == 3
 
 
 def test_a_consignment_of_nothing_but_duplicates_changes_nothing(hub: OpenHub) -> None:
-    hub.publish(letters([1, 2]))
+    hub.call(Publish.of(letters([1, 2])))
     before = hub.call(ListPartitions())
     consignment = staged(hub, a=letters([1, 2]))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2))))
@@ -314,9 +317,9 @@ def test_many_duplicates_are_found_in_large_parcels_too(hub: OpenHub) -> None:
         }
     )
     consignment = hub.call(BeginConsignment("night")).id
-    hub.call(StageParcel(consignment, table, writer="a", attempt=0, parcel=0))
-    hub.call(StageParcel(consignment, table.slice(1_000, 3_000), writer="b", attempt=0, parcel=0))
-    hub.publish(table.slice(0, 500))
+    hub.call(StageParcel.of(consignment, table, writer="a", attempt=0, parcel=0))
+    hub.call(StageParcel.of(consignment, table.slice(1_000, 3_000), writer="b", attempt=0, parcel=0))
+    hub.call(Publish.of(table.slice(0, 500)))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 6_000), ("b", 3_000))))
     assert (receipt.accepted, receipt.duplicates) == (5_500, 3_500)
     for recipient in range(50):
@@ -329,8 +332,10 @@ def test_very_many_small_parcels_are_joined_before_they_become_visible(hub: Open
     consignment = hub.call(BeginConsignment("night")).id
     count = limits.STAGED_RUNS_MAX + 20
     for number in range(count):
-        hub.call(StageParcel(consignment, letters([2 * number, 2 * number + 1]), writer="a", attempt=0, parcel=number))
-    hub.publish(letters([7, 100]))
+        hub.call(
+            StageParcel.of(consignment, letters([2 * number, 2 * number + 1]), writer="a", attempt=0, parcel=number)
+        )
+    hub.call(Publish.of(letters([7, 100])))
     receipt = hub.call(CommitConsignment(consignment, winners(("a", 2 * count))))
     assert (receipt.accepted, receipt.duplicates) == (2 * count - 2, 2)
     assert [len(partition.runs) for partition in hub.core.partitions if partition.runs] == [2]
@@ -348,7 +353,7 @@ def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: OpenHub) -> None:
     assert refused.value.faults[0].detail.endswith("a message of writer 'a', attempt 0, parcel 0")
     assert shown(hub) == []
     assert hub.call(ReadConsignment(consignment)).state is ConsignmentState.OPEN
-    hub.publish(letter(1, data="since"))
+    hub.call(Publish.of(letter(1, data="since")))
     with pytest.raises(MessageConflict, match="writer 'a'"):
         hub.call(CommitConsignment(consignment, winners(("a", 2))))
     assert hub.call(CommitConsignment(consignment, winners(("b", 1)))).accepted == 1
@@ -356,19 +361,19 @@ def test_a_conflict_refuses_the_commit_and_leaves_it_open(hub: OpenHub) -> None:
 
 
 def test_a_parcel_is_checked_like_a_publish(hub: OpenHub) -> None:
-    hub.publish(letters([1, 2]))
+    hub.call(Publish.of(letters([1, 2])))
     consignment = hub.call(BeginConsignment("night")).id
     with pytest.raises(MessageConflict):
-        hub.call(StageParcel(consignment, [letter(1, data="other")], writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, [letter(1, data="other")], writer="a", attempt=0, parcel=0))
     with pytest.raises(InvalidMessage):
-        hub.call(StageParcel(consignment, [letter(3), Message(recipient=" ")], writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, [letter(3), Message(recipient=" ")], writer="a", attempt=0, parcel=0))
     with pytest.raises(MessageConflict):
-        hub.call(StageParcel(consignment, [letter(4), letter(4, data="other")], writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, [letter(4), letter(4, data="other")], writer="a", attempt=0, parcel=0))
     hub.call(Erase("ann"))
     with pytest.raises(MessageErased):
-        hub.call(StageParcel(consignment, [letter(1)], writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(consignment, [letter(1)], writer="a", attempt=0, parcel=0))
     assert hub.call(ReadConsignment(consignment)).attempts == ()
-    assert hub.call(StageParcel(consignment, [], writer="a", attempt=0, parcel=0)).staged == 0
+    assert hub.call(StageParcel.of(consignment, [], writer="a", attempt=0, parcel=0)).staged == 0
     assert hub.call(CommitConsignment(consignment, winners(("a", 0)))) == Receipt(
         accepted=0, duplicates=0, partitions=()
     )
@@ -376,7 +381,7 @@ def test_a_parcel_is_checked_like_a_publish(hub: OpenHub) -> None:
 
 def test_what_was_erased_since_it_was_staged_refuses_the_commit(hub: OpenHub) -> None:
     consignment = staged(hub, a=letters([1, 2]))
-    hub.publish(letter(1))
+    hub.call(Publish.of(letter(1)))
     hub.call(Erase("ann"))
     with pytest.raises(MessageErased):
         hub.call(CommitConsignment(consignment, winners(("a", 2))))
@@ -389,11 +394,11 @@ def test_what_was_erased_since_it_was_staged_refuses_the_commit(hub: OpenHub) ->
 def test_a_parcel_needs_a_name(hub: OpenHub, writer: str, attempt: int, parcel: int) -> None:
     consignment = hub.call(BeginConsignment("night")).id
     with pytest.raises(InvalidRequest):
-        hub.call(StageParcel(consignment, letters([1]), writer=writer, attempt=attempt, parcel=parcel))
+        hub.call(StageParcel.of(consignment, letters([1]), writer=writer, attempt=attempt, parcel=parcel))
     with pytest.raises(InvalidRequest):
         hub.call(BeginConsignment(" "))
     with pytest.raises(InvalidRequest):
-        hub.call(StageParcel("no id", letters([1]), writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of("no id", letters([1]), writer="a", attempt=0, parcel=0))
 
 
 def test_who_is_discarded_is_closed_and_its_key_is_free(hub: OpenHub, reopen: Opener) -> None:
@@ -401,7 +406,7 @@ def test_who_is_discarded_is_closed_and_its_key_is_free(hub: OpenHub, reopen: Op
     hub.call(DiscardConsignment(consignment))
     hub.call(DiscardConsignment(consignment))
     for call in (
-        lambda: hub.call(StageParcel(consignment, letters([3]), writer="a", attempt=0, parcel=1)),
+        lambda: hub.call(StageParcel.of(consignment, letters([3]), writer="a", attempt=0, parcel=1)),
         lambda: hub.call(CommitConsignment(consignment, winners(("a", 2)))),
     ):
         with pytest.raises(ConsignmentClosed) as refused:
@@ -423,7 +428,7 @@ def test_who_is_abandoned_is_discarded_after_a_day_without_activity(hub: OpenHub
     idle, busy = staged(hub, "idle", a=letters([1])), staged(hub, "busy", a=letters([2]))
     clock.advance(_DAY - 1)
     hub.call(RetainNow())
-    hub.call(StageParcel(busy, letters([3]), writer="a", attempt=0, parcel=1))
+    hub.call(StageParcel.of(busy, letters([3]), writer="a", attempt=0, parcel=1))
     clock.advance(2)
     hub.call(RetainNow())
     assert hub.call(ReadConsignment(idle)).state is ConsignmentState.DISCARDED
@@ -436,7 +441,7 @@ def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: OpenHub, cloc
     consignment = staged(hub, a=letters([1]))
     for use in (
         lambda: hub.call(BeginConsignment("night")),
-        lambda: hub.call(StageParcel(consignment, letters([1]), writer="a", attempt=0, parcel=0)),
+        lambda: hub.call(StageParcel.of(consignment, letters([1]), writer="a", attempt=0, parcel=0)),
     ):
         clock.advance(_DAY - 1)
         use()
@@ -448,9 +453,9 @@ def test_who_is_used_is_not_idle_though_nothing_new_is_staged(hub: OpenHub, cloc
 
 def test_blobs_are_written_once_and_none_is_left_behind(hub: OpenHub) -> None:
     consignment = hub.call(BeginConsignment("night")).id
-    hub.call(StageParcel(consignment, letters([1]), writer="a", attempt=0, parcel=0))
+    hub.call(StageParcel.of(consignment, letters([1]), writer="a", attempt=0, parcel=0))
     kept = {blob for partition in range(4) for blob in hub.core.store.blobs(partition)}
-    hub.call(StageParcel(consignment, letters([2]), writer="a", attempt=1, parcel=0))
+    hub.call(StageParcel.of(consignment, letters([2]), writer="a", attempt=1, parcel=0))
     hub.call(CommitConsignment(consignment, winners(("a", 1))))
     assert {blob for partition in range(4) for blob in hub.core.store.blobs(partition)} == kept
     gone = staged(hub, "other", a=letters([3]))
@@ -465,26 +470,26 @@ def test_staged_bytes_are_bounded_for_each_and_for_all(reopen: Opener) -> None:
     hub = reopen(msgspec.structs.replace(_QUIET, consignment_bytes_max=15_000, staged_bytes_max=25_000))
     first = staged(hub, "first", a=large(1))
     with pytest.raises(StorageFull) as refused:
-        hub.call(StageParcel(first, large(2), writer="a", attempt=0, parcel=1))
+        hub.call(StageParcel.of(first, large(2), writer="a", attempt=0, parcel=1))
     assert refused.value.details["setting"] == "consignment_bytes_max"
     assert refused.value.details["limit"] == 15_000
     second = staged(hub, "second", a=large(3))
     third = hub.call(BeginConsignment("third")).id
     with pytest.raises(StorageFull) as refused:
-        hub.call(StageParcel(third, large(4), writer="a", attempt=0, parcel=0))
+        hub.call(StageParcel.of(third, large(4), writer="a", attempt=0, parcel=0))
     assert refused.value.details["setting"] == "staged_bytes_max"
-    assert hub.call(StageParcel(first, large(1), writer="a", attempt=0, parcel=0)).staged == 1
+    assert hub.call(StageParcel.of(first, large(1), writer="a", attempt=0, parcel=0)).staged == 1
     hub.call(DiscardConsignment(second))
-    assert hub.call(StageParcel(third, large(4), writer="a", attempt=0, parcel=0)).staged == 1
+    assert hub.call(StageParcel.of(third, large(4), writer="a", attempt=0, parcel=0)).staged == 1
 
 
 def test_its_batch_has_all_that_was_stored_and_is_sealed_by_the_commit(hub: OpenHub, reopen: Opener) -> None:
-    hub.publish(letters([1, 2]))
+    hub.call(Publish.of(letters([1, 2])))
     opened = hub.call(BeginConsignment("night", batch=True))
     assert opened.batch is not None
-    hub.call(StageParcel(opened.id, letters([1, 3, 4]), writer="a", attempt=0, parcel=0))
-    hub.call(StageParcel(opened.id, letters([5], "bob"), writer="b", attempt=0, parcel=0))
-    hub.call(StageParcel(opened.id, letters([4], "ann"), writer="c", attempt=0, parcel=0))
+    hub.call(StageParcel.of(opened.id, letters([1, 3, 4]), writer="a", attempt=0, parcel=0))
+    hub.call(StageParcel.of(opened.id, letters([5], "bob"), writer="b", attempt=0, parcel=0))
+    hub.call(StageParcel.of(opened.id, letters([4], "ann"), writer="c", attempt=0, parcel=0))
     assert hub.call(ReadBatch(opened.batch)).state is BatchState.OPEN
     hub = reopen()
     receipt = hub.call(CommitConsignment(opened.id, winners(("a", 3), ("b", 1), ("c", 1))))
@@ -494,7 +499,7 @@ def test_its_batch_has_all_that_was_stored_and_is_sealed_by_the_commit(hub: Open
     assert (status.duplicates, status.duplicates_waiting) == (2, 2)
     for recipient in ("ann", "bob"):
         answer = hub.call(Peek(recipient))
-        assert answer is not None
+        assert isinstance(answer, BundleAnswer)
         hub.call(Dequeue(recipient, answer.bundle_id))
     status = hub.call(ReadBatch(opened.batch))
     assert (status.state, status.collected, status.duplicates_waiting) == (BatchState.COMPLETE, 3, 0)
@@ -513,7 +518,7 @@ def test_its_batch_stays_as_long_as_it_is_open_and_goes_with_it(hub: OpenHub, cl
 def test_a_batch_that_somebody_sealed_refuses_the_commit(hub: OpenHub) -> None:
     opened = hub.call(BeginConsignment("night", batch=True))
     assert opened.batch is not None
-    hub.call(StageParcel(opened.id, letters([1]), writer="a", attempt=0, parcel=0))
+    hub.call(StageParcel.of(opened.id, letters([1]), writer="a", attempt=0, parcel=0))
     hub.call(SealBatch(opened.batch))
     with pytest.raises(BatchSealed):
         hub.call(CommitConsignment(opened.id, winners(("a", 1))))

@@ -14,11 +14,13 @@ import pytest
 
 from restante.assembly import open_hub
 from restante.calls.mailboxes import Dequeue, Peek, ReadHistory
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase
 from restante.calls.upkeep import FileNow, RetainNow
 from restante.hub.door.hub import OpenHub
 from restante.hub.removal.scrub import scrub
 from restante.hub.upkeep.restore import restore
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import Space
 from restante.model.storage.partition import partition_of
@@ -48,21 +50,23 @@ def fill(hub: OpenHub) -> None:
     """Leave the recipient's bytes wherever they may lie: log, journal, pages, free pages, files and parts of files."""
     elsewhere = next(name for name in OTHERS if partition_of(name, 2) != partition_of(NAME, 2))
     # One file, with a blob for each of two partitions.
-    hub.publish([message(name, data * 5_000) for name, data in ((NAME, TEXT), (elsewhere, KEPT)) for _ in range(5)])
+    hub.call(
+        Publish.of([message(name, data * 5_000) for name, data in ((NAME, TEXT), (elsewhere, KEPT)) for _ in range(5)])
+    )
     for number in range(40):
-        hub.publish([message(NAME, TEXT * 50), message(OTHERS[number], KEPT * 50)])
+        hub.call(Publish.of([message(NAME, TEXT * 50), message(OTHERS[number], KEPT * 50)]))
         if number % 10 == 9:
             hub.core.store.checkpoint()
             hub.call(FileNow())
-    hub.publish([Message(recipient=NAME, origin="charges", weight=1)])
+    hub.call(Publish.of([Message(recipient=NAME, origin="charges", weight=1)]))
     bundle = hub.call(Peek(NAME, max_messages=3))
-    assert bundle is not None
+    assert isinstance(bundle, BundleAnswer)
     hub.call(Dequeue(NAME, bundle.bundle_id))
     content = hub.call(Peek(NAME, origins=("charges",)))
-    assert content is not None
+    assert isinstance(content, BundleAnswer)
     assert content.content is not None
     hub.core.store.checkpoint()
-    hub.publish([message(NAME, TEXT)])
+    hub.call(Publish.of([message(NAME, TEXT)]))
 
 
 @pytest.fixture
@@ -122,7 +126,7 @@ def test_after_the_next_housekeeping_the_folder_holds_nothing_of_it(hub: OpenHub
     assert traces(tmp_path / "data") == []
     check_others(hub)
     assert scrub(hub.core) == 0, "there is nothing more to do"
-    hub.publish([message(OTHERS[0], KEPT)])
+    hub.call(Publish.of([message(OTHERS[0], KEPT)]))
     hub.close()
     assert where_the_name_is(tmp_path / "data") == {Space.CHANGE, Space.SETTLEMENT}
 
@@ -156,7 +160,7 @@ def test_what_somebody_reads_or_backs_up_is_scrubbed_when_they_are_done(hub: Ope
 
 def test_an_erasure_while_the_store_is_scrubbed_is_scrubbed_too(hub: OpenHub, tmp_path: Path) -> None:
     hub.call(Erase(NAME))
-    hub.publish([message(NAME, TEXT * 9_000), message(OTHERS[0], KEPT)])
+    hub.call(Publish.of([message(NAME, TEXT * 9_000), message(OTHERS[0], KEPT)]))
     store_scrub = type(hub.core.store).scrub
 
     class Meanwhile(type(hub.core.store)):  # type: ignore[misc]

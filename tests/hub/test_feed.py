@@ -14,6 +14,7 @@ import pytest
 import restante
 from restante.calls.batches import OpenBatch, SealBatch
 from restante.calls.feed import ReadFeed
+from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import DataDamaged, InvalidRequest, PartitionUnknown, PositionAhead, PositionGone, RestanteError
 from restante.hub.doctor.doctor import examine
@@ -219,7 +220,7 @@ def test_an_erased_recipient_leaves_one_row_and_nothing_else(hub: Hub) -> None:
 
 def test_a_completed_batch_is_told_in_the_partition_of_its_id(hub: Hub) -> None:
     batch = inside(hub).call(OpenBatch(key="month"))
-    inside(hub).publish(letter(1), batch=batch.id)
+    inside(hub).call(Publish.of(letter(1), batch=batch.id))
     inside(hub).call(SealBatch(batch.id))
     taken(hub)
     rows = changes(hub)
@@ -524,7 +525,7 @@ class Chance:
 
     def publish(self, name: str) -> None:
         messages = []
-        for _ in range(self.generator.choice([1, 3, 70])):
+        for _ in range(self.generator.choice([1, 3, 150])):
             self.sent += 1
             expires = at((self.clock.now - FakeClock().now) / 1e6 + 20) if self.generator.random() < 0.2 else None
             messages.append(

@@ -14,6 +14,7 @@ import pytest
 
 import restante
 from restante.calls.feed import ReadFeed
+from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import Unavailable
 from restante.hub.door.in_process import InProcess
@@ -98,7 +99,7 @@ def test_many_wait_in_an_event_loop_without_a_thread_each(hub: Hub) -> None:
         partition = hub.partition_of("ada")
         tasks = [asyncio.create_task(link.call(ReadFeed(partition, wait=20, reader=f"r{n}"))) for n in range(100)]
         await asyncio.sleep(0)
-        await link.publish(letter(1))
+        await link.call(Publish.of(letter(1)))
         return await asyncio.gather(*tasks)
 
     answers = asyncio.run(follow())

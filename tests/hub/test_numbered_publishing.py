@@ -15,6 +15,7 @@ from restante import limits
 from restante.assembly import open_hub
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.errors import InvalidClientState, InvalidMessage, OutcomeUnknown, StorageFull
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub
@@ -62,7 +63,7 @@ def test_parcels_of_one_producer_that_wait_side_by_side_are_stored_in_their_orde
     async def send_all() -> list[Receipt]:
         link = InProcess(hub)
         return await asyncio.gather(
-            *(link.publish([letter(number)], partition=0, producer=numbered(number)) for number in range(300))
+            *(link.call(Publish.of([letter(number)], partition=0, producer=numbered(number))) for number in range(300))
         )
 
     receipts = asyncio.run(send_all())
@@ -79,7 +80,7 @@ def send_together(
         link, free = InProcess(hub), threading.Event()
         hub.core.committer.submit_soon(Planned(lambda _: free.wait(30)), asyncio.get_running_loop().create_future())
         sending = [
-            asyncio.ensure_future(link.publish(messages, partition=0, producer=numbers))
+            asyncio.ensure_future(link.call(Publish.of(messages, partition=0, producer=numbers)))
             for messages, numbers in parcels
         ]
         await asyncio.sleep(0)
@@ -118,14 +119,14 @@ def test_behind_a_refused_parcel_the_next_number_is_not_the_next(hub: OpenHub) -
 
 def test_a_message_stored_before_does_not_hold_up_those_behind_it(hub: OpenHub) -> None:
     known = Message(recipient="ada", id="0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60", data="known")
-    hub.publish(known)
+    hub.call(Publish.of(known))
     answers = send_together(hub, ([letter(0)], numbered(0)), ([known], numbered(1)), ([letter(2)], numbered(2)))
     assert [answer.duplicates for answer in answers if isinstance(answer, Receipt)] == [0, 1, 0]
     assert texts(hub) == ["known", 0, 2]
 
 
 def test_small_and_large_parcels_of_one_producer_keep_their_order(hub: OpenHub) -> None:
-    many = [letter(["large", number]) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
+    many = [letter(["large", number]) for number in range(limits.FEW_MESSAGES_MAX + 1)]
     count = len(many)
     answers = send_together(
         hub,
@@ -145,7 +146,7 @@ def test_the_same_parcel_waiting_twice_is_stored_once(hub: OpenHub) -> None:
     async def send_twice() -> list[Receipt]:
         link = InProcess(hub)
         return await asyncio.gather(
-            *(link.publish([letter("once")], partition=0, producer=numbered(0)) for _ in range(2))
+            *(link.call(Publish.of([letter("once")], partition=0, producer=numbered(0))) for _ in range(2))
         )
 
     first, second = asyncio.run(send_twice())
@@ -159,10 +160,14 @@ def test_many_producers_share_a_commit_with_plain_publishers(hub: OpenHub) -> No
         link = InProcess(hub)
         for round_number in range(4):
             parcels = [
-                link.publish([letter([group, round_number])], partition=0, producer=numbered(round_number, group=group))
+                link.call(
+                    Publish.of(
+                        [letter([group, round_number])], partition=0, producer=numbered(round_number, group=group)
+                    )
+                )
                 for group in range(50)
             ]
-            plain = [link.publish([letter("plain")]) for _ in range(50)]
+            plain = [link.call(Publish.of([letter("plain")])) for _ in range(50)]
             await asyncio.gather(*parcels, *plain)
 
     asyncio.run(send_all())
@@ -174,13 +179,13 @@ def test_many_producers_share_a_commit_with_plain_publishers(hub: OpenHub) -> No
 
 
 def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: OpenHub) -> None:
-    many = [letter(number) for number in range(limits.SMALL_SEND_MESSAGES_MAX + 1)]
+    many = [letter(number) for number in range(limits.FEW_MESSAGES_MAX + 1)]
 
     async def send_both() -> None:
         link = InProcess(hub)
-        large = asyncio.ensure_future(link.publish(many, partition=0, producer=numbered(0)))
+        large = asyncio.ensure_future(link.call(Publish.of(many, partition=0, producer=numbered(0))))
         await large
-        await link.publish([letter("last")], partition=0, producer=numbered(len(many)))
+        await link.call(Publish.of([letter("last")], partition=0, producer=numbered(len(many))))
 
     asyncio.run(send_both())
     assert texts(hub) == [*range(len(many)), "last"]
@@ -189,8 +194,8 @@ def test_a_large_parcel_and_the_small_one_after_it_keep_their_order(hub: OpenHub
 def test_a_commit_that_found_no_room_leaves_the_numbers_as_they_were(hub: OpenHub, store: MemoryStore) -> None:
     store.fail_at(0, StorageFull("There is no room."))
     with pytest.raises(StorageFull):
-        hub.publish([letter("first")], partition=0, producer=numbered(0))
-    assert not hub.publish([letter("second")], partition=0, producer=numbered(0)).replayed
+        hub.call(Publish.of([letter("first")], partition=0, producer=numbered(0)))
+    assert not hub.call(Publish.of([letter("second")], partition=0, producer=numbered(0))).replayed
     assert texts(hub) == ["second"]
 
 
@@ -203,13 +208,13 @@ def test_after_a_commit_that_broke_off_the_same_parcel_is_stored_once(stored: bo
     hub = open_hub(None, settings=SETTINGS, store=store)
     store.fail_at(1_000 if stored else 0)
     with pytest.raises(OutcomeUnknown):
-        hub.publish([letter("once")], partition=0, producer=numbered(0))
+        hub.call(Publish.of([letter("once")], partition=0, producer=numbered(0)))
     hub.close()
     opened = open_hub(None, settings=SETTINGS, store=store.survivor())
     if stored:
         with pytest.raises(InvalidClientState):
-            opened.publish([letter("other")], partition=0, producer=numbered(0))
-    again = opened.publish([letter("once")], partition=0, producer=numbered(0))
+            opened.call(Publish.of([letter("other")], partition=0, producer=numbered(0)))
+    again = opened.call(Publish.of([letter("once")], partition=0, producer=numbered(0)))
     assert again.replayed is stored
     assert texts(opened) == ["once"]
     opened.close()
@@ -221,7 +226,7 @@ def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
     monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
     for first in (0, 1):
         for group in range(10):
-            hub.publish([letter([group, first])], partition=0, producer=numbered(first, group=group))
+            hub.call(Publish.of([letter([group, first])], partition=0, producer=numbered(first, group=group)))
     assert len(hub.core.memory(ProducerMemory).rows) == 3
     assert len(texts(hub)) == 20
 
@@ -238,7 +243,7 @@ def test_the_state_of_more_producers_than_are_remembered_is_read_from_the_store(
 )
 def test_the_doctor_finds_a_producer_that_cannot_be(tmp_path: Path, wrong: dict[str, object]) -> None:
     opened = open_hub(tmp_path, settings=SETTINGS)
-    opened.publish([letter("one")], partition=0, producer=numbered(0))
+    opened.call(Publish.of([letter("one")], partition=0, producer=numbered(0)))
     opened.close()
     store = SqliteStore.open(tmp_path)
     assert examine(store).sound

@@ -10,10 +10,11 @@ import pytest
 
 import restante
 import restante.aio
+from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, Unavailable
 from restante.hub.door import hub as hubs
-from restante.limits import DATA_BYTES_MAX, SEND_BYTES_MAX, SMALL_SEND_MESSAGES_MAX
+from restante.limits import DATA_BYTES_MAX, FEW_MESSAGES_MAX, SEND_BYTES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import Space
@@ -60,7 +61,7 @@ def stored(seed: int) -> tuple[list[object], list[object]]:
     hub = hubs.OpenHub(store, settings=SETTINGS, origins={}, clock=FakeClock(), random=chance.randbytes)
     for messages in sends(seed):
         try:
-            answers.append(hub.publish(messages))
+            answers.append(hub.call(Publish.of(messages)))
         except MessageConflict as error:
             answers.append((error.message, error.faults))
     content: list[object] = []
@@ -79,7 +80,7 @@ def stored(seed: int) -> tuple[list[object], list[object]]:
 def test_the_short_way_stores_what_the_long_way_stores(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     short = stored(seed)
     assert any(isinstance(answer, Receipt) and answer.accepted for answer in short[0])
-    monkeypatch.setattr("restante.limits.COMMIT_FEW_MESSAGES_MAX", 0)
+    monkeypatch.setattr("restante.limits.COMMIT_FEW_BYTES_MAX", -1)
     assert stored(seed) == short
 
 
@@ -88,8 +89,8 @@ def test_ordinary_messages_go_the_short_way(hub: Hub, monkeypatch: pytest.Monkey
         raise AssertionError("this is the long way")
 
     monkeypatch.setattr("restante.hub.publishing.publish._small_unit", long_way)
-    messages = [Message(recipient=f"r{number}", data={"a": number}) for number in range(SMALL_SEND_MESSAGES_MAX)]
-    assert hub.producer.send(messages).accepted == SMALL_SEND_MESSAGES_MAX
+    messages = [Message(recipient=f"r{number}", data={"a": number}) for number in range(FEW_MESSAGES_MAX)]
+    assert hub.producer.send(messages).accepted == FEW_MESSAGES_MAX
     with pytest.raises(Unavailable, match="AssertionError"):
         hub.producer.send([*messages[:2], Message(recipient="")])
 
@@ -107,23 +108,23 @@ def test_a_message_sent_again_is_known_however_long_ago_it_came(hub: Hub, monkey
 
 def test_few_beside_many_of_the_same_identities_are_duplicates_in_one_commit() -> None:
     store = HeldStore(MemoryStore())
-    many = [Message(recipient="ada", id=id_of(number), data=b"x") for number in range(100)]
+    many = [Message(recipient="ada", id=id_of(number), data=b"x") for number in range(200)]
     with restante.open(None, store=store, settings=SETTINGS, clock=FakeClock()) as hub:
         in_one_commit(hub, store, lambda hub: hub.producer.send(many), lambda hub: hub.producer.send(many[:3]))
-        assert len(mailbox_of(hub, "ada").of(State.WAITING)) == 100
+        assert len(mailbox_of(hub, "ada").of(State.WAITING)) == 200
 
 
 def test_few_beside_many_of_others_are_all_stored_in_one_commit() -> None:
     store = HeldStore(MemoryStore())
-    many = [Message(recipient="ada", id=id_of(number), data=b"x") for number in range(100)]
+    many = [Message(recipient="ada", id=id_of(number), data=b"x") for number in range(200)]
     few = [Message(recipient=name, id=id_of(200), data=b"y") for name in ("ada", "ben")]
     with restante.open(None, store=store, settings=SETTINGS, clock=FakeClock()) as hub:
         in_one_commit(hub, store, lambda hub: hub.producer.send(many), lambda hub: hub.producer.send(few))
-        assert len(mailbox_of(hub, "ada").of(State.WAITING)) == 101
+        assert len(mailbox_of(hub, "ada").of(State.WAITING)) == 201
         assert len(mailbox_of(hub, "ben").of(State.WAITING)) == 1
         numbers = [message.sequence_number for message in mailbox_of(hub, "ada").history]
-        assert len(set(numbers)) == 101
-        assert [hub.producer.send(few).duplicates, hub.producer.send(many).duplicates] == [2, 100]
+        assert len(set(numbers)) == 201
+        assert [hub.producer.send(few).duplicates, hub.producer.send(many).duplicates] == [2, 200]
 
 
 def test_small_sends_that_are_large_together_are_all_stored() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import restante
 from restante import limits
+from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError, StorageFull, Unavailable
 from restante.hub.engine.committer import CommitRequest
@@ -164,7 +165,7 @@ class Act(NamedTuple):
 ACTS = {
     "publish": Act(lambda hub: hub.producer.send([message(5_000 + place, name) for place, name in enumerate(NAMES)])),
     "publish with duplicates": Act(lambda hub: hub.producer.send([message(0), message(5_000), message(5_001, "ben")])),
-    "publish columns": Act(lambda hub: hub.producer.send([message(5_000 + n, NAMES[n % 6]) for n in range(100)])),
+    "publish columns": Act(lambda hub: hub.producer.send([message(5_000 + n, NAMES[n % 6]) for n in range(150)])),
     "peek": Act(lambda hub: take(hub, "ada", bundle=9)),
     "peek past expired": Act(lambda hub: take(hub, "finn", bundle=9), later=60),
     "dequeue": Act(lambda hub: hub.recipient("cleo").dequeue(id_of(2))),
@@ -409,7 +410,7 @@ async def answers_of_one_commit(
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in sends]
     for future, sent in zip(futures, sends, strict=True):
-        inside(there.hub).publish_soon([sent], future)
+        inside(there.hub).publish_soon(Publish.of([sent]), future)
     if fault is not None:
         there.store.plan_fault(1, 0, fault)
     writes = len(there.store.steps)

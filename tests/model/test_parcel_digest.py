@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.producers.parcel_digest import Digests, digests_of_columns, digests_of_letters
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.intake import from_arrow, from_messages
 from restante.model.publishing.letter import letter_of
 from restante.model.publishing.message import Message
@@ -47,15 +49,18 @@ def test_letters_and_columns_have_the_same_digest(sent: list[Message]) -> None:
 @given(st.lists(messages(), min_size=1, max_size=5))
 @unhurried
 def test_an_arrow_body_has_the_digest_of_the_messages(sent: list[Message]) -> None:
-    many = [msgspec.structs.replace(message, id=ID) for message in sent] * 65
-    content_type, body = encode_publish(many, random=bytes, now_ms=0)
+    many = [msgspec.structs.replace(message, id=ID) for message in sent] * (FEW_MESSAGES_MAX + 1)
+    content_type, body = encode_publish(few_or_many(many), random=bytes, now_ms=0)
     assert content_type == ARROW
     assert arrow_digest(decode_messages(body, content_type=ARROW, headers={})) == digest(many)
 
 
 def test_an_arrow_body_without_ids_has_the_digest_of_messages_without_ids() -> None:
-    sent = [Message(recipient=f"r{number}", data={"n": number}, properties={"a": "b"}) for number in range(70)]
-    _, body = encode_publish(sent, random=bytes, now_ms=0)
+    sent = [
+        Message(recipient=f"r{number}", data={"n": number}, properties={"a": "b"})
+        for number in range(FEW_MESSAGES_MAX + 6)
+    ]
+    _, body = encode_publish(few_or_many(sent), random=bytes, now_ms=0)
     table = decode_messages(body, content_type=ARROW, headers={})
     without = table.drop_columns(["id"])  # type: ignore[union-attr]  # an Arrow body gives a table
     again = decode_messages(stream_bytes(without), content_type=ARROW, headers={})

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.client.transport.http_sync import HttpLink
 from restante.client.transport.link import Link
@@ -78,7 +79,9 @@ class Desk:
     ) -> Receipt:
         """Publish with numbers from `first` on."""
         numbers = ProducerNumbers(group=group, owner_level=level, published_sequence=first)
-        return self.link.publish(sent, partition=self.partition if partition is None else partition, producer=numbers)
+        return self.link.call(
+            Publish.of(sent, partition=self.partition if partition is None else partition, producer=numbers)
+        )
 
     def open_link(self, **offered: Any) -> ProducerState:
         return self.link.call(OpenLink(self.partition, **offered))

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from restante.calls.call import Answer, Call
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.transport.link import Link
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 from restante.model.mailboxes.answers import ProducerState, Receipt
 from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
 from tests.producers.model import NUMBERS, Letter, Model, Numbers
 
@@ -69,22 +71,18 @@ class Network:
         self.late: list[Late] = []
         self._strips_ids = strips_ids
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    def _publish(self, call: Publish) -> Receipt:
+        partition, producer = call.partition, call.producer
         assert partition is not None
         assert producer is not None
-        assert batch is None, "this network carries no batches"
-        messages = tuple(self._copied(message) for message in _listed(sent))
+        assert call.batch is None, "this network carries no batches"
+        messages = tuple(self._copied(message) for message in _listed(call.sent))
         return self._call(lambda: self.arrive(partition, messages, producer))
 
     def call(self, call: Call[Answer]) -> Answer:
         """The calls of producers have their fates; all others are not for producers, and go through."""
+        if isinstance(call, Publish):
+            return cast("Answer", self._publish(call))
         if isinstance(call, OpenLink):
             return cast("Answer", self._call(lambda: self._linked(call)))
         if isinstance(call, ReadProducer):
@@ -120,7 +118,7 @@ class Network:
         letters = tuple(Letter(message.recipient, bytes(message.data).decode(), message.id) for message in messages)
         numbers = Numbers(producer.group, producer.owner_level, producer.published_sequence)
         objections = [refusal.code for refusal in self.model.objections(partition, letters, numbers)]
-        receipt = _outcome(lambda: self.hub.publish(messages, partition=partition, producer=producer))
+        receipt = _outcome(lambda: self.hub.call(Publish.of(messages, partition=partition, producer=producer)))
         if isinstance(receipt, RestanteError):
             assert receipt.code in objections, f"{receipt!r} for {letters} under {numbers}; not {objections}"
             raise receipt
@@ -203,18 +201,6 @@ class AsyncNetwork:
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        return await self._called(
-            lambda: self._network.publish(sent, partition=partition, producer=producer, batch=batch)
-        )
-
     async def call(self, call: Call[Answer]) -> Answer:
         return await self._called(lambda: self._network.call(call))
 
@@ -236,13 +222,13 @@ def _outcome(act: Callable[[], T]) -> T | RestanteError:
         return error
 
 
-def _listed(sent: object) -> Sequence[Message]:
-    if isinstance(sent, Message):
-        return (sent,)
-    if isinstance(sent, pa.Table):
-        return [Message(recipient=row["recipient"], data=row["data"], id=_text(row["id"])) for row in sent.to_pylist()]
-    assert isinstance(sent, Sequence)
-    return sent
+def _listed(sent: Few | Many | EncodedPublish) -> Sequence[Message]:
+    if isinstance(sent, Few):
+        return sent.messages
+    assert isinstance(sent, Many)
+    table = sent.content
+    assert isinstance(table, pa.Table)
+    return [Message(recipient=row["recipient"], data=row["data"], id=_text(row["id"])) for row in table.to_pylist()]
 
 
 def _text(message_id: object) -> str | None:

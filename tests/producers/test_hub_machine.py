@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from restante.calls.producers import ListProducers, OpenLink
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import FaultyMessages, RestanteError
 from restante.hub.doctor.doctor import examine
 from restante.hub.engine.committer import CommitRequest, Planned
 from restante.hub.engine.plan import RequestDraft
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
@@ -167,7 +168,7 @@ class Producers(RuleBasedStateMachine):
         return Parcel(wish.partition, self._varied(wish, known.range.letters), numbers, wish.as_table)
 
     def _letters(self, wish: Wish, model: Model) -> tuple[Letter, ...]:
-        ids = wish.ids + ("new",) * (SMALL_SEND_MESSAGES_MAX if wish.many else 0)
+        ids = wish.ids + ("new",) * (FEW_MESSAGES_MAX if wish.many else 0)
         return tuple(self._letter(wish, model, how) for how in ids)
 
     def _letter(self, wish: Wish, model: Model, how: str) -> Letter:
@@ -206,8 +207,8 @@ class Producers(RuleBasedStateMachine):
 
     def _published(self, parcel: Parcel) -> Outcome:
         try:
-            receipt = link_of(self.hub).publish(
-                _sent(parcel), partition=parcel.partition, producer=_numbers(parcel.numbers)
+            receipt = link_of(self.hub).call(
+                Publish.of(_sent(parcel), partition=parcel.partition, producer=_numbers(parcel.numbers))
             )
         except RestanteError as error:
             return _refusal(error)
@@ -241,7 +242,7 @@ class Producers(RuleBasedStateMachine):
             futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in parcels]
             for parcel, future in zip(parcels, futures, strict=True):
                 numbers = _numbers(parcel.numbers)
-                core.publish_soon(_sent(parcel), future, partition=parcel.partition, producer=numbers)
+                core.publish_soon(Publish.of(_sent(parcel), partition=parcel.partition, producer=numbers), future)
             await asyncio.sleep(0)
             gate.set()
             return [await future for future in futures]

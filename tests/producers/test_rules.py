@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.errors import (
     InvalidMessage,
     InvalidRequest,
@@ -60,7 +61,7 @@ def test_exactly_the_next_number_is_accepted(desk: Desk) -> None:
     assert desk.stored() == list(range(8))
 
 
-@pytest.mark.parametrize("count", [1, 100], ids=["few", "many"])
+@pytest.mark.parametrize("count", [1, 200], ids=["few", "many"])
 def test_a_gap_is_refused_with_the_number_expected(desk: Desk, count: int) -> None:
     desk.publish(0, letters(range(3)))
     desk.publish(3, letters(range(3, 7)))
@@ -118,7 +119,7 @@ def test_0_follows_the_largest_number(desk: Desk) -> None:
     assert desk.stored() == [0, 1]
 
 
-@pytest.mark.parametrize("count", [4, 100], ids=["few", "many"])
+@pytest.mark.parametrize("count", [4, 200], ids=["few", "many"])
 def test_numbers_go_on_at_0_inside_a_parcel(desk: Desk, count: int) -> None:
     desk.start_after(LAST - 2)
     receipt = desk.publish(LAST - 1, letters(range(count)), level=1)
@@ -193,7 +194,7 @@ def test_equal_levels_coexist(desk: Desk) -> None:
         for number in range(0, 6, 2):
             desk.publish(number, letter(number), level=3)
             numbers = ProducerNumbers(group=GROUP, owner_level=3, published_sequence=number + 1)
-            other.publish([letter(number + 1)], partition=desk.partition, producer=numbers)
+            other.call(Publish.of([letter(number + 1)], partition=desk.partition, producer=numbers))
     desk.refuses_number(4, letter(50), level=3, expected=6)
     assert desk.stored() == list(range(6))
 
@@ -223,9 +224,9 @@ def test_other_partitions_are_never_affected(desk: Desk) -> None:
 def test_plain_publishers_neither_affect_nor_are_affected(desk: Desk) -> None:
     desk.publish(0, letters(range(3)), level=5)
     before = desk.state()
-    assert desk.link.publish(letters(range(3, 6)), partition=desk.partition).accepted == 3
-    assert desk.link.publish(letters(range(6, 9))).accepted == 3
-    assert desk.link.publish(letters(range(3))).duplicates == 3
+    assert desk.link.call(Publish.of(letters(range(3, 6)), partition=desk.partition)).accepted == 3
+    assert desk.link.call(Publish.of(letters(range(6, 9)))).accepted == 3
+    assert desk.link.call(Publish.of(letters(range(3)))).duplicates == 3
     assert desk.state() == before
     assert desk.publish(3, letter(9), level=5).accepted == 1
 
@@ -233,7 +234,7 @@ def test_plain_publishers_neither_affect_nor_are_affected(desk: Desk) -> None:
 # Refused for another reason, and duplicates.
 
 
-@pytest.mark.parametrize("count", [2, 100], ids=["few", "many"])
+@pytest.mark.parametrize("count", [2, 200], ids=["few", "many"])
 def test_a_parcel_refused_for_its_messages_leaves_the_number_free(desk: Desk, count: int) -> None:
     desk.publish(0, letters(range(3)))
     desk.publish(3, letter(70, desk.neighbour))
@@ -259,9 +260,9 @@ def test_a_refused_parcel_of_a_raised_level_does_not_take_over(desk: Desk) -> No
     assert desk.publish(1, letter(1)).accepted == 1
 
 
-@pytest.mark.parametrize("extra", [0, 100], ids=["few", "many"])
+@pytest.mark.parametrize("extra", [0, 200], ids=["few", "many"])
 def test_duplicates_by_id_count_in_the_range(desk: Desk, extra: int) -> None:
-    desk.link.publish(letters([1, 2]))
+    desk.link.call(Publish.of(letters([1, 2])))
     sent = [*letters(range(4)), letter(3), *letters(range(200, 200 + extra))]
     receipt = desk.publish(0, sent)
     assert (receipt.accepted, receipt.duplicates) == (2 + extra, 3)
@@ -272,7 +273,7 @@ def test_duplicates_by_id_count_in_the_range(desk: Desk, extra: int) -> None:
 
 
 def test_a_parcel_of_duplicates_only_takes_its_numbers(desk: Desk) -> None:
-    desk.link.publish(letters(range(3)))
+    desk.link.call(Publish.of(letters(range(3))))
     receipt = desk.publish(0, letters(range(3)))
     assert (receipt.accepted, receipt.duplicates, receipt.partitions) == (0, 3, ())
     assert desk.level_and_last() == (0, 2)
@@ -283,7 +284,7 @@ def test_a_parcel_of_duplicates_only_takes_its_numbers(desk: Desk) -> None:
 def test_numbers_need_a_partition(desk: Desk) -> None:
     numbers = ProducerNumbers(group=GROUP, owner_level=0, published_sequence=0)
     with pytest.raises(InvalidRequest, match="partition"):
-        desk.link.publish([letter(0)], producer=numbers)
+        desk.link.call(Publish.of([letter(0)], producer=numbers))
     assert desk.stored() == []
 
 

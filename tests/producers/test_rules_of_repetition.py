@@ -16,9 +16,11 @@ import pytest
 
 import restante
 from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface.sync import Hub
 from restante.errors import InvalidClientState, ProducerDisconnected, RestanteError
 from restante.hub.doctor.doctor import examine
+from restante.limits import MIB
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
@@ -30,7 +32,7 @@ from tests.hub.letters import at, id_of, letter, letters
 from tests.hub.test_concurrency import HeldStore, in_one_commit
 from tests.producers.desk import GROUP, SETTINGS, Desk, link_of, replays, table_of
 
-FEW, MANY = 3, 100
+FEW, MANY = 3, 200
 """The first go the short way, message by message; the others the long way, as columns."""
 
 
@@ -52,7 +54,7 @@ def test_the_last_range_again_is_acknowledged_and_stored_once(desk: Desk, count:
 def test_the_last_range_is_known_after_many_other_commits(desk: Desk, count: int) -> None:
     receipt = desk.publish(0, letters(range(count)))
     for number in range(1_000, 1_040):
-        desk.link.publish(letter(number, desk.neighbour))
+        desk.link.call(Publish.of(letter(number, desk.neighbour)))
         desk.publish(0, letter(number, desk.neighbour), group=number)
     desk.hub.file()
     assert desk.publish(0, letters(range(count))) == replays(receipt)
@@ -75,9 +77,9 @@ def test_another_connection_of_the_same_group_and_level_may_repeat_it(desk: Desk
     receipt = desk.publish(0, letters(range(3)))
     numbers = ProducerNumbers(group=GROUP, owner_level=0, published_sequence=0)
     with desk.another_link() as other:
-        assert other.publish(letters(range(3)), partition=desk.partition, producer=numbers) == replays(receipt)
+        assert other.call(Publish.of(letters(range(3)), partition=desk.partition, producer=numbers)) == replays(receipt)
         with pytest.raises(InvalidClientState):
-            other.publish(letters(range(3, 6)), partition=desk.partition, producer=numbers)
+            other.call(Publish.of(letters(range(3, 6)), partition=desk.partition, producer=numbers))
     assert desk.stored() == [0, 1, 2]
 
 
@@ -171,10 +173,10 @@ def test_a_repetition_is_the_same_as_messages_and_as_columns(desk: Desk, first_w
 def test_a_repetition_is_the_same_the_short_way_and_the_long(
     desk: Desk, long_way_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ways = (0, 128) if long_way_first else (128, 0)
+    ways = (-1, MIB) if long_way_first else (MIB, -1)
     receipts = []
-    for few in ways:
-        monkeypatch.setattr("restante.limits.COMMIT_FEW_MESSAGES_MAX", few)
+    for most in ways:
+        monkeypatch.setattr("restante.limits.COMMIT_FEW_BYTES_MAX", most)
         receipts.append(desk.publish(0, written(12)))
     assert receipts[0].accepted == 12
     assert receipts[1] == replays(receipts[0])
@@ -404,12 +406,14 @@ def test_messages_and_state_are_stored_in_one_commit(step: int, count: int) -> N
     numbers = ProducerNumbers(group=GROUP, owner_level=0, published_sequence=1)
     with restante.open(None, store=store, settings=SETTINGS, clock=FakeClock()) as hub:
         partition = hub.partition_of("ada")
-        link_of(hub).publish(
-            letter(500), partition=partition, producer=msgspec.structs.replace(numbers, published_sequence=0)
+        link_of(hub).call(
+            Publish.of(
+                letter(500), partition=partition, producer=msgspec.structs.replace(numbers, published_sequence=0)
+            )
         )
         store.fail_at(step)
         with pytest.raises(RestanteError):
-            link_of(hub).publish(letters(range(count)), partition=partition, producer=numbers)
+            link_of(hub).call(Publish.of(letters(range(count)), partition=partition, producer=numbers))
     store = store.survivor()
     with restante.open(None, store=store, settings=SETTINGS, clock=FakeClock()) as hub:
         link = link_of(hub)
@@ -417,7 +421,7 @@ def test_messages_and_state_are_stored_in_one_commit(step: int, count: int) -> N
         assert stored in (0, count if count < 100 else 99)
         state = link.call(ReadProducer(partition, GROUP))
         assert state.last_published_sequence_number == (count if stored else 0)
-        again = link.publish(letters(range(count)), partition=partition, producer=numbers)
+        again = link.call(Publish.of(letters(range(count)), partition=partition, producer=numbers))
         assert (again.accepted, again.duplicates, again.replayed) == (count, 0, bool(stored))
         assert len(hub.recipient("ada").history(limit=1_000).messages) == count + 1
         hub.file()
@@ -438,7 +442,7 @@ def together(*parcels: tuple[int, int, Sequence[Message]]) -> tuple[list[Receipt
             def publish(hub: Hub) -> object:
                 numbers = ProducerNumbers(group=GROUP, owner_level=level, published_sequence=first)
                 try:
-                    answers[place] = link_of(hub).publish(messages, partition=partition, producer=numbers)
+                    answers[place] = link_of(hub).call(Publish.of(messages, partition=partition, producer=numbers))
                 except RestanteError as error:
                     answers[place] = error
                 return None

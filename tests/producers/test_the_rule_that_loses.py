@@ -14,12 +14,15 @@ import pytest
 import restante
 from restante import errors
 from restante.assembly import open_hub
+from restante.calls.call import Call
 from restante.calls.mailboxes import ReadHistory
 from restante.calls.producers import ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.hub.door.hub import OpenHub
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.message import Message
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
@@ -34,21 +37,19 @@ class TrustingHub:
         self._hub = hub
         self.lose_answer = False
 
-    def publish(
-        self,
-        sent: Any,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
+    def call(self, call: Call[Any]) -> Any:
+        return self._publish(call) if isinstance(call, Publish) else self._hub.call(call)
+
+    def _publish(self, call: Publish) -> Receipt:
+        partition, producer = call.partition, call.producer
         assert partition is not None
         assert producer is not None
-        assert batch is None, "no batch is named here"
-        messages = list(sent)
+        assert call.batch is None, "no batch is named here"
+        assert isinstance(call.sent, Few)
+        messages = list(call.sent.messages)
         receipt = self._known(messages, partition, producer)
         if receipt is None:
-            receipt = self._hub.publish(messages, partition=partition, producer=producer)
+            receipt = self._hub.call(Publish.of(messages, partition=partition, producer=producer))
         if self.lose_answer:
             self.lose_answer = False
             raise errors.OutcomeUnknown("The answer was lost.")
@@ -76,7 +77,7 @@ class ByTheOldRule:
 
     def send(self, message: Message) -> None:
         numbers = ProducerNumbers(group=GROUP, owner_level=0, published_sequence=self._next)
-        self._hub.publish([message], partition=0, producer=numbers)
+        self._hub.call(Publish.of([message], partition=0, producer=numbers))
         self._next += 1
 
 

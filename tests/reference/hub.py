@@ -7,12 +7,14 @@ from types import TracebackType
 from typing import Literal, Self
 
 from restante import errors
+from restante.calls.publishing import Publish
 from restante.client.batches.batch_view import BatchName
 from restante.client.publishing.carriers_sync import CallCarrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.surface import surface
 from restante.errors import Fault
 from restante.model.consignments.consignment_answers import BatchWish
+from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message
 
 from . import intake
@@ -48,6 +50,12 @@ class ReferenceHub:
     def feed(self, *_: object, **__: object) -> surface.Feed:
         raise errors.InvalidOperation("The reference has no feed: tests/feed has a model of it.")
 
+    def group(self, *_: object, **__: object) -> surface.Group:
+        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
+
+    def groups(self) -> Iterator[surface.GroupStatus]:
+        raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
+
     def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
         raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 
@@ -73,7 +81,11 @@ class ReferenceHub:
             return receipt
 
     def pipeline(self) -> surface.Pipeline:
-        return Pipeline(CallCarrier(self.send))
+        return Pipeline(CallCarrier(self._call))
+
+    def _call(self, call: Publish) -> surface.Receipt:
+        assert isinstance(call.sent, Few | Many)
+        return self.send(call.sent.messages if isinstance(call.sent, Few) else call.sent.content)
 
     def _misplaced(self, messages: dict[int, Message], partition: int | None) -> list[Fault]:
         return [

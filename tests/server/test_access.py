@@ -20,8 +20,8 @@ from tests.server.wire import Wire
 
 ID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 
-NOBODY, EVERYBODY = "", "porx"
-"""Letters: p publisher, o operator, r reader, x recipient."""
+NOBODY, EVERYBODY = "", "porxw"
+"""Letters: p publisher, o operator, r reader, x recipient, w worker."""
 ALLOWED = {
     "POST /v1/messages": "po",
     "POST /v1/partitions/{partition}/parcels": "po",
@@ -66,11 +66,24 @@ ALLOWED = {
     "POST /v1/maintenance/expire": "o",
     "POST /v1/maintenance/retain": "o",
     "GET /v1/backup": "o",
+    "PUT /v1/groups/{group}": "wo",
+    "GET /v1/groups": "wro",
+    "GET /v1/groups/{group}": "wro",
+    "DELETE /v1/groups/{group}": "o",
+    "POST /v1/groups/{group}/members": "wo",
+    "DELETE /v1/groups/{group}/members/{member}": "wo",
+    "POST /v1/groups/{group}/members/{member}/heartbeat": "wo",
+    "POST /v1/groups/{group}/members/{member}/next": "wo",
+    "PUT /v1/groups/{group}/positions/{partition}": "wo",
+    "POST /v1/groups/{group}/positions/{partition}/reset": "o",
+    "POST /v1/groups/{group}/pause": "o",
+    "POST /v1/groups/{group}/resume": "o",
+    "DELETE /v1/groups/{group}/actions/{action}": "o",
     "GET /metrics": "ro",
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
 OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}
-LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT}
+LETTERS = {"p": Role.PUBLISHER, "o": Role.OPERATOR, "r": Role.READER, "x": Role.RECIPIENT, "w": Role.WORKER}
 PLACES = {
     "{partition}": "0",
     "{recipient}": "ada",
@@ -79,6 +92,8 @@ PLACES = {
     "{group}": "7",
     "{batch}": ID,
     "{consignment}": ID,
+    "{member}": ID,
+    "{action}": "charge",
 }
 
 
@@ -89,7 +104,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenFile:
 
 @pytest.fixture(scope="module")
 def secrets(tokens: TokenFile) -> dict[str, str]:
-    """A token for each role: of the origin `default` and of the recipient ada."""
+    """A token for each role: of the origin `default`, of the recipient ada, of the group 7."""
     tokens.path.parent.mkdir()
     made = {}
     for letter, role in LETTERS.items():
@@ -97,6 +112,7 @@ def secrets(tokens: TokenFile) -> dict[str, str]:
             roles=[role],
             origins=["default"] if role is Role.PUBLISHER else None,
             recipients=["ada"] if role is Role.RECIPIENT else None,
+            groups=["7"] if role is Role.WORKER else None,
         )
     return made
 
@@ -158,6 +174,19 @@ def test_without_a_token_every_route_but_the_open_ones_is_shut(call: Callable[[s
 def test_health_and_documentation_are_open(call: Callable[[str | None], Wire], route: str) -> None:
     assert call(None).get(route.split(" ")[1]).status in (200, 307)
     assert call(None)("HEAD", route.split(" ")[1]).body == b""
+
+
+def test_a_worker_works_for_its_groups_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:
+    worker, operator = call(secrets["w"]), call(secrets["o"])
+    assert operator("PUT", "/v1/groups/others", {}).status == 200
+    assert worker("PUT", "/v1/groups/7?change=true", {}).status == 403
+    assert operator("PUT", "/v1/groups/7?change=true", {}).status == 200
+    assert worker("PUT", "/v1/groups/7", {}).status == 200
+    for method, path in (("PUT", ""), ("GET", ""), ("POST", "/members"), ("PUT", "/positions/0")):
+        answer = worker(method, f"/v1/groups/others{path}", {} if method != "GET" else None)
+        assert (answer.status, answer.problem["code"]) == (403, "forbidden")
+    assert [own["group"] for own in worker.get("/v1/groups").json()["groups"]] == ["7"]
+    assert call(secrets["r"]).get("/v1/groups/others").status == 200
 
 
 def test_a_publisher_sends_for_its_origins_only(call: Callable[[str | None], Wire], secrets: dict[str, str]) -> None:

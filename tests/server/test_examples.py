@@ -20,7 +20,7 @@ from restante.server.app import ROUTES
 from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
 from restante.server.openapi.examples import CLOCK, examples
-from restante.server.openapi.places import CONSIGNMENT_ID
+from restante.server.openapi.places import CONSIGNMENT_ID, MEMBER_ID
 from restante.server.serve import ServedHub, start
 
 _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
@@ -87,28 +87,35 @@ def _resolved(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _with_id(example: dict[str, Any], made: str) -> dict[str, Any]:
-    """The example, with the id that the hub made instead of the one that it shows."""
-    found: dict[str, Any] = json.loads(json.dumps(example).replace(CONSIGNMENT_ID, made))
+def _with_ids(example: dict[str, Any], made: dict[str, str]) -> dict[str, Any]:
+    """The example, with the ids that the hub made instead of those that it shows."""
+    text = json.dumps(example)
+    for shown, own in made.items():
+        text = text.replace(shown, own)
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
 def _done(url: str, name: str) -> tuple[Answered, dict[str, Any]]:
     """The answer to an example, after those before it, and the example as it was done."""
-    made = CONSIGNMENT_ID
+    made: dict[str, str] = {}
     for before in _EXAMPLES[name][1]["after"]:
-        answered = _ask(url, _with_id(_EXAMPLES[before][1], made)["request"])
+        answered = _ask(url, _with_ids(_EXAMPLES[before][1], made)["request"])
         assert answered.status < 300, before
-        made = _made_id(before, answered) or made
+        made |= _made_id(before, answered)
     example = _EXAMPLES[name][1]
-    answered = _ask(url, _with_id(example, made)["request"])
-    return answered, _with_id(example, _made_id(name, answered) or made)
+    answered = _ask(url, _with_ids(example, made)["request"])
+    return answered, _with_ids(example, made | _made_id(name, answered))
 
 
-def _made_id(name: str, answered: Answered) -> str | None:
-    """The id of the consignment that an example has opened, if it has."""
-    opens = _EXAMPLES[name][0]["operationId"] == "openConsignment" and answered.status < 300
-    return str(json.loads(answered.body)["id"]) if opens else None
+_MADE = {"openConsignment": (CONSIGNMENT_ID, "id"), "joinGroup": (MEMBER_ID, "member_id")}
+"""By the operation: the id that the examples show, and where the answer has the one that the hub made."""
+
+
+def _made_id(name: str, answered: Answered) -> dict[str, str]:
+    """The id that the hub made for an example, if it has, by the one that is shown."""
+    shown, field = _MADE.get(_EXAMPLES[name][0]["operationId"], ("", ""))
+    return {shown: str(json.loads(answered.body)[field])} if shown and answered.status < 300 else {}
 
 
 def _known(value: object) -> object:

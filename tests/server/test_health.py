@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from restante.errors import StorageFull
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX
 from restante.model.storage.changes import Changes
 from restante.server.logs import JsonFormatter, TextFormatter
 from restante.server.routes import health
@@ -97,7 +97,7 @@ def test_a_slow_client_and_a_large_body_say_nothing_of_the_disk(wire: Wire, runn
         assert slow.recv(65_536).startswith(b"HTTP/1.1 201")
     assert 0 < running.desk.metrics.typical_publish_seconds() < 1
     assert wire.get("/readyz").status == 200
-    many = [{"recipient": "ada", "data": 1}] * (SMALL_SEND_MESSAGES_MAX + 1)
+    many = [{"recipient": "ada", "data": 1}] * (FEW_MESSAGES_MAX + 1)
     before = len(running.desk.metrics._publishes)
     assert wire.publish(*many).status == 201
     assert len(running.desk.metrics._publishes) == before

@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from restante.calls.mailboxes import PartitionOf, ReadHistory
+from restante.calls.publishing import Publish
 from restante.limits import DATA_BYTES_MAX
 from restante.model.access.access import Role
 from restante.model.publishing.message import Message
@@ -62,7 +63,7 @@ def test_a_message_is_pushed_as_history_shows_it(running: ServedHub, wire: Wire)
 def test_many_messages_at_once_are_pushed_as_history_shows_them(running: ServedHub, wire: Wire, count: int) -> None:
     names = [f"r{number % 3}" for number in range(3 * count)]
     with live(running, "r1") as talk:
-        running.desk.hub.publish(table(names, list(range(3 * count))))
+        running.desk.hub.call(Publish.of(table(names, list(range(3 * count)))))
         frames = talk.frames(count)
     assert [frame["counter"] for frame in frames] == list(range(1, count + 1))
     assert [frame["message"] for frame in frames] == wire.get("/v1/recipients/r1/messages?limit=1000").json()[
@@ -72,7 +73,7 @@ def test_many_messages_at_once_are_pushed_as_history_shows_them(running: ServedH
 
 def test_a_burst_for_one_recipient_is_read_from_history_and_nothing_is_missing(running: ServedHub) -> None:
     with live(running, "ada") as ada:
-        running.desk.hub.publish(table(["ada"] * 5_000, list(range(5_000))))
+        running.desk.hub.call(Publish.of(table(["ada"] * 5_000, list(range(5_000)))))
         frames = ada.frames(5_000)
     assert [frame["counter"] for frame in frames] == list(range(1, 5_001))
     assert [frame["message"]["data"] for frame in frames] == list(range(5_000))
@@ -125,11 +126,11 @@ def test_replay_begins_after_the_number_given_and_goes_on_without_a_seam(running
 
 def test_replay_under_a_stream_of_publishes_has_no_gap_and_no_repetition(running: ServedHub) -> None:
     hub = running.desk.hub
-    hub.publish([Message(recipient="ada", data=value) for value in range(700)])
+    hub.call(Publish.of([Message(recipient="ada", data=value) for value in range(700)]))
     with ExitStack() as stack:
         talks = []
         for value in range(700, 900):
-            hub.publish(Message(recipient="ada", data=value))
+            hub.call(Publish.of(Message(recipient="ada", data=value)))
             if value % 40 == 0:
                 talks.append(stack.enter_context(live(running, "ada", after=0)))
         for talk in talks:
@@ -317,7 +318,7 @@ def test_a_client_that_reads_nothing_sees_the_gap_and_finds_the_rest_in_history(
         hub, filling = running.desk.hub, "x" * 40_000
         count = 1_000
         for value in range(count):
-            hub.publish(Message(recipient="ada", data={"value": value, "filling": filling}))
+            hub.call(Publish.of(Message(recipient="ada", data={"value": value, "filling": filling})))
             assert quick.frame()["message"]["data"]["value"] == value
         shown: list[int] = []
         missed, counter = 0, 0
@@ -339,7 +340,7 @@ def test_a_stuck_client_slows_nobody_and_takes_no_more_than_its_bound(tmp_path: 
     settings = Settings(live=LiveSettings(queue_messages=4, queue_bytes=64 * 1024))
     with start(tmp_path / "data", settings) as running, live(running, "ada"), live(running, "ada") as quick:
         for value in range(300):
-            running.desk.hub.publish(Message(recipient="ada", data="y" * 60_000 + str(value)))
+            running.desk.hub.call(Publish.of(Message(recipient="ada", data="y" * 60_000 + str(value))))
             assert quick.frame()["counter"] == value + 1
         waiting = [len(connection.queue) for connection in running.desk.post.connections()]
         assert max(waiting) <= 4
@@ -422,7 +423,7 @@ def test_when_the_hub_drains_everybody_is_told_and_gets_what_waits_first(tmp_pat
     running = start(tmp_path / "data")
     with ExitStack() as stack:
         talks = [stack.enter_context(live(running, f"r{number}")) for number in range(20)]
-        running.desk.hub.publish(table([f"r{number}" for number in range(20)], list(range(20))))
+        running.desk.hub.call(Publish.of(table([f"r{number}" for number in range(20)], list(range(20)))))
         running.stop()
         for number, talk in enumerate(talks):
             message, goodbye = talk.frames(2)
@@ -462,7 +463,7 @@ def test_a_slow_reader_of_events_misses_nothing(tmp_path: Path) -> None:
         stream = iter(events)
         next(stream)
         for value in range(800):
-            running.desk.hub.publish(Message(recipient="ada", data=[value, "z" * 20_000]))
+            running.desk.hub.call(Publish.of(Message(recipient="ada", data=[value, "z" * 20_000])))
         found = [next(stream)[1] for _ in range(800)]
         events.close()
     assert [frame["counter"] for frame in found] == list(range(1, 801))
@@ -529,10 +530,10 @@ def test_who_sends_without_reading_the_answers_is_not_read_from_either(chatting:
 def test_clients_that_count_differently_each_get_their_own_counters_of_a_parcel(running: ServedHub) -> None:
     names = [f"r{number % 10}" for number in range(400)]
     with live(running, "r3") as early:
-        running.desk.hub.publish(table(["r3"] * 3, ["a", "b", "c"]))
+        running.desk.hub.call(Publish.of(table(["r3"] * 3, ["a", "b", "c"])))
         assert [frame["counter"] for frame in early.frames(3)] == [1, 2, 3]
         with live(running, "r3") as late, live(running, "r4") as other:
-            running.desk.hub.publish(table(names, list(range(400))))
+            running.desk.hub.call(Publish.of(table(names, list(range(400)))))
             for talk, first, place in ((early, 4, 3), (late, 1, 3), (other, 1, 4)):
                 frames = talk.frames(40)
                 assert [frame["counter"] for frame in frames] == list(range(first, first + 40))
@@ -542,7 +543,9 @@ def test_clients_that_count_differently_each_get_their_own_counters_of_a_parcel(
 def test_a_parcel_may_hold_small_and_large_messages(running: ServedHub) -> None:
     sizes = [1, 60_000, 65_536, 70_000, 200_000, 2]
     with live(running, "r1") as talk:
-        running.desk.hub.publish(table(["r1", "r2"] * 100 + ["r1"] * 6, [""] * 200 + ["x" * size for size in sizes]))
+        running.desk.hub.call(
+            Publish.of(table(["r1", "r2"] * 100 + ["r1"] * 6, [""] * 200 + ["x" * size for size in sizes]))
+        )
         frames = talk.frames(106)
     assert [len(frame["message"]["data"]) for frame in frames] == [0] * 100 + sizes
 
@@ -559,7 +562,7 @@ def test_when_pushing_fails_everybody_gets_the_messages_from_history(
         faulty.setattr("restante.server.live.post.letter_json", fail)
         faulty.setattr("restante.server.live.post.parcel_rows", fail)
         wire.publish({"recipient": "ada", "data": 1})
-        running.desk.hub.publish(table(["ada"] * 100, list(range(2, 102))))
+        running.desk.hub.call(Publish.of(table(["ada"] * 100, list(range(2, 102)))))
         assert ada.data(101) == list(range(1, 102))
     assert "get them from history" in caplog.text
 
@@ -571,7 +574,7 @@ def test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills
         stream = iter(events)
         next(stream)
         for value in range(600):
-            running.desk.hub.publish(Message(recipient="ada", data=[value, "z" * 30_000]))
+            running.desk.hub.call(Publish.of(Message(recipient="ada", data=[value, "z" * 30_000])))
         found = [next(stream)[1] for _ in range(600)]
         events.close()
     assert [frame["message"]["data"][0] for frame in found] == list(range(600))
@@ -580,7 +583,7 @@ def test_a_slow_reader_of_events_misses_nothing_either_when_bytes_are_what_fills
 def test_a_quick_client_gets_large_messages_of_one_commit_without_a_gap(tmp_path: Path) -> None:
     settings = Settings(live=LiveSettings(queue_bytes=64 * 1024))
     with start(tmp_path / "data", settings) as running, live(running, "ada") as ada:
-        running.desk.hub.publish([Message(recipient="ada", data="x" * 50_000) for _ in range(8)])
+        running.desk.hub.call(Publish.of([Message(recipient="ada", data="x" * 50_000) for _ in range(8)]))
         assert [frame["counter"] for frame in ada.frames(8)] == list(range(1, 9))
 
 
@@ -589,7 +592,7 @@ def test_events_are_whole_also_where_json_came_with_line_breaks(running: ServedH
     stream = iter(events)
     next(stream)
     pretty = b'{\n  "a": 1,\r\n  "b": "c\\n"\n}'
-    running.desk.hub.publish(Message(recipient="ada", data=pretty, media_type="application/json"))
+    running.desk.hub.call(Publish.of(Message(recipient="ada", data=pretty, media_type="application/json")))
     assert next(stream)[1]["message"]["data"] == {"a": 1, "b": "c\n"}
     events.close()
 
@@ -604,7 +607,7 @@ def test_the_disconnect_is_the_last_event_though_messages_wait(tmp_path: Path) -
         stream = iter(events)
         next(stream)
         for value in range(300):
-            running.desk.hub.publish(Message(recipient="ada", data=[value, "z" * 30_000]))
+            running.desk.hub.call(Publish.of(Message(recipient="ada", data=[value, "z" * 30_000])))
         tokens.revoke(tokens.listed()[0].id)
         frames = [frame for _, frame in stream]
         events.close()
@@ -618,14 +621,14 @@ def test_who_is_told_to_go_gets_nothing_new_so_no_gap_can_hide(tmp_path: Path) -
     with live(running, "ada") as slow:
         hub = running.desk.hub
         for value in range(400):
-            hub.publish(Message(recipient="ada", data=[value, "x" * 50_000]))
+            hub.call(Publish.of(Message(recipient="ada", data=[value, "x" * 50_000])))
         (connection,) = running.desk.post.connections()
         stopping = threading.Thread(target=running.stop)
         stopping.start()
         while not connection.ending:
             pass
-        hub.publish(table(["ada"] * 300, list(range(300))))
-        hub.publish(Message(recipient="ada", data=[0, "last"]))
+        hub.call(Publish.of(table(["ada"] * 300, list(range(300)))))
+        hub.call(Publish.of(Message(recipient="ada", data=[0, "last"])))
         frames = []
         with suppress(ConnectionClosed):
             while True:
@@ -668,7 +671,7 @@ def test_clients_of_partitions_that_moved_are_told_where_and_no_others(running: 
                     "reason": "moved",
                     "owner": "http://hub-2.example",
                 }
-        running.desk.hub.publish(table(names, list(range(12))))
+        running.desk.hub.call(Publish.of(table(names, list(range(12)))))
         for number, name in enumerate(names):
             if home[name] != partition:
                 assert talks[name].data(1) == [number]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import restante
+from restante.calls.publishing import Publish
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, Settings
@@ -45,7 +46,7 @@ def test_what_is_dropped_stays_counted_when_its_connection_has_gone(tmp_path: Pa
         wire = Wire(running.url)
         with live(running, "ada"), live(running, "ada") as quick:
             for value in range(200):
-                running.desk.hub.publish(Message(recipient="ada", data=[value, "x" * 40_000]))
+                running.desk.hub.call(Publish.of(Message(recipient="ada", data=[value, "x" * 40_000])))
                 quick.frame()
             during = metrics(wire)
         while len(running.desk.post):
@@ -75,11 +76,11 @@ def test_a_client_of_ours_says_which_gaps_it_has_filled(tmp_path: Path) -> None:
         hub.recipient("ada").live(after=0) as followed,
     ):
         shown = iter(followed)
-        running.desk.hub.publish(Message(recipient="ada", data=[0]))
+        running.desk.hub.call(Publish.of(Message(recipient="ada", data=[0])))
         assert next(shown).data == [0]
         count = 1
         while not dropped(running):
-            running.desk.hub.publish(Message(recipient="ada", data=[count, "x" * 60_000]))
+            running.desk.hub.call(Publish.of(Message(recipient="ada", data=[count, "x" * 60_000])))
             count += 1
         assert [next(shown).data[0] for _ in range(1, count)] == list(range(1, count))
         assert 1 <= running.desk.post.tally.gaps_recovered <= followed.gaps_recovered

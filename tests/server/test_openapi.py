@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import http.client
 import json
 import re
@@ -159,11 +162,39 @@ class _Page(HTMLParser):
 def test_the_pages_load_nothing_from_elsewhere_and_all_their_links_lead_somewhere(hub: ServedHub) -> None:
     pages = {path: _Page(_page(hub, path)) for path in ("/docs", "/docs/problems")}
     for path, page in pages.items():
-        assert not page.tags & {"script", "link", "img", "iframe"}
+        assert not page.tags & {"link", "img", "iframe"}
         for link in page.links:
             target, _, anchor = link.partition("#")
             if target not in {"/openapi.json", "/asyncapi.json"}:
                 assert anchor == "" or anchor in pages[target or path].anchors, link
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/problems"])
+def test_a_page_runs_its_own_script_and_no_other(hub: ServedHub, path: str) -> None:
+    with urllib.request.urlopen(f"{hub.url}{path}", timeout=30) as answer:
+        policy, page = answer.headers["Content-Security-Policy"], answer.read().decode()
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert page.count("<script") == 1
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'; connect-src 'self'" in policy
+    assert "innerHTML" not in script
+
+
+def test_an_example_can_be_tried_on_the_page_as_it_stands_there(hub: ServedHub) -> None:
+    tried = [json.loads(html.unescape(text)) for text in re.findall(r' data-try="([^"]*)"', _page(hub, "/docs"))]
+    assert len(tried) > len(ROUTES) / 2
+    sending = next(one for one in tried if (one["method"], one["target"]) == ("POST", "/v1/messages"))
+    headers = sending["headers"] | {"Origin": hub.url}
+    request = urllib.request.Request(
+        f"{hub.url}{sending['target']}", method="POST", headers=headers, data=sending["body"].encode()
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        receipt = json.load(answer)
+    assert receipt["accepted"] == len(json.loads(sending["body"])["messages"])
+
+
+def test_the_page_begins_with_sending_and_collecting(description: dict[str, Any]) -> None:
+    assert [tag["name"] for tag in description["tags"][:2]] == ["Publishing", "Collecting"]
 
 
 def test_every_route_is_on_the_page_with_a_command_to_copy(hub: ServedHub, description: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from restante.calls.mailboxes import Explain
+from restante.calls.publishing import Publish
 from restante.errors import DataDamaged
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Reason
@@ -119,7 +120,7 @@ def slow_body(running: ServedHub, secret: str, opened: Callable[[], None]) -> st
 
 def slow_backup(running: ServedHub, secret: str, opened: Callable[[], None]) -> str:
     """A backup that its reader takes in slowly, and does not get whole."""
-    running.desk.hub.publish([Message(recipient="ada", data=os.urandom(1_000_000)) for _ in range(40)])
+    running.desk.hub.call(Publish.of([Message(recipient="ada", data=os.urandom(1_000_000)) for _ in range(40)]))
     wire = http.client.HTTPConnection(*Wire(running.url).address, timeout=30)
     wire.request("GET", "/v1/backup", headers={"Authorization": f"Bearer {secret}"})
     answer = wire.getresponse()

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from restante.errors import OutcomeUnknown
+from restante.hub.engine import committer
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.storage.partition import partition_of
-from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.connections.incoming_messages import is_for_the_loop
 from restante.server.serve import ServedHub, start
 from tests.server.test_publishing import ARROW, arrow_body, found
 from tests.server.wire import Answer, Wire
@@ -88,7 +89,7 @@ def test_the_same_messages_as_json_and_as_arrow_are_the_same_parcel(wire: Wire) 
 
 def test_a_large_parcel_is_numbered_like_a_small_one(wire: Wire) -> None:
     data = [f"{number:0100}" for number in range(1_000)]
-    assert sum(map(len, data)) > SMALL_BODY_BYTES
+    assert not is_for_the_loop(sum(map(len, data)))
     assert send(wire, 0, *data).json()["accepted"] == 1_000
     assert send(wire, 0, *data).json()["replayed"]
     assert refusal(send(wire, 0, *data[:-1], "other")) == (409, "invalid_client_state", {"expected": 1_000})
@@ -335,12 +336,12 @@ def test_replays_fences_and_refusals_are_counted_and_a_replay_stores_nothing(wir
 
 
 def test_an_outcome_that_the_hub_does_not_know_is_a_503_that_may_be_repeated(
-    wire: Wire, running: ServedHub, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*args: object, **kwargs: object) -> None:
         raise OutcomeUnknown("It was stored, and then the hub failed.")
 
-    monkeypatch.setattr(type(running.desk.hub), "publish_soon", unknown)
+    monkeypatch.setattr(committer, "_store", unknown)
     answer = send(wire, 0, "a")
     assert (answer.status, answer.problem["code"], answer.problem["retriable"]) == (503, "outcome_unknown", True)
 

@@ -18,10 +18,12 @@ import pytest
 
 from restante.errors import StorageFull
 from restante.hub.engine import committer
+from restante.model.access.access import Role
+from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
-from restante.server.routes import short_publish
-from restante.server.routes.short_publish import ShortPublish
 from restante.server.serve import ServedHub, start
+from restante.server.short_routes import short_publish, short_route
+from restante.server.short_routes.short_route import ShortRoute
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
@@ -43,15 +45,15 @@ class Raw(NamedTuple):
 
 @pytest.fixture
 def ways() -> Iterator[list[bool]]:
-    """For each publish that came to the short way, whether it went it."""
+    """For each request that came to a short way, whether it went it."""
     taken: list[bool] = []
-    take = ShortPublish.take
+    take = ShortRoute.take
 
-    def noted(self: ShortPublish, *given: object) -> bool:
+    def noted(self: ShortRoute[object], *given: object) -> bool:
         taken.append(take(self, *given))  # type: ignore[arg-type]
         return taken[-1]
 
-    with patch.object(ShortPublish, "take", noted):
+    with patch.object(ShortRoute, "take", noted):
         yield taken
 
 
@@ -260,14 +262,14 @@ def test_a_defect_of_the_short_way_leaves_the_request_to_the_other(running: Serv
 
 
 def test_an_answer_that_cannot_be_made_harms_no_other(running: ServedHub) -> None:
-    encode, failures = short_publish._encode, iter([MemoryError])
+    encode, failures = short_route._encode, iter([MemoryError])
 
     def faulty(value: object) -> bytes:
         for failure in failures:
             raise failure
         return encode(value)
 
-    with patch.object(short_publish, "_encode", faulty):
+    with patch.object(short_route, "_encode", faulty):
         found = asked(running, publish(message()), publish(message()), publish(message()))
     assert [answer.status for answer in found] == [500, 201, 201]
     assert running.desk.room.publishes == 0
@@ -316,3 +318,172 @@ def _counts(wire: Wire) -> Sequence[float]:
     )
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return [float(lines.get(name, 0)) for name in names]
+
+
+# The same for parcels, dequeues and acknowledgements. An empty header `te` is nothing special; two equal ones are, and
+# such a request is left to the application.
+TWICE = b"te: \r\nte: \r\n"
+
+
+def by_both_ways(running: ServedHub, *sent: bytes) -> list[tuple[Raw, Raw]]:
+    """The answers to requests that are sent twice: by the short way, and by the long one."""
+    found = asked(
+        running, *[way for one in sent for way in (one, one.replace(b"\r\n\r\n", b"\r\n" + TWICE + b"\r\n", 1))]
+    )
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def parcel(body: object, *, partition: str = "0", numbers: tuple[int, int, int] | None = None) -> bytes:
+    names = ("restante_producer_group", "restante_owner_level", "restante_published_sequence")
+    headers = {} if numbers is None else dict(zip(names, map(str, numbers), strict=True))
+    return publish(body, **headers).replace(b"/v1/messages", f"/v1/partitions/{partition}/parcels".encode(), 1)
+
+
+def acknowledgement(body: object) -> bytes:
+    return publish(body).replace(b"/v1/messages", b"/v1/acknowledgements", 1)
+
+
+def dequeue(recipient: str, bundle_id: str, **headers: str) -> bytes:
+    return request(f"DELETE /v1/recipients/{recipient}/bundles/{bundle_id}", {"host": "localhost"} | headers)
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[ServedHub]:
+    with start(tmp_path / "data", Settings(partition_count=1)) as running:
+        yield running
+
+
+def test_a_parcel_is_answered_the_same_by_either_way(narrow: ServedHub, ways: list[bool]) -> None:
+    for short, long in by_both_ways(
+        narrow,
+        parcel(message()),
+        parcel(message(recipient="")),
+        parcel(message(), partition="7"),
+        parcel(message(), numbers=(1, 0, 5)),
+    ):
+        assert without_ids(short) == without_ids(long)
+    assert ways[0]
+
+
+def test_numbered_parcels_of_one_connection_keep_their_order_and_are_replayed(
+    narrow: ServedHub, ways: list[bool]
+) -> None:
+    sent = [parcel(message(data=number), numbers=(1, 0, number)) for number in range(40)]
+    found = asked(narrow, *sent, sent[-1])
+    assert [answer.status for answer in found] == [201] * 41
+    assert json.loads(found[-1].body) == json.loads(found[-2].body) | {"replayed": True}
+    assert set(ways) == {True}
+    (older,) = asked(narrow, sent[3])
+    assert (older.status, json.loads(older.body)["expected"]) == (409, 40)
+
+
+@pytest.mark.parametrize("missing", ["restante-owner-level", "restante-producer-group"])
+def test_a_parcel_with_half_of_its_numbers_is_left_to_the_application(narrow: ServedHub, missing: str) -> None:
+    whole = parcel(message(), numbers=(1, 0, 0))
+    (answer,) = asked(narrow, re.sub(missing.encode() + rb": \d+\r\n", b"", whole))
+    assert (answer.status, json.loads(answer.body)["code"]) == (400, "invalid_request")
+
+
+def bundle_of(wire: Wire, recipient: str) -> str:
+    return str(wire.get(f"/v1/recipients/{recipient}/peek").json()["bundle_id"])
+
+
+def test_a_dequeue_goes_the_short_way_and_is_answered_as_by_the_long_one(
+    running: ServedHub, wire: Wire, ways: list[bool]
+) -> None:
+    found = []
+    for recipient, twice in (("ada", b""), ("bob", TWICE)):
+        wire.publish(message(recipient), message(recipient))
+        ways.clear()
+        sent = dequeue(recipient, bundle_of(wire, recipient))
+        found += asked(running, sent.replace(b"\r\n\r\n", b"\r\n" + twice + b"\r\n"))
+        assert ways == ([] if twice else [True])
+        again = asked(running, sent)[0]
+        assert (again.status, json.loads(again.body)["code"]) == (404, "bundle_unknown")
+        assert json.loads(again.body)["dequeued_at"]
+    short, long = found
+    assert json.loads(short.body)["messages"] == json.loads(long.body)["messages"] == 2
+    assert without_ids(short)[0] == without_ids(long)[0]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        dequeue("ada", "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "0000000-00000-0000-0000-000000000000"),
+        dequeue("%20", "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "x"),
+        dequeue("a" * 300, "00000000-0000-0000-0000-000000000000"),
+        dequeue("ada", "00000000-0000-0000-0000-000000000000?why=so"),
+    ],
+    ids=str,
+)
+def test_a_dequeue_that_is_refused_is_refused_alike(running: ServedHub, sent: bytes) -> None:
+    ((short, long),) = by_both_ways(running, sent)
+    assert without_ids(short) == without_ids(long)
+    assert short.status in {400, 404}
+
+
+def test_a_dequeue_of_another_mailbox_is_refused(tmp_path: Path, ways: list[bool]) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    secret = TokenFile(folder / "tokens.json").create(roles=[Role.RECIPIENT], recipients=["ada"])
+    with start(folder) as running:
+        wrong = dequeue("bob", "00000000-0000-0000-0000-000000000000", authorization=f"Bearer {secret}")
+        own = dequeue("ada", "00000000-0000-0000-0000-000000000000", authorization=f"Bearer {secret}")
+        assert [answer.status for answer in asked(running, own, wrong)] == [404, 403]
+    assert ways == [True]
+
+
+@pytest.mark.parametrize("counting", ["exact", "estimated"])
+def test_acknowledgements_go_the_short_way_and_are_answered_as_by_the_long_one(
+    running: ServedHub, wire: Wire, ways: list[bool], counting: str
+) -> None:
+    batch = wire("POST", "/v1/batches", {"key": "night", "counting": counting}).json()["id"]
+    (group,) = wire("POST", f"/v1/batches/{batch}/items", {"count": 4}).json()["groups"]
+    wire("POST", f"/v1/batches/{batch}/seal", {})
+    items = [f"{batch}:{group['id']}:{index}" for index in range(4)]
+    ways.clear()
+    first, unknown, invalid, rest = asked(
+        running,
+        acknowledgement({"items": items[:2]}),
+        acknowledgement({"items": [items[2], f"{batch}:{group['id']}:9"]}),
+        acknowledgement({"items": ["nonsense"]}),
+        acknowledgement({"ranges": [{"group": f"{batch}:{group['id']}", "from": 3, "upto": 4}]}),
+    )
+    assert json.loads(first.body) == {"acknowledged": 2, "complete": [], "unknown": []}
+    assert json.loads(unknown.body)["unknown"] == [f"{batch}:{group['id']}:9"]
+    assert (invalid.status, json.loads(invalid.body)["code"]) == (400, "invalid_item")
+    assert json.loads(rest.body)["complete"] == [{"id": batch, "key": "night"}]
+    assert ways[0]
+    assert running.desk.room.publishes == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"items": 1},
+        {"items": ["x"]},
+        {"calls": [{"items": []}]},
+        {"calls": [], "items": []},
+        {},
+        {"none": 1},
+        b"no",
+        b"",
+    ],
+    ids=str,
+)
+def test_an_acknowledgement_of_nothing_or_nonsense_is_answered_alike(running: ServedHub, body: object) -> None:
+    ((short, long),) = by_both_ways(running, acknowledgement(body))
+    assert without_ids(short) == without_ids(long)
+
+
+def test_requests_of_all_short_ways_in_one_pipeline_are_answered_in_order(narrow: ServedHub, ways: list[bool]) -> None:
+    sent = [
+        publish(message()),
+        parcel(message()),
+        acknowledgement({"items": ["00000000-0000-7000-8000-000000000000:0:0"]}),
+        dequeue("ada", "00000000-0000-0000-0000-000000000000"),
+    ] * 5
+    assert [answer.status for answer in asked(narrow, *sent)] == [201, 201, 200, 404] * 5
+    assert set(ways) == {True}

@@ -120,7 +120,9 @@ def test_a_picture_or_link_in_another_page_opens_no_bundle(running: ServedHub, s
     """Browsers send no `Origin` with what a page merely shows or leads to."""
     recipient = f"ada-{site}"
     Wire(running.url).publish({"recipient": recipient, "data": 1})
-    assert "may not lead here" in refusal(asked(running, f"/v1/recipients/{recipient}/peek", sec_fetch_site=site))
+    assert "links and frames of other web pages are refused" in refusal(
+        asked(running, f"/v1/recipients/{recipient}/peek", sec_fetch_site=site)
+    )
     assert Wire(running.url).get(f"/v1/recipients/{recipient}/explain").json()["open_bundles"] == []
     for own in ("same-origin", "none"):
         assert asked(running, f"/v1/recipients/{recipient}/peek", sec_fetch_site=own).status == 200

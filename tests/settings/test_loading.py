@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante import errors, limits
-from restante.settings import LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
+from restante.settings import GroupSettings, LiveSettings, OriginGroupSettings, OriginSettings, ServerSettings, Settings
 from restante.settings_file import key_lines, load, load_settings
 from restante.settings_tree import KeyPath, dotted
 
@@ -217,7 +217,7 @@ drain_seconds = 10
         "restante.toml:6: origins.billing.group: must be a text of 1 to 64 characters, not blank, not ''",
         f"restante.toml:7: origins.billing.content_url: must be {OriginSettings.rules['content_url'].allowed}, not 'ftp://files.example/'",
         'restante.toml:10: origins."a.b".groop: is not known; did you mean origins."a.b".group?',
-        'restante.toml:13: server.log: must be "json" or "text", not 3',
+        'restante.toml:13: server.log: must be "auto" or "json" or "text", not 3',
         f"restante.toml:14: server.colour: is not known; known here: {', '.join(ServerSettings.rules)}",
         "restante.toml:17: server.drain_seconds: must be a number of seconds, 0 or more and less than 10, not 10",
         "environment RESTANTE_FILING: filing: must be true or false, not 'perhaps'",
@@ -277,7 +277,11 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.port"] == (1, "restante.toml:5")
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
-    assert len(sources) == len(effective) == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1
+    assert (
+        len(sources)
+        == len(effective)
+        == 13 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules)
+    )
 
 
 def test_a_secret_is_read_and_not_shown(file: Writer) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from restante import errors, limits
 from restante.settings import (
+    GroupSettings,
     LiveSettings,
     OriginGroupSettings,
     OriginSettings,
@@ -58,6 +59,7 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "server", 3),
     (Settings, "live", 3),
     (Settings, "webhooks", ["127.0.0.0/8"]),
+    (Settings, "groups", 3),
     (OriginSettings, "group", ""),
     (OriginSettings, "group", "\t"),
     (OriginSettings, "group", "x" * 65),
@@ -108,6 +110,10 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (ServerSettings, "drain_seconds", limits.DRAIN_SECONDS_END),
     (ServerSettings, "log", "xml"),
     (ServerSettings, "log_level", "loud"),
+    (GroupSettings, "heartbeat_seconds", 0),
+    (GroupSettings, "heartbeat_seconds", 3_601),
+    (GroupSettings, "handover_seconds", -1),
+    (GroupSettings, "hold_seconds", -1),
     (WebhookSettings, "allowed_networks", "127.0.0.0/8"),
     (WebhookSettings, "allowed_networks", ["localhost"]),
     (WebhookSettings, "allowed_networks", ["10.1.2.3/8"]),
@@ -123,7 +129,16 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(section: type[Section], n
 
 
 def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
-    for section in (Settings, OriginSettings, OriginGroupSettings, ServerSettings, LiveSettings, WebhookSettings):
+    sections = (
+        Settings,
+        OriginSettings,
+        OriginGroupSettings,
+        ServerSettings,
+        LiveSettings,
+        WebhookSettings,
+        GroupSettings,
+    )
+    for section in sections:
         names = [field.name for field in msgspec.structs.fields(section)]
         assert list(section.rules) == names
         assert {name for owner, name, _ in WRONG if owner is section} == set(names)

@@ -174,5 +174,5 @@ def test_what_retention_has_removed_is_said_to_be_gone(spark: SparkSession, tmp_
         assert connected.retain() > 0
     with HubProcess(tmp_path / "hub") as hub:
         start = json.dumps({str(partition): 0 for partition in range(16)})
-        with pytest.raises(StreamingQueryException, match="no longer has the changes behind 0"):
+        with pytest.raises(StreamingQueryException, match="no longer has the changes after 0"):
             Stream(spark, hub, tmp_path).take(startingPosition=start)

@@ -22,7 +22,7 @@ SUMMARY = Document(readings=4, energy_wh=20, amount_microcents=14, documents=2)
 
 def test_a_night_is_computed_delivered_collected_and_told(spark: SparkSession, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    result = run("tour", "--once", "--readings", "400", "--recipients", "10", "--json", "--data", str(data))
+    result = run("tour", "--once", "--spark", "--readings", "400", "--recipients", "10", "--json", "--data", str(data))
     assert result.exit_code == 0, result.output
     night = json.loads(result.stdout)
     assert night["wrong"] == []
@@ -44,7 +44,7 @@ def test_a_night_is_computed_delivered_collected_and_told(spark: SparkSession, t
     assert spark.read.format("delta").load(str(data / "tables" / "messages")).count() == night["messages"]
 
 
-def test_ctrl_c_is_known_behind_what_spark_raises_after_it() -> None:
+def test_ctrl_c_is_known_in_what_spark_raises_after_it() -> None:
     error = Py4JError("no result")
     assert not interrupted(error)
     error.__context__ = ValueError()

@@ -17,9 +17,11 @@ import pytest
 from restante import limits
 from restante.calls.batches import DeleteBatch
 from restante.calls.mailboxes import FindMessage, Peek
+from restante.calls.publishing import Publish
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.publishing.notice_delivery import load
 from restante.model.batches.notice import NOT_REACHED
+from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import WebhookSettings
 from tests.webhooks.receiver import Call, Handler, Receiver, is_silent, receiving, says
@@ -215,7 +217,7 @@ def test_the_message_to_notify_is_in_the_mailbox_once(tmp_path: Path) -> None:
         found = watched.hub.call(FindMessage("operator", str(uuid.uuid5(batch, "completed"))))
         assert (found.origin, found.kind) == ("restante", "batch_completed")
         answer = watched.hub.call(Peek("operator"))
-        assert answer is not None
+        assert isinstance(answer, BundleAnswer)
         assert answer.message_count == 1
         data = json.loads(answer.table.column("data").to_pylist()[0] or b"")
         assert (data["id"], data["key"], data["items"]) == (str(batch), "night", 3)
@@ -226,7 +228,7 @@ def test_a_message_that_is_refused_is_given_up_with_the_reason(tmp_path: Path) -
     with office(tmp_path) as watched:
         batch = uuid.uuid4()
         taken = str(uuid.uuid5(batch, "completed"))
-        watched.hub.publish(Message(recipient="operator", id=taken, data="of somebody else"))
+        watched.hub.call(Publish.of(Message(recipient="operator", id=taken, data="of somebody else")))
         watched.complete(notify="operator", batch=batch)
         watched.attempted()
         (delivery,) = watched.deliveries(batch)

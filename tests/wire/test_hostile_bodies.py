@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restante.errors import InvalidRequest
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.wire.compression import compress, decompress
@@ -102,7 +103,7 @@ def test_packed_bodies_are_whole_or_refused(encoding: str) -> None:
 
 def frames() -> list[str | bytes]:
     header = FrameHeader(number=1, partition=3, batch="b")
-    content_type, body = encode_publish(Message(recipient="a", data=b"x"), random=bytes, now_ms=1)
+    content_type, body = encode_publish(few_or_many(Message(recipient="a", data=b"x")), random=bytes, now_ms=1)
     return [
         encode_frame(header, content_type=content_type, body=body),
         encode_frame(header, content_type=ARROW, body=BODIES["arrow"][1]),

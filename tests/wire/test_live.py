@@ -17,8 +17,8 @@ from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.letter import letter_of
 from restante.model.publishing.message import Message, State
 from restante.wire import live
-from restante.wire.live_letters import letter_json
 from restante.wire.outgoing.outgoing import message_texts
+from restante.wire.outgoing.single_rows import letter_json
 from tests.model.strategies import json_media_types, media_types, times, unhurried
 from tests.wire.tables import ID, MICROSECONDS, judged, table_of
 

@@ -24,10 +24,12 @@ from restante.wire.outgoing.outgoing import (
     arrow_bytes,
     bundle_cloudevents,
     bundle_json,
+    columns_json,
     message_json,
     messages_json,
     page_json,
 )
+from restante.wire.outgoing.single_rows import table_json
 from tests.model.strategies import messages, times, unhurried
 from tests.wire.tables import ID, bundle_of, table_of
 
@@ -66,6 +68,13 @@ def slow_message(row: dict[str, Any]) -> dict[str, Any]:
 
 def slow_messages(table: pa.Table) -> list[dict[str, Any]]:
     return [slow_message(row) for row in table.to_pylist()]
+
+
+@unhurried
+@given(st.lists(messages(), min_size=1, max_size=6), st.sampled_from([State.WAITING, State.COLLECTED, State.SET_ASIDE]))
+def test_rows_written_one_by_one_are_what_the_columns_become(sent: list[Message], state: State) -> None:
+    table = table_of(*sent, state=state)
+    assert table_json(table) == b"".join(columns_json(table))
 
 
 @unhurried

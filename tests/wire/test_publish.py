@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.errors import Fault, InvalidMessage, InvalidRequest
-from restante.limits import MIB, SMALL_SEND_MESSAGES_MAX
+from restante.limits import FEW_MESSAGES_MAX, MIB
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.message import Message, MessageColumns
 from restante.wire.frames import (
     FrameHeader,
@@ -39,7 +40,7 @@ NOW_MS = 1_900_000_000_000
 
 
 def encoded(sent: object) -> tuple[str, bytes]:
-    return encode_publish(sent, random=lambda count: bytes(range(256))[:8] * (count // 8), now_ms=NOW_MS)
+    return encode_publish(few_or_many(sent), random=lambda count: bytes(range(256))[:8] * (count // 8), now_ms=NOW_MS)
 
 
 def arrived(sent: object) -> MessageColumns:
@@ -92,8 +93,8 @@ def outcome(send: Callable[[], tuple[MessageColumns, list[Fault]]]) -> str | lis
 def test_few_messages_go_as_json_and_many_as_arrow() -> None:
     one = Message(recipient="anna", data={"a": 1})
     assert encoded(one)[0] == JSON
-    assert encoded([one] * SMALL_SEND_MESSAGES_MAX)[0] == JSON
-    assert encoded([one] * (SMALL_SEND_MESSAGES_MAX + 1))[0] == ARROW
+    assert encoded([one] * FEW_MESSAGES_MAX)[0] == JSON
+    assert encoded([one] * (FEW_MESSAGES_MAX + 1))[0] == ARROW
     assert encoded([Message(recipient="anna", data=bytes(MIB))])[0] == ARROW
     assert encoded(pa.table({"recipient": ["anna"]}))[0] == ARROW
     assert encoded([])[0] == JSON
@@ -108,7 +109,7 @@ def test_json_says_no_more_than_it_must() -> None:
 def test_ids_are_made_once_and_as_the_hub_makes_them(count: int) -> None:
     random = os.urandom(8 * count)
     sent = [Message(recipient="anna", data=b"")] * count
-    _, body = encode_publish(sent, random=lambda size: random[:size], now_ms=NOW_MS)
+    _, body = encode_publish(few_or_many(sent), random=lambda size: random[:size], now_ms=NOW_MS)
     ids = [message["id"] for message in msgspec.json.decode(body)["messages"]]
     assert ids == uuid_texts(made_uuids(count, now_ms=NOW_MS, random=random))
     assert [UUID(text).version for text in ids] == [7] * count
@@ -148,7 +149,7 @@ def test_unusual_values_arrive_as_in_process(fields: dict[str, Any]) -> None:
 
 
 def test_what_is_no_message_is_refused_as_in_process() -> None:
-    not_messages: list[Any] = [[Message(recipient="a"), "b"], "text", 5, [None] * 100]
+    not_messages: list[Any] = [[Message(recipient="a"), "b"], "text", 5, [None] * 200]
     for sent in not_messages:
         with pytest.raises(InvalidRequest):
             encoded(sent)
@@ -162,7 +163,7 @@ HEADER = FrameHeader(
 )
 
 
-@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("count", [1, 200])
 @pytest.mark.parametrize("header", [HEADER, FrameHeader(number=0)], ids=["full", "least"])
 def test_a_frame_holds_its_header_and_its_messages(header: FrameHeader, count: int) -> None:
     sent = [Message(recipient="anna", data={"n": n}, id=ID) for n in range(count)]

@@ -19,7 +19,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Call(msgspec.Struct, Generic[Answer_co], frozen=True):
-    """One operation of a hub as a value. A link answers it: `link.call(Peek("alice"))` is a `BundleAnswer` or None."""
+    """One operation of a hub as a value. A link answers it: `link.call(Peek("alice"))` is a `BundleAnswer` or a `Reason`."""
 
 
 class CallOption(NamedTuple):

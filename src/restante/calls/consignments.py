@@ -15,6 +15,7 @@ from restante.model.consignments.consignment_answers import (
     Winner,
 )
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
 from restante.model.uuid_text import UuidText
 
 
@@ -29,10 +30,15 @@ class StageParcel(Call[Staged], frozen=True):
     """Stage messages, seen by nobody until the commit. The same parcel again changes nothing."""
 
     consignment_id: str
-    sent: object
+    sent: Few | Many | EncodedPublish
     writer: str
     attempt: Number
     parcel: Number
+
+    @classmethod
+    def of(cls, consignment_id: str, sent: object, writer: str, attempt: int, parcel: int) -> StageParcel:
+        """Of a message, a sequence of them, or anything with Arrow columns."""
+        return cls(consignment_id, few_or_many(sent), writer, attempt, parcel)
 
 
 class CommitConsignment(Call[Receipt], frozen=True):

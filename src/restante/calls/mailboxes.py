@@ -13,6 +13,7 @@ from restante.model.mailboxes.answers import (
     Explanation,
     HistoryPage,
     PartitionStatus,
+    Reason,
     RecipientPage,
 )
 from restante.model.publishing.message import Message, State
@@ -21,8 +22,8 @@ from restante.model.uuid_text import UuidText
 Order = Literal["waiting", "oldest"]
 
 
-class Peek(Call[BundleAnswer | None], frozen=True):
-    """The open bundle again, or the next one; None when there is nothing."""
+class Peek(Call[BundleAnswer | Reason], frozen=True):
+    """The open bundle again, or the next one; why there is nothing, when there is nothing."""
 
     recipient: str
     origins: tuple[str, ...] = field(default=(), name="origin")

@@ -86,21 +86,22 @@ def _restante(
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A durable mailbox hub: it holds each recipient's messages in order until they collect them.
+    """A durable mailbox hub: it keeps each recipient's messages in order until the recipient collects them.
 
     \b
-    restante tour --once            see it work: a sample night
-    restante serve --data ./data    a hub, to which the others speak:
+    restante tour --once            see it work, in a few seconds
+    restante serve --data ./data    start a hub; then, against it:
     restante send --recipient alice --text hello
     restante collect alice
     restante explain alice
     restante send part-*.parquet --consignment night-7
-    restante consignments list      what is staged for one moment
+    restante consignments list      transactions of many writers
     restante batches list           fan-outs: is everyone done?
-    restante feed --follow          read along: everything that happens
+    restante feed --follow          the change feed: every change
+    restante groups list            consumer groups: how far have they read?
     restante jobs list              tables and reports, on Spark
-    restante backup night.tar       while it runs
-    restante doctor ./data          when it does not: is all as it was?
+    restante backup night.tar       back up a hub that runs
+    restante doctor ./data          check a folder for damage
     """
 
 
@@ -122,6 +123,7 @@ _COMMANDS = {
 _GROUPS = {
     "batches": "batches",
     "consignments": "consignments",
+    "groups": "groups",
     "jobs": "jobs",
     "recipients": "mailboxes",
     "partitions": "partitions",

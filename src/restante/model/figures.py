@@ -30,6 +30,11 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1_000:,.0f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
+def seconds(count: float) -> str:
+    """A duration beside others: always in seconds, to the hundredth."""
+    return f"{count:,.2f} s"
+
+
 def clock_time(moment: datetime) -> str:
     """A time in UTC, to the second."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from restante.model.storage.changes import Space
+
 
 class SnapshotPart(NamedTuple):
     """One file of a snapshot. `chunks` reads it from its start: exactly `size_bytes`, in pieces of bounded size."""
@@ -29,6 +31,6 @@ class StoreSnapshot(Protocol):
 class SnapshotStore(Protocol):
     """A store that can give a snapshot of itself."""
 
-    def snapshot(self) -> StoreSnapshot:
-        """Holds up no commit. One at a time: `Unavailable` while another one is open."""
+    def snapshot(self, leaving_out: Sequence[Space] = ()) -> StoreSnapshot:
+        """Without the entries of some spaces. Holds up no commit. One at a time: `Unavailable` while another is open."""
         ...

@@ -1,4 +1,4 @@
-"""What a night is made of, whoever plays it: steps that are timed, mailboxes emptied side by side, a batch looked at."""
+"""What every sample night is made of: steps that are timed, mailboxes emptied side by side, a batch that is watched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -35,6 +36,16 @@ class Step(msgspec.Struct, kw_only=True):
         return self.messages / max(self.seconds, 1e-9)
 
 
+class LateRecipient(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipient that has not collected all of its messages of the batch."""
+
+    recipient: str
+    waiting: int
+    since: datetime
+    """When the oldest of them was published."""
+    why: str
+
+
 class NightResult(msgspec.Struct, kw_only=True):
     """What happened. `wrong` is empty when everything arrived exactly once and in order."""
 
@@ -45,7 +56,9 @@ class NightResult(msgspec.Struct, kw_only=True):
     steps: list[Step] = []
     wrong: list[str] = []
     explained: str = ""
-    """Why the last peek of the first recipient answered nothing."""
+    """Why a peek of the first recipient answers nothing, once everything is collected."""
+    late: list[LateRecipient] = []
+    """The recipients that had not collected when the others were done, and why."""
     batch: BatchStatus | None = None
     """The batch that all messages are bound to, when everything was collected."""
     last: str = ""
@@ -62,7 +75,7 @@ class PlotPoint(NamedTuple):
 
 
 class SettledNight(NightResult, kw_only=True):
-    """What happened, with what the tables tell of it."""
+    """What happened, with what the tables say about it."""
 
     readings: int = 0
     settlement: list[dict[str, Any]] = msgspec.field(default_factory=list)
@@ -85,7 +98,7 @@ def timed(night: NightResult, watch: Watch, name: str, messages: int) -> Iterato
 
 
 class Walk(Protocol):
-    """Somebody who collects, on the way from mailbox to mailbox."""
+    """A collector, which empties one mailbox after another."""
 
     def walk(self) -> None: ...
 
@@ -94,7 +107,7 @@ W = TypeVar("W", bound=Walk)
 
 
 def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> list[W]:
-    """Share the mailboxes among those who collect, and wait until all of them are through."""
+    """Share the mailboxes among the collectors, and wait until all collectors are done."""
     walkers = [walker(names[number::COLLECTORS]) for number in range(COLLECTORS)]
     with ThreadPoolExecutor(COLLECTORS) as threads:
         for done in [threads.submit(one.walk) for one in walkers]:
@@ -104,7 +117,7 @@ def side_by_side(names: Sequence[str], walker: Callable[[Sequence[str]], W]) -> 
 
 @contextmanager
 def followed(batch: Batch, watch: Watch, messages: int) -> Iterator[None]:
-    """Shows how far the batch is, beside those who collect, who know nothing of it."""
+    """Shows how far the batch is while the collectors, which do not know the batch, are at work."""
     ended = threading.Event()
     with watch("batch", messages) as advance, ThreadPoolExecutor(1) as threads:
         following = threads.submit(_follow, batch, advance, ended)

@@ -1,8 +1,9 @@
-"""A sample night: a producer publishes into a batch, the hub files, every recipient collects and confirms.
+"""A sample night: a producer publishes into a batch, recipients collect and confirm, and three of them are late.
 
-It is played on any hub, in this process or far away, and each night has recipients of its own. Each message carries its
-own place in the night, so that the recipients can tell whether everything arrived, exactly once and in order. The batch
-says when everyone is done. Nothing here prints: `tour` shows what happened.
+The night is played on any hub, in this process or far away, and each night has recipients of its own. Each message
+carries its own place in the night, so that the recipients can tell whether everything arrived, exactly once and in
+order. The batch says who is late, explain says why, and the batch completes when the last one comes. Nothing here
+prints: `tour` shows what happened.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from numpy.typing import NDArray
 from restante.client.surface.surface import Batch, Bundle, Hub
 from restante.model.columns.arrow import Column, bytes_of, column_of, offsets_of, string_array
 from restante.model.figures import counted
+from restante.samples.latecomers import Latecomers
 from restante.samples.night_steps import Advance, NightResult, Step, Watch, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
 
 PARCEL_MESSAGES = 10_000
 DATA_BYTES = 200
 _KINDS = ("letter", "invoice")
+_MILLISECOND_NS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -38,19 +41,19 @@ class SampleMail:
 
     @property
     def name(self) -> str:
-        return f"night-{np.base_repr(self.seed, 36).lower()}"
+        return night_name(self.seed)
 
     @property
     def names(self) -> list[str]:
-        """Of this night only: what an earlier one left is not in its way."""
-        return [f"{self.name}-recipient-{number:06d}" for number in range(self.recipients)]
+        """The recipients of this night only: what an earlier night left is not in the way."""
+        return [f"{self.name}-{number:06d}" for number in range(self.recipients)]
 
     def parcels(self) -> Iterator[pa.Table]:
         for first in range(0, self.messages, PARCEL_MESSAGES):
             yield self.parcel(first)
 
     def parcel(self, first: int) -> pa.Table:
-        """The messages from `first` on, with ids of their own: whoever sends them again sends the same."""
+        """The messages from `first` on. Their ids follow from the seed: sent again, they are the same messages."""
         places = np.arange(first, min(first + PARCEL_MESSAGES, self.messages))
         data = np.zeros((len(places), DATA_BYTES), np.uint8)
         data[:, :8] = places.astype("<i8").view(np.uint8).reshape(-1, 8)
@@ -58,7 +61,7 @@ class SampleMail:
             {
                 "id": _fixed(self._ids(first, len(places))),
                 "recipient": _named(places % self.recipients, self.names),
-                "kind": _named(places // self.recipients % 4 == 0, _KINDS),
+                "kind": _named(places % self.recipients % 4 == 0, _KINDS),  # One kind a mailbox: one bundle empties it.
                 "data": _fixed(data).cast(pa.binary()),
             }
         )
@@ -69,6 +72,11 @@ class SampleMail:
         ids[:, 6] = ids[:, 6] & 0x0F | 0x40
         ids[:, 8] = ids[:, 8] & 0x3F | 0x80
         return ids
+
+
+def night_name(seed: int) -> str:
+    """A name for a night, by the millisecond in which it begins."""
+    return f"night-{np.base_repr(seed // _MILLISECOND_NS, 36).lower()}"
 
 
 def _fixed(matrix: NDArray[np.uint8]) -> Column:
@@ -82,14 +90,20 @@ def _named(codes: NDArray[np.integer[Any] | np.bool_], names: Sequence[str]) -> 
 
 
 def play(hub: Hub, post: SampleMail, watch: Watch, tell: Tell = lambda _: None) -> NightResult:
-    """The whole night. A few recipients are connected meanwhile, and `tell` says what they get."""
+    """The whole night. A few recipients are connected meanwhile, and `tell` gets a line for what they see."""
     night = NightResult(messages=post.messages, recipients=post.recipients)
     batch = hub.batches.open(key=post.name)
     stage = _Stage(hub, post, batch, night, watch)
     with looking_on(hub, post.names, night, tell):
         _publish(stage)
-    for act in (_publish_again, _file, _collect, _complete):
-        act(stage)
+    _publish_again(stage)
+    late = Latecomers.among(hub, post.names)
+    with stage.followed():
+        rounds = _collect(stage, late)
+        night.late = late.told(batch)
+        rounds += _collect_late(stage, late)
+    _check(night, post, rounds)
+    _complete(stage)
     _explain(hub, post, night)
     return night
 
@@ -134,27 +148,49 @@ def _publish_again(stage: _Stage) -> None:
         night.wrong.append(f"{night.duplicates:,} of {parcel.num_rows:,} messages sent again were skipped.")
 
 
-def _file(stage: _Stage) -> None:
-    messages = stage.post.messages
-    with stage.timed("file", messages) as (step, advance):
-        merged = stage.hub.file()
-        advance(messages)
-    step.detail = f"{merged:,} mailbags merged into sorted shelves; no number and no mailbox changed"
+def _collect(stage: _Stage, late: Latecomers) -> list[_Round]:
+    """Most of the recipients collect at once; the late ones do half of it or nothing."""
+    names = [name for name in stage.post.names if name not in late.names]
+    messages = _messages_of(stage.post, len(names))
+    with stage.timed("collect and confirm", messages) as (step, advance):
+        late.begin()
+        rounds = side_by_side(names, lambda names: _Round(stage.hub, names, advance))
+    bundles = sum(one.bundles for one in rounds)
+    step.detail = (
+        f"{counted(len(names), 'recipient')} collect {counted(bundles, 'bundle')}, each dequeued in a commit of its own"
+    )
+    return rounds
 
 
-def _collect(stage: _Stage) -> None:
-    post, night = stage.post, stage.night
-    with stage.timed("collect and confirm", post.messages) as (step, advance), stage.followed():
-        rounds = side_by_side(post.names, lambda names: _Round(stage.hub, names, advance))
+def _collect_late(stage: _Stage, late: Latecomers) -> list[_Round]:
+    """At last the late ones come as well, one after another."""
+    messages = stage.post.messages - _messages_of(stage.post, stage.post.recipients - len(late.names))
+    if not messages:
+        return []
+    with stage.timed("the late ones come", messages) as (step, advance):
+        one = _Round(stage.hub, late.names, advance)
+        one.wrong += late.wrong
+        one.begin(late.taken)
+        one.walk()
+    step.detail = "with the last of them the batch is complete"
+    return [one]
+
+
+def _messages_of(post: SampleMail, recipients: int) -> int:
+    """How many messages the first so many recipients have."""
+    whole, rest = divmod(post.messages, post.recipients)
+    return whole * recipients + min(rest, recipients)
+
+
+def _check(night: NightResult, post: SampleMail, rounds: Sequence[_Round]) -> None:
     night.bundles = sum(one.bundles for one in rounds)
     night.last = max(one.latest for one in rounds)[1]
-    step.detail = f"{night.bundles:,} bundles, each peeked and then dequeued in a commit of its own"
     night.wrong += [text for one in rounds for text in one.wrong]
     night.wrong += _missing([places for one in rounds for places in one.places], post.messages)
 
 
 def _complete(stage: _Stage) -> None:
-    """The hub knows it too: everyone has collected everything."""
+    """The hub's own account: everyone has collected everything."""
     night = stage.night
     night.batch = seen = stage.batch.status()
     if seen.completed_at is None:
@@ -173,7 +209,7 @@ def _missing(places: Sequence[NDArray[np.int64]], messages: int) -> Iterator[str
 
 
 class _Round:
-    """One of those who collect, on the way from mailbox to mailbox."""
+    """A collector, which empties one mailbox after another."""
 
     def __init__(self, hub: Hub, names: Sequence[str], advance: Advance) -> None:
         self._hub, self._names, self._advance = hub, names, advance
@@ -181,22 +217,27 @@ class _Round:
         self.places: list[NDArray[np.int64]] = []
         self.wrong: list[str] = []
         self.latest = (0.0, "")
-        """When it was done with whom."""
+        """When it was done with which recipient."""
+        self._last: dict[tuple[str, str], int] = {}
 
     def walk(self) -> None:
         for name in self._names:
-            last = dict.fromkeys(_KINDS, -1)
             for bundle in self._hub.recipient(name).bundles(idle=0):
-                self._take(bundle, last)
+                self._take(bundle)
                 bundle.dequeue()
                 self.latest = (time.perf_counter(), name)
 
-    def _take(self, bundle: Bundle, last: dict[str, int]) -> None:
+    def begin(self, taken: Sequence[Bundle]) -> None:
+        """Take over bundles that were dequeued before."""
+        for bundle in taken:
+            self._take(bundle)
+
+    def _take(self, bundle: Bundle) -> None:
         """Note what has come, and whether it is in the order in which it was sent."""
-        places = _places(bundle.table)
-        if not (np.diff(places, prepend=last[bundle.kind]) > 0).all():
+        places, place = _places(bundle.table), (bundle.recipient, bundle.kind)
+        if not (np.diff(places, prepend=self._last.get(place, -1)) > 0).all():
             self.wrong.append(f"{bundle.recipient} got its {bundle.kind}s out of order.")
-        last[bundle.kind] = int(places[-1])
+        self._last[place] = int(places[-1])
         self.places.append(places)
         self.bundles += 1
         self._advance(len(places))

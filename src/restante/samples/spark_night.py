@@ -1,4 +1,4 @@
-"""A night computed by Spark: settled, delivered at one moment, collected by every actor, and told by the tables.
+"""A night computed by Spark: settled, delivered at one moment, collected by every actor, and reported from tables.
 
 The jobs are those that `restante jobs run` runs. Each night has actors of its own. Every actor checks what it collects:
 its documents are all there, each once and in order, and add up to its summary. Nothing here prints: `tour` shows what
@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 from pyspark.sql import functions as f
 
 from restante.client.surface.surface import Bundle, Hub
 from restante.samples.night_steps import Advance, PlotPoint, SettledNight, Step, Watch, followed, side_by_side, timed
 from restante.samples.onlookers import Tell, looking_on
+from restante.samples.sample_night import night_name
 from restante.spark.jobs import analytical_store, collection_report, nightly_run
 from restante.spark.jobs.nightly_settlement import PRODUCTS
 from restante.spark.jobs.work import Figure, Outcome, Work
@@ -29,6 +29,8 @@ from restante.spark.reports.kept_reports import ADDED
 from restante.spark.reports.outcomes import fates
 from restante.spark.reports.report_run import opened
 
+STEPS = _SETTLE, _COLLECT, _FILL, _REPORT = "settle and deliver", "collect and confirm", "fill the tables", "report"
+"""What the night consists of, in order."""
 _GROUPS_MAX = 8
 _COMPLETE_SECONDS = 60.0
 _SLOWEST_SHOWN = 8
@@ -36,7 +38,7 @@ _PLACES = {name: place for place, name in enumerate(PRODUCTS)}
 
 
 class Shows(NamedTuple):
-    """What shows how far it is: Spark's stages under a title, bars of messages, and lines of those that arrive."""
+    """What shows how far the night is: a bar for a step of Spark, bars of messages, lines of messages that arrive."""
 
     stages: Callable[[str], AbstractContextManager[None]]
     bars: Callable[[], AbstractContextManager[Watch]]
@@ -54,12 +56,12 @@ class SparkNightPlan:
 
     @classmethod
     def of(cls, *, readings: int, actors: int) -> SparkNightPlan:
-        """With a name of its own: what an earlier night left is not in its way."""
-        return cls(readings=readings, actors=actors, name=f"night-{np.base_repr(time.time_ns(), 36).lower()}")
+        """With a name of its own: what an earlier night left is not in the way."""
+        return cls(readings=readings, actors=actors, name=night_name(time.time_ns()))
 
     @property
     def prefix(self) -> str:
-        return f"{self.name}-actor-"
+        return f"{self.name}-"
 
     @property
     def names(self) -> list[str]:
@@ -86,7 +88,7 @@ def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows)
     options = nightly_run.Options(
         readings=plan.readings, actors=plan.actors, groups=groups, prefix=plan.prefix, key=plan.name
     )
-    with shows.stages("settle and deliver"):
+    with shows.stages(_SETTLE):
         outcome = nightly_run.run(work, options)
     figures = outcome.figures
     night.messages, night.duplicates = int(_number(figures["messages"])), int(_number(figures["duplicates"]))
@@ -105,7 +107,7 @@ def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows)
 
 def _collect(hub: Hub, plan: SparkNightPlan, night: SettledNight, watch: Watch, batch: str) -> None:
     with (
-        timed(night, watch, "collect and confirm", night.messages) as (step, advance),
+        timed(night, watch, _COLLECT, night.messages) as (step, advance),
         followed(hub.batches.get(batch), watch, night.messages),
     ):
         actors = side_by_side(plan.names, lambda names: _Actors(hub, names, advance))
@@ -119,7 +121,7 @@ def _collect(hub: Hub, plan: SparkNightPlan, night: SettledNight, watch: Watch, 
 
 
 def _complete(hub: Hub, night: SettledNight, batch: str) -> None:
-    """The hub knows it too: everyone has collected everything."""
+    """The hub's own account: everyone has collected everything."""
     found = hub.batches.get(batch)
     try:
         night.batch = found.completed(timeout=_COMPLETE_SECONDS)
@@ -132,27 +134,25 @@ def _complete(hub: Hub, night: SettledNight, batch: str) -> None:
 
 def _fill(work: Work, night: SettledNight, shows: Shows) -> None:
     """The tables, up to now."""
-    with _staged(night, shows, "fill the tables"):
+    with _staged(night, shows, _FILL):
         analytical_store.run(work, analytical_store.Options())
     night.steps[-1].detail = "the feed, read into Delta tables of messages and deliveries; each change applied once"
 
 
 def _report(work: Work, night: SettledNight, shows: Shows, since: datetime) -> None:
     as_of = datetime.now(UTC)
-    with _staged(night, shows, "report"):
+    with _staged(night, shows, _REPORT):
         collection_report.run(work, collection_report.Options(as_of=as_of, since=since))
         night.report = _slowest(work, as_of)
         night.collected = list(_moments(work, as_of, since))
-    night.steps[
-        -1
-    ].detail = "per actor: published, collected, waiting, time to collect; computed from the tables, and kept"
-    told = night.collected[-1].collected if night.collected else 0
-    if told != night.messages:
-        night.wrong.append(f"The tables tell of {told:,} of {night.messages:,} messages that were collected.")
+    night.steps[-1].detail = "per actor, from the tables: published, collected, waiting, and the time to collect"
+    reported = night.collected[-1].collected if night.collected else 0
+    if reported != night.messages:
+        night.wrong.append(f"The tables have {reported:,} of {night.messages:,} messages as collected.")
 
 
 def _slowest(work: Work, as_of: datetime) -> list[dict[str, Any]]:
-    """Of all rows that the report has kept; what a job tells of itself are only the first by name."""
+    """The slowest of all rows that the report has kept; the outcome of the job has only the first by name."""
     kept = work.spark.read.format("delta").load(work.place("reports", collection_report.NAME))
     longest = kept.where(f.col("computed_at") == f.lit(as_of)).orderBy(f.desc_nulls_last("collect_seconds_p95"))
     return longest.drop(*ADDED).limit(_SLOWEST_SHOWN).toArrow().to_pylist()
@@ -200,7 +200,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _Actors:
-    """One of those who collect, on the way from actor to actor."""
+    """A collector, which empties the mailbox of one actor after another."""
 
     def __init__(self, hub: Hub, names: Sequence[str], advance: Advance) -> None:
         self._hub, self._names, self._advance = hub, names, advance
@@ -208,7 +208,7 @@ class _Actors:
         self.readings = 0
         self.wrong: list[str] = []
         self.latest = (0.0, "")
-        """When it was done with whom."""
+        """When it was done with which actor."""
 
     def walk(self) -> None:
         for name in self._names:

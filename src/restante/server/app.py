@@ -18,6 +18,7 @@ from restante.server.routes import (
     collecting,
     consignments,
     feed,
+    groups,
     health,
     messages,
     operating,
@@ -41,6 +42,7 @@ _WORKING: tuple[Route, ...] = (
     *acknowledgements.ROUTES,
     *partitions.ROUTES,
     *feed.ROUTES,
+    *groups.ROUTES,
     *events.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,
@@ -97,8 +99,9 @@ class Application:
 
     def _admit(self, exchange: Exchange, route: Route) -> None:
         if route.roles is not None:
-            authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
-            exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient)
+            authorization, place = exchange.header(b"authorization"), exchange.place
+            recipient, group = place.get("recipient"), place.get("group")
+            exchange.grant = self._desk.gate.admit(authorization, route.roles, recipient, group)
             exchange.roles = route.roles
         exchange.allow(route.query)
 

@@ -11,6 +11,7 @@ from restante.calls.mailboxes import ListPartitions
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.groups.group_answers import GroupTotals
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
 from restante.server.metrics import Metrics
@@ -54,7 +55,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
-        "restante_runs_unfiled": ("Mailbags that wait to be filed.", sum(p.unfiled for p in partitions)),
+        "restante_runs_unfiled": (
+            "Stored runs of messages that wait to be merged.",
+            sum(p.unfiled for p in partitions),
+        ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
@@ -63,6 +67,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_peeks_waiting": ("Peeks that wait for mail.", desk.room.waits[Wait.PEEK]),
         "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
         "restante_feeds_waiting": ("Readers of the feed that wait for changes.", desk.room.waits[Wait.FEED]),
+        "restante_members_waiting": ("Members of groups that wait for changes.", desk.room.waits[Wait.GROUP]),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
@@ -82,7 +87,28 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _batches(desk.hub.batch_totals)
     yield from _consignments(desk.hub.consignment_totals())
     yield from _readers(desk.hub.feed_readers())
+    yield from _groups(desk.hub.group_totals())
     yield from _live(desk)
+
+
+def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        "restante_group_lag", "Numbers that a group has not done with.", labels=("group", "partition")
+    )
+    members = GaugeMetricFamily("restante_group_members", "Members of a group.", labels=("group",))
+    given = CounterMetricFamily(
+        "restante_group_partitions_given", "Times that a partition was given to a member.", labels=("group",)
+    )
+    overtaken = CounterMetricFamily(
+        "restante_group_overtaken", "Times that a group asked for what the feed no longer had.", labels=("group",)
+    )
+    for own in groups:
+        for partition, numbers in enumerate(own.lags):
+            lag.add_metric((own.group, str(partition)), numbers)
+        members.add_metric((own.group,), own.members)
+        given.add_metric((own.group,), own.givings)
+        overtaken.add_metric((own.group,), own.overtaken)
+    yield from (lag, members, given, overtaken)
 
 
 def _live(desk: Desk) -> Iterator[Metric]:

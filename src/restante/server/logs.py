@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, or a line of text for people. What belongs to an event is in `fields`."""
+"""Logs: a line of text in a terminal, one JSON object a line elsewhere. The details of an event are in `fields`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from restante.model.columns.plain_text import plain
-from restante.settings import ServerSettings
+from restante.settings import LogFormat, ServerSettings
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """The same for people: what belongs to the event stands behind it."""
+    """A line for people: the event, then its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -38,12 +38,17 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+def formatter(form: LogFormat, *, terminal: bool) -> logging.Formatter:
+    as_text = terminal if form == "auto" else form == "text"
+    return TextFormatter() if as_text else JsonFormatter()
+
+
 def set_up(settings: ServerSettings) -> None:
     """Log to standard error as the settings say."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log == "json" else TextFormatter())
+    handler.setFormatter(formatter(settings.log, terminal=sys.stderr.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # Uvicorn tells of each broken request; ours are counted, and told with what is known of them.
+    # Uvicorn logs each broken request; our server counts them, and logs them with more detail.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -68,7 +68,7 @@ class Router:
         if get is not None and looks and exchange.method == "HEAD":
             return get
         allowed = ", ".join(sorted([*node.routes, *(["HEAD"] if looks else [])]))
-        raise MethodNotAllowed(f"{exchange.method} is not allowed here, but {allowed}.", allow=allowed)
+        raise MethodNotAllowed(f"{allowed} only: {exchange.method} is not allowed on this path.", allow=allowed)
 
 
 def _step(node: _Node, segment: str) -> _Node:

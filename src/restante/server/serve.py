@@ -37,7 +37,7 @@ from restante.server.desk import Desk
 from restante.server.hub_metrics import HubMetrics
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
-from restante.server.routes.short_publish import ShortPublish
+from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
 from restante.version import __version__
 
@@ -123,7 +123,7 @@ class Service:
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
         keeper = asyncio.ensure_future(self._give_memory_back())
         self._server.announce = started
-        self._bound.short = ShortPublish(self.desk, self._application.web)
+        self._bound.shorts = ShortRoutes(self.desk, self._application.web)
         try:
             await self._server.serve([self._socket])
         finally:

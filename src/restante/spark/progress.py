@@ -28,16 +28,17 @@ class Stage(NamedTuple):
 
 
 @contextmanager
-def stages(spark: SparkSession, title: str, *, console: Console | None = None) -> Iterator[None]:
-    """Shows the stages that run while the inside is at work, whichever thread has started them."""
+def stages(spark: SparkSession, title: str, *, console: Console | None = None, each: bool = True) -> Iterator[None]:
+    """Shows a bar while the inside is at work, over the stages of all threads; below it a bar for `each` of them."""
     shown = console or Console(file=sys.stderr)
     if not shown.is_terminal:
         yield
         return
     ended = threading.Event()
-    with _bars(shown) as progress:
+    with _bars(shown, transient=not each) as progress:
+        bars = Bars(progress, title, SPARK_STAGES_SHOWN_MAX if each else 0)
         watcher = threading.Thread(
-            target=_watch, args=(spark.sparkContext, Bars(progress, title), ended), name="spark stages", daemon=True
+            target=_watch, args=(spark.sparkContext, bars, ended), name="spark stages", daemon=True
         )
         watcher.start()
         try:
@@ -50,8 +51,8 @@ def stages(spark: SparkSession, title: str, *, console: Console | None = None) -
 class Bars:
     """One bar for the whole, over all the tasks seen so far, and one for each stage that runs."""
 
-    def __init__(self, progress: Progress, title: str) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, title: str, stages_max: int = SPARK_STAGES_SHOWN_MAX) -> None:
+        self._progress, self._stages_max = progress, stages_max
         self._whole = progress.add_task(title, total=None)
         self._bars: dict[int, TaskID] = {}
         self._seen: dict[int, Stage] = {}
@@ -61,9 +62,10 @@ class Bars:
         now = {stage.number: stage for stage in running}
         for number in self._bars.keys() - now.keys():
             self._progress.remove_task(self._bars.pop(number))
+        for number in self._seen.keys() - now.keys():
             self._seen[number] = self._seen[number]._replace(done=self._seen[number].tasks)
         self._seen.update(now)
-        for stage in sorted(now.values())[:SPARK_STAGES_SHOWN_MAX]:
+        for stage in sorted(now.values())[: self._stages_max]:
             if stage.number not in self._bars:
                 self._bars[stage.number] = self._progress.add_task(f"  {stage.name}", total=stage.tasks)
             self._progress.update(self._bars[stage.number], completed=stage.done)
@@ -82,9 +84,9 @@ class Bars:
             self._progress.update(self._whole, total=tasks, completed=done)
 
 
-def _bars(console: Console) -> Progress:
+def _bars(console: Console, *, transient: bool) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, refresh_per_second=_REFRESHES_PER_SECOND)
+    return Progress(*columns, console=console, refresh_per_second=_REFRESHES_PER_SECOND, transient=transient)
 
 
 def _watch(context: SparkContext, bars: Bars, ended: threading.Event) -> None:

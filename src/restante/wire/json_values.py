@@ -35,7 +35,7 @@ def read_json(decoder: msgspec.json.Decoder[_Value], content: bytes | msgspec.Ra
     except RecursionError as error:
         raise InvalidRequest(f"{what} is nested too deeply") from error
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{what} has not the right shape: {error}") from error
+        raise InvalidRequest(f"{what} does not have the right shape: {error}") from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise InvalidRequest(f"{what} is not valid JSON: {error}") from error
 
@@ -47,7 +47,7 @@ def read_rows(array: bytes | msgspec.Raw, *, what: str) -> list[msgspec.Raw]:
     """
     commas = bytes(array).count(b",")
     if commas > _COMMAS_MAX:
-        raise InvalidRequest(f"{what} has not the right shape, and too many parts ({commas} commas) to say where")
+        raise InvalidRequest(f"{what} does not have the right shape, and too many parts ({commas} commas) to say where")
     rows = read_json(_array_decoder, array, what=what)
     if len(rows) > SEND_MESSAGES_MAX:
         raise InvalidRequest(f"{len(rows)} messages are too many for one send: at most {SEND_MESSAGES_MAX} are allowed")

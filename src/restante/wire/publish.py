@@ -8,7 +8,7 @@ wherever it is found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -22,32 +22,36 @@ from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, Random
 from restante.model.columns.texts import Texts
 from restante.model.mailboxes.outtake import to_table
 from restante.model.publishing import intake
-from restante.model.publishing.message import NEVER, Message, MessageColumns, State
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.publishing.refusals import refusal
 from restante.model.publishing.validation import COLUMNS
 from restante.wire.media import ARROW
-from restante.wire.publish_json import EncodedPublish, Making, encode_few
+from restante.wire.publish_json import Making, encode_few
 
 __all__ = ["EncodedPublish", "encode_columns", "encode_publish", "encode_stage", "stream_bytes"]
 
 
-def encode_publish(sent: object, *, random: Random, now_ms: int) -> EncodedPublish:
-    """The content type and the body for a message, a sequence of messages, or anything with Arrow columns."""
+def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
+    """The content type and the body of what is sent: a few as JSON, many as an Arrow stream."""
     return _encode(sent, Making(random, now_ms))
 
 
-def encode_stage(sent: object) -> EncodedPublish:
+def encode_stage(sent: Few | Many | EncodedPublish) -> EncodedPublish:
     """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
     return _encode(sent, None)
 
 
-def _encode(sent: object, making: Making | None) -> EncodedPublish:
-    if isinstance(sent, EncodedPublish):
-        return sent
-    few = encode_few(sent, making)
-    if few is not None:
-        return few
-    return EncodedPublish(ARROW, _columns_stream((sent,) if isinstance(sent, Message) else sent, making))
+def _encode(sent: Few | Many | EncodedPublish, making: Making | None) -> EncodedPublish:
+    match sent:
+        case EncodedPublish():
+            return sent
+        case Few(messages):
+            return encode_few(sent, making) or EncodedPublish(ARROW, _columns_stream(messages, making))
+        case Many(content):
+            return EncodedPublish(ARROW, _columns_stream(content, making))
+        case never:
+            assert_never(never)
 
 
 def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:

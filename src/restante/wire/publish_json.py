@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from restante.limits import KIB, SMALL_SEND_MESSAGES_MAX
+from restante.limits import KIB
 from restante.model.columns.few_ids import Random, made_ids
+from restante.model.publishing.few_or_many import EncodedPublish, Few
 from restante.model.publishing.message import Message, text_of
 from restante.wire.media import JSON
 
@@ -29,20 +30,9 @@ class Making(NamedTuple):
     now_ms: int
 
 
-class EncodedPublish(NamedTuple):
-    """Messages as a body. A publish takes it in place of the messages, so that a repetition need not encode again."""
-
-    content_type: str
-    body: bytes
-
-
-def encode_few(sent: object, making: Making | None) -> EncodedPublish | None:
-    """A message or a few of them; None if they are no messages, or many, or JSON cannot say them just as they are."""
-    if isinstance(sent, Message):
-        sent = (sent,)
-    if not isinstance(sent, Sequence) or len(sent) > SMALL_SEND_MESSAGES_MAX:
-        return None
-    body = _json_body(sent, making)
+def encode_few(few: Few, making: Making | None) -> EncodedPublish | None:
+    """A few messages; None if some are no messages, or JSON cannot say them just as they are."""
+    body = _json_body(few.messages, making)
     return None if body is None else EncodedPublish(JSON, body)
 
 

@@ -33,10 +33,10 @@ class CountingName(Enum):
 
 @app.callback()
 def batches() -> None:
-    """Track a fan-out of any size, and know when all of it is done.
+    """Count a fan-out of any size exactly, and know when everyone is done.
 
-    A batch is opened, items are added to it, it is sealed, and the items are acknowledged. It is complete when it is
-    sealed and nothing is pending.
+    Open a batch, add items to it, seal it, and acknowledge the items. A batch is complete when it is sealed and no
+    item is pending.
 
     \b
     B=$(restante batches open --key nightly)
@@ -51,30 +51,39 @@ def batches() -> None:
 @at_hub
 def open_(
     *,
-    key: Annotated[str | None, typer.Option(help="Your own name for it.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Your own name for the batch.", show_default=False)] = None,
     unique: Annotated[
-        bool, typer.Option("--unique", help="Refuse it if an open batch has this key already; needs --key.")
+        bool, typer.Option("--unique", help="Refuse if an open batch has this key already; needs --key.")
     ] = False,
     counting: Annotated[
-        CountingName, typer.Option(help="Each item by itself, or only a count, which two acknowledgements lower twice.")
+        CountingName,
+        typer.Option(
+            help="Exact: each item counts once. Estimated: only a count, which two acknowledgements of one item lower twice."
+        ),
     ] = CountingName.EXACT,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where to tell that it is complete.", show_default=False)
+        str | None, typer.Option(metavar="URL", help="The URL to call when the batch is complete.", show_default=False)
     ] = None,
     webhook_secret: Annotated[
         str | None,
-        typer.Option(help="whsec_…, which signs what is told there. Default: the hub makes one.", show_default=False),
+        typer.Option(
+            help="The secret that signs the webhook, whsec_…. Default: the hub makes one.", show_default=False
+        ),
     ] = None,
     notify: Annotated[
         str | None,
-        typer.Option(metavar="RECIPIENT", help="Who gets a message when it is complete.", show_default=False),
+        typer.Option(
+            metavar="RECIPIENT",
+            help="The recipient that gets a message when the batch is complete.",
+            show_default=False,
+        ),
     ] = None,
     door: Door,
     as_json: AsJson = False,
 ) -> None:
     """Open a batch and print its id.
 
-    The id alone goes to standard output. The secret of a webhook that the hub has made is shown beside it, this once.
+    Standard output has the id alone. If the hub makes the secret of the webhook, the secret is shown once, on standard error.
 
     \b
     B=$(restante batches open)
@@ -83,7 +92,7 @@ def open_(
     restante batches open --notify alice --json
     """
     if unique and key is None:
-        raise typer.BadParameter("It is about the key: give --key too.", param_hint="--unique")
+        raise typer.BadParameter("--unique is about the key: add --key.", param_hint="--unique")
     told = _webhook(webhook, webhook_secret)
     from restante.model.batches.batch_answers import Counting
 
@@ -98,7 +107,7 @@ def _webhook(url: str | None, secret: str | None) -> Webhook | None:
     from restante.model.batches.batch_answers import Webhook
 
     if url is None and secret is not None:
-        raise typer.BadParameter("It is for a webhook: give --webhook too.", param_hint="--webhook-secret")
+        raise typer.BadParameter("A secret needs a webhook: add --webhook.", param_hint="--webhook-secret")
     return None if url is None else Webhook(url=url, secret=secret)
 
 
@@ -142,11 +151,11 @@ def delete(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a batch in whatever state. Messages that are bound to it stay where they are.
+    """Delete a batch in any state. Messages that are bound to the batch stay in their mailboxes.
 
     \b
     restante batches delete $B --dry-run
-    restante batches delete $B --yes     without being asked
+    restante batches delete $B --yes     without a question
     """
     from restante.cli.batches.batches_show import described
 
@@ -161,15 +170,15 @@ def delete(
 
 @at_hub
 def reap(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which ones it would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the batches; delete nothing.")] = False,
     *,
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the batches that nobody uses any more, as the hub does by itself from time to time.
+    """Delete unused batches now; the hub also does so by itself from time to time.
 
-    Open ones are kept for 2 hours after they were last used, sealed ones for 7 days; two settings say otherwise. A
-    batch whose messages still wait or are set aside is kept.
+    The hub keeps an open batch for 2 hours after its last use, and a sealed batch for 7 days; two settings change
+    that. A batch whose messages wait or are set aside is kept.
 
     \b
     restante batches reap --dry-run

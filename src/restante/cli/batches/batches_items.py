@@ -53,7 +53,7 @@ def add(
     restante batches add $B 1000 --items | xargs -n 1 work
     """
     if items and as_json:
-        raise typer.BadParameter("It prints lines: without --json.", param_hint="--items")
+        raise typer.BadParameter("--items prints lines: leave out --json.", param_hint="--items")
     with door.open() as opened:
         added = opened.batches.get(batch).add(count)
     if as_json:
@@ -101,11 +101,11 @@ def ack(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Acknowledge items: they are done. What was acknowledged before stays so.
+    """Acknowledge items: mark them as done. Acknowledging an item again changes nothing.
 
-    An argument with colons is an item BATCH:GROUP:INDEX, or a range BATCH:GROUP:FROM-UPTO; any other is a file with one
-    of these on each line. Items that are not known are told on standard error, the others are acknowledged, and the
-    exit code is 1.
+    An argument with colons is an item BATCH:GROUP:INDEX, or a range BATCH:GROUP:FROM-UPTO; any other argument is a
+    file with one of these on each line. Unknown items are named on standard error, the others are acknowledged, and
+    the exit code is 1.
 
     \b
     restante batches ack $B:0:0 $B:0:7

@@ -40,7 +40,7 @@ def status(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show a batch: its state, its items and what became of them, and whom its completion was told.
+    """Show a batch: its state, the counts of its items, and who was notified of its completion.
 
     \b
     restante batches status $B
@@ -97,7 +97,7 @@ def progress(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show by recipient what became of the messages of a batch: those with most waiting first.
+    """Show the progress of a batch by recipient: who has collected and who has not, most waiting first.
 
     \b
     restante batches progress $B

@@ -38,15 +38,17 @@ def watch(
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="How long to watch. Default: until it is complete."),
     ] = None,
-    every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look.")] = 1.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How often to ask the hub, in seconds.")
+    ] = 1.0,
     *,
     door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print how it ended as JSON.")] = False,
 ) -> None:
-    """Watch a batch until it is complete: a bar, and the recipients that hold it up.
+    """Watch a batch until it is complete: a bar, and the recipients that are late.
 
-    Ctrl-C leaves; the batch goes on. The exit code is 0 if it is complete, and 1 if it was left before. Where there is
-    no terminal it only waits, and says how it ended.
+    Ctrl-C ends the watching, not the batch. The exit code is 0 if the batch is complete, and 1 if not. Without a
+    terminal the command only waits, and prints the result.
 
     \b
     restante batches watch $B

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 app = command_group("consignments")
 
-ConsignmentName = Annotated[str, typer.Argument(metavar="CONSIGNMENT", help="Its id, or its key.", show_default=False)]
+ConsignmentName = Annotated[
+    str, typer.Argument(metavar="CONSIGNMENT", help="The id or the key of the consignment.", show_default=False)
+]
 
 
 class ConsignmentStateName(Enum):
@@ -42,10 +44,10 @@ class ConsignmentStateName(Enum):
 
 @app.callback()
 def consignments() -> None:
-    """See what is staged for one moment of delivery; deliver it, or give it up.
+    """Transactions from many writers: list, show, commit and discard consignments.
 
-    Many writers stage messages that nobody sees. The commit makes all of them visible at once, and only once; a
-    discard drops them. One that nobody touches for 24 hours is discarded by the hub.
+    Many writers stage messages in a consignment, and nobody sees them. The commit delivers all of them at one moment,
+    exactly once; a discard drops them. The hub discards a consignment that is not used for 24 hours.
 
     \b
     restante send part-*.parquet --consignment night-7
@@ -59,9 +61,9 @@ def consignments() -> None:
 @at_hub
 def list_(
     state: Annotated[
-        ConsignmentStateName | None, typer.Option(help="Only those in this state.", show_default=False)
+        ConsignmentStateName | None, typer.Option(help="Only consignments in this state.", show_default=False)
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Only those with this key.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Only consignments with this key.", show_default=False)] = None,
     limit: Limit = 20,
     *,
     door: Door,
@@ -89,7 +91,7 @@ def show(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show a consignment: its state, and what each attempt of each writer has staged.
+    """Show a consignment: its state, and the staged messages of each attempt of each writer.
 
     A key names the newest consignment that has it.
 
@@ -109,15 +111,15 @@ def commit(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Deliver all that is staged, at one moment: of each writer its highest attempt.
+    """Commit a consignment: deliver its staged messages at one moment, of each writer the highest attempt.
 
-    For what was staged with --no-commit. It does not know whether writers are still at work: be sure that none is.
-    One that was committed before stays as it is, and the answer is the same.
+    Use it after staging with --no-commit. The hub does not know whether writers are still at work: make sure that
+    none is. Committing again changes nothing, and the answer is the same.
 
     \b
     restante send part-1.parquet --consignment night-7 --no-commit
     restante send part-2.parquet --consignment night-7 --no-commit
-    restante consignments show night-7       is all of it there?
+    restante consignments show night-7       is everything staged?
     restante consignments commit night-7
     """
     with closing(door.link()) as link:
@@ -138,11 +140,11 @@ def discard(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Give up a consignment: what is staged is dropped, and nobody has seen it. Its key can be used anew.
+    """Discard a consignment: its staged messages are dropped, and nobody has seen them. The key can be used again.
 
     \b
     restante consignments discard night-7 --dry-run
-    restante consignments discard night-7 --yes     without being asked
+    restante consignments discard night-7 --yes     without a question
     """
     from restante.model.consignments.consignment_answers import ConsignmentState
 

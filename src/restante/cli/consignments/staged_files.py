@@ -102,7 +102,7 @@ def _check_batch(opened: ConsignmentOpened, wish: ConsignmentWish) -> None:
         )
     raise InvalidOperation(
         f"{name} was opened before without a batch, and none can be added. Nothing was staged. Leave out --with-batch, "
-        f"or give up what is staged and begin anew: restante consignments discard {opened.id}"
+        f"or discard the staged messages and start again: restante consignments discard {opened.id}"
     )
 
 
@@ -194,7 +194,7 @@ class _Staging:
         assert source.name is not None, "files have names"
         try:
             answer = self._link.call(
-                StageParcel(self._id, piece.messages, writer=source.name, attempt=self._wish.attempt, parcel=parcel)
+                StageParcel.of(self._id, piece.messages, writer=source.name, attempt=self._wish.attempt, parcel=parcel)
             )
         except InvalidClientState as error:
             error.message = f"{source.name}, {piece.place(0)} and on: {error.message}"

@@ -1,4 +1,4 @@
-"""`restante feed`: everything that happens, in order, for whoever reads along."""
+"""`restante feed`: everything that happens, in order, for programs that read along."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Partitions = Annotated[
 ]
 After = Annotated[
     int | None,
-    typer.Option(min=0, help="Only changes behind this number, of the one --partition.", show_default=False),
+    typer.Option(min=0, help="Only changes after this number, of the one --partition.", show_default=False),
 ]
 PositionsFile = Annotated[
     Path | None,
@@ -40,14 +40,16 @@ PositionsFile = Annotated[
         "--positions",
         metavar="FILE",
         dir_okay=False,
-        help="Go on where this file says, and keep it up to date. It need not be there yet.",
+        help="A file of positions: continue from it and keep it up to date. It is made if need be.",
     ),
 ]
 Bootstrap = Annotated[
     bool,
-    typer.Option("--bootstrap", help="Where no position is known, or it is gone: begin with all that is stored."),
+    typer.Option(
+        "--bootstrap", help="Begin with a snapshot of all stored messages where there is no position, or it is too old."
+    ),
 ]
-OutputFormat = Annotated[FeedFormat, typer.Option("--format", help="How the changes are written.")]
+OutputFormat = Annotated[FeedFormat, typer.Option("--format", help="The format of the output.")]
 OutputPath = Annotated[
     Path | None,
     typer.Option("--output", metavar="PATH", help="A new file; for parquet a folder. Default, and -: standard output."),
@@ -65,7 +67,7 @@ def feed(
     after: After = None,
     positions: PositionsFile = None,
     bootstrap: Bootstrap = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more; Ctrl-C ends it.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more changes until Ctrl-C.")] = False,
     file_format: OutputFormat = FeedFormat.JSONL,
     output: OutputPath = None,
     origin: Annotated[list[str] | None, typer.Option(help=f"Only this origin; {_Several}")] = None,
@@ -73,23 +75,23 @@ def feed(
     recipient: Annotated[list[str] | None, typer.Option(help=f"Only this recipient; {_Several}")] = None,
     columns: Columns = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.")] = None,
-    reader: Annotated[str | None, typer.Option(metavar="NAME", help="What the metrics call this reader.")] = None,
+    reader: Annotated[str | None, typer.Option(metavar="NAME", help="The name of this reader in the metrics.")] = None,
     door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Read along: print every change of every partition, in order, or write it to files.
+    """Read the change feed: print every change of every partition, in order, or write the changes to files.
 
-    What was published, collected, expired, withdrawn, set aside, released, and which batches are complete. It ends
-    when it has read all there was at its start. The summary goes to standard error, or with --output to standard
-    output.
+    A change is a message published, collected, expired, withdrawn, set aside or released, or a batch completed. The
+    command ends when it has read everything that was there at its start. The summary goes to standard error, or with
+    --output to standard output.
 
-    With --positions it goes on where it was. The file is written after what was given out is safe: flushed, or on the
-    disk. So a crash loses nothing, and repeats at most what was not recorded. With parquet no change is there twice:
-    the same changes get the same file name. A snapshot that was interrupted is taken anew, under other names.
+    With --positions the command continues where it stopped. It writes the file of positions after the output is safe:
+    flushed, or on the disk. So a crash loses nothing, and repeats at most the changes that were not recorded. With
+    parquet no change is written twice: the same changes get the same file name. A snapshot that was interrupted is taken again, under other names.
 
     \b
-    restante feed                                 all there is, as JSON lines
-    restante feed --follow --kind order           and all that comes
+    restante feed                                 all changes, as JSON lines
+    restante feed --follow --kind order           and all later changes
     restante feed --partition 3 --after 4711
     restante feed --columns recipient,id,at --format arrow > feed.arrows
     restante feed --format parquet --output ./lake --positions lake.json
@@ -126,7 +128,7 @@ def _names_of(columns: list[str] | None) -> tuple[str, ...]:
     """The columns that were named. A slip must not ask for all of them."""
     names = tuple(name.strip() for given in columns or () for name in given.split(","))
     if not all(names):
-        raise typer.BadParameter("It names columns, with commas between them.", param_hint="--columns")
+        raise typer.BadParameter("Name columns, with commas between them.", param_hint="--columns")
     return names
 
 
@@ -134,16 +136,18 @@ def _check_names(**given: list[str] | str | None) -> None:
     for option, value in given.items():
         names = [value] if isinstance(value, str) else value or []
         if not all(name.strip() for name in names):
-            raise typer.BadParameter("It must not be blank.", param_hint=f"--{option}")
+            raise typer.BadParameter("A name must not be blank.", param_hint=f"--{option}")
 
 
 def _check_start(partitions: list[int] | None, after: int | None, positions: Path | None, *, bootstrap: bool) -> None:
     if after is None:
         return
     if positions is not None or bootstrap:
-        raise typer.BadParameter("It says where to begin: without --positions and --bootstrap.", param_hint="--after")
+        raise typer.BadParameter(
+            "--after says where to begin: leave out --positions and --bootstrap.", param_hint="--after"
+        )
     if len(set(partitions or ())) != 1:
-        raise typer.BadParameter("A number counts in one partition: give one --partition too.", param_hint="--after")
+        raise typer.BadParameter("A number counts in one partition: add one --partition.", param_hint="--after")
 
 
 def _check_output(file_format: FeedFormat, output: Path | None) -> None:

@@ -17,7 +17,7 @@ app = command_group("jobs")
 
 @app.callback()
 def jobs() -> None:
-    """Run the jobs of the data pipeline on Spark: tables out of the feed, reports, files, a sample night.
+    """Run the jobs of the data pipeline on Spark: tables from the change feed, reports, files, a sample night.
 
     They need the extra: pip install 'restante[spark]'. It brings Spark, Delta and a Java.
 
@@ -25,12 +25,12 @@ def jobs() -> None:
     restante jobs list
     restante jobs show analytical-store
     restante jobs run analytical-store --tables ./tables
-    restante jobs serve jobs.toml        each at its time
+    restante jobs serve jobs.toml        jobs on their schedules
     """
 
 
 def list_(as_json: AsJson = False) -> None:
-    """List the jobs there are.
+    """List the jobs.
 
     \b
     restante jobs list
@@ -48,7 +48,7 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def show(name: JobName, as_json: AsJson = False) -> None:
-    """Show what a job does, and its options: what each may be, and what it is when nothing is said.
+    """Show what a job does, and its options with their types and defaults.
 
     \b
     restante jobs show analytical-store

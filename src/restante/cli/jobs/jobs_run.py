@@ -39,7 +39,9 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="OPTION=VALUE", help="An option of the job; may be given again."),
     ] = None,
-    tables: Annotated[str, typer.Option(metavar="FOLDER", help="Where the tables lie: a folder or a URI.")] = "tables",
+    tables: Annotated[
+        str, typer.Option(metavar="FOLDER", help="The place of the tables: a folder or a URI.")
+    ] = "tables",
     spark: Annotated[
         list[str] | None,
         typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark, such as spark.master; again for more."),
@@ -48,10 +50,10 @@ def run(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job. Bars show the stages of Spark, lines what the job is about; at the end, what it has done.
+    """Run a job and print its result. Bars show the stages of Spark while the job runs.
 
-    A job that goes on reading along ends with Ctrl-C, between two of its batches, and then tells what it has done. Any
-    other is cancelled by Ctrl-C; all of them can be run again.
+    Ctrl-C ends a job that follows the feed between two of its steps, and the result is printed. Ctrl-C cancels any
+    other job. Every job can be run again.
 
     \b
     restante jobs run analytical-store

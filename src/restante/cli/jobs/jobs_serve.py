@@ -38,10 +38,10 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
 ) -> None:
-    """Run jobs on their schedules in one Spark session, until Ctrl-C or SIGTERM; then it ends with 0.
+    """Run jobs on their schedules in one Spark session, until Ctrl-C or SIGTERM; the exit code is then 0.
 
-    A job runs `every` so long, `at` a time of day, or `always`. One that fails is told, and run again at its next time.
-    Runs of one job never overlap, and times that were missed are not made up for one by one.
+    A job runs `every` so long, `at` a time of day, or `always`. A job that fails is logged, and runs again at its
+    next time. Runs of one job never overlap. Missed times are not made up for one by one.
 
     \b
     restante jobs serve jobs.toml

@@ -52,21 +52,28 @@ def collect(
     recipient: RecipientName,
     *,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write a file for each bundle there.")
+        Path | None,
+        typer.Option(metavar="FOLDER", file_okay=False, help="A folder; write a file for each bundle into it."),
     ] = None,
     file_format: Annotated[
         FileFormat | None,
-        typer.Option("--format", help="Of the files: jsonl by default. Claim-check content is written as it is."),
+        typer.Option(
+            "--format", help="The format of the files. Default: jsonl. Claim-check content is written as it is."
+        ),
     ] = None,
     origin: Annotated[list[str] | None, typer.Option(help="Only this origin; may be given again.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Only this origin group; may be given again.")] = None,
-    max_messages: Annotated[int | None, typer.Option(min=1, help="In a bundle.")] = None,
-    max_weight: Annotated[int | None, typer.Option(min=1, metavar="KIB", help="Of a bundle.")] = None,
-    max_bundles: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
-    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for mail before it ends.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for ever; Ctrl-C ends it.")] = False,
+    max_messages: Annotated[int | None, typer.Option(min=1, help="At most so many messages in a bundle.")] = None,
+    max_weight: Annotated[
+        int | None, typer.Option(min=1, metavar="KIB", help="The greatest weight of a bundle.")
+    ] = None,
+    max_bundles: Annotated[int | None, typer.Option(min=1, help="Stop after so many bundles.")] = None,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for messages before the command ends.")
+    ] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more messages until Ctrl-C.")] = False,
     no_confirm: Annotated[
-        bool, typer.Option("--no-confirm", help="Only look at the next bundle; it stays where it is.")
+        bool, typer.Option("--no-confirm", help="Print the next bundle, and do not confirm it.")
     ] = False,
     live: CollectLive = False,
     after: After = None,
@@ -80,18 +87,18 @@ def collect(
 ) -> None:
     """Collect a recipient's messages: print them, or write them to files.
 
-    A bundle is confirmed only after it was printed, or after its file is on the disk under its final name. So nothing
-    is lost when the command is stopped at any moment; run it again, and it goes on. A file that is complete is not
-    written twice. The exit code is 3 if nothing was there.
+    The command confirms a bundle only after printing it, or after its file is on the disk under its final name. So
+    nothing is lost when the command is stopped at any moment: run it again, and it continues. A complete file is not
+    written twice. The exit code is 3 if nothing was waiting.
 
     \b
-    restante collect alice                        print it, and confirm it
+    restante collect alice                        print and confirm
     restante collect alice --no-confirm           only look
     restante collect alice --text | sort          the data alone
     restante collect alice --json > mail.jsonl
     restante collect alice --to ./mail --format parquet
     restante collect alice --to ./mail --follow   until Ctrl-C
-    restante collect alice --live --after 4711    as they come, unconfirmed
+    restante collect alice --live --after 4711    as they arrive, unconfirmed
     """
     _check_output(to, file_format, text=text, as_json=as_json)
     wish = _wish(
@@ -120,7 +127,7 @@ Write = Callable[["Bundle"], Iterator[bytes]]
 def _wish(said: _Wish, *, follow: bool) -> _Wish:
     """What that comes to."""
     if follow and not said.confirm:
-        raise typer.BadParameter("It looks at one bundle; --follow waits for more.", param_hint="--no-confirm")
+        raise typer.BadParameter("--no-confirm shows one bundle: leave out --follow.", param_hint="--no-confirm")
     bundles = said.max_bundles if said.confirm else 1
     return said._replace(max_bundles=bundles, idle=None if follow else said.idle)
 
@@ -139,9 +146,9 @@ def _collect_live(
     from restante.cli.mailboxes.collect_live import check_alone, collect_live
 
     if not live:
-        raise typer.BadParameter("It is a place to follow from: give --live too.", param_hint="--after")
+        raise typer.BadParameter("--after is where to follow from: add --live.", param_hint="--after")
     if text and as_json:
-        raise typer.BadParameter("It prints the data alone: without --json.", param_hint="--text")
+        raise typer.BadParameter("--text prints the data alone: leave out --json.", param_hint="--text")
     check_alone(
         to=to,
         origin=wish.origins,
@@ -159,9 +166,9 @@ def _collect_live(
 
 def _check_output(to: Path | None, file_format: FileFormat | None, *, text: bool, as_json: bool) -> None:
     if file_format is not None and to is None:
-        raise typer.BadParameter("It is for files: name a folder with --to.", param_hint="--format")
+        raise typer.BadParameter("--format is for files: name a folder with --to.", param_hint="--format")
     if text and (as_json or to is not None):
-        raise typer.BadParameter("It prints the data alone: without --json and --to.", param_hint="--text")
+        raise typer.BadParameter("--text prints the data alone: leave out --json and --to.", param_hint="--text")
 
 
 def _collected(recipient: Recipient, wish: _Wish, deliver: Deliver) -> tuple[int, int]:

@@ -21,7 +21,9 @@ def check_alone(**others: object) -> None:
     for option, given in others.items():
         if given:
             name = f"--{option.replace('_', '-')}"
-            raise typer.BadParameter("It is about bundles, and --live shows single messages.", param_hint=name)
+            raise typer.BadParameter(
+                "--live shows single messages, not bundles: leave this option out.", param_hint=name
+            )
 
 
 def collect_live(recipient: Recipient, *, after: int | None, text: bool, as_json: bool) -> None:

@@ -28,7 +28,7 @@ def explain(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a recipient's next look answers what it answers: what waits, and which bundles are open.
+    """Explain a mailbox: what waits in it, which bundles are open, and why the next peek is empty if it is.
 
     The exit code is 0 if there is something to collect, and 3 if there is not. Nothing is changed.
 

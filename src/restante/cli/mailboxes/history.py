@@ -42,15 +42,15 @@ def history(
     state: Annotated[
         StateName | None, typer.Option(metavar="STATE", help=f"Only messages in this state: {_STATES}.")
     ] = None,
-    after: Annotated[int, typer.Option(min=0, help="Only messages behind this number.")] = 0,
+    after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
     limit: Limit = 100,
     door: Door,
     as_json: Annotated[bool, typer.Option("--json", help="Print messages as JSON lines.")] = False,
 ) -> None:
-    """Show a recipient's messages by their numbers, whatever has become of them.
+    """Show a recipient's messages in the order of their numbers, in every state.
 
-    Those that were collected, expired or withdrawn are there until their retention ends. Nothing is changed. The exit
-    code is 3 if there is none.
+    Messages that were collected, expired or withdrawn are shown until their retention ends. Nothing is changed. The
+    exit code is 3 if there are no messages.
 
     \b
     restante history alice
@@ -113,7 +113,7 @@ def _print(recipient: str, messages: list[Message], limit: int) -> None:
         for message in messages
     ]
     headings = ("number", "state", "published", "id", "origin/kind", "data")
-    nothing = f"No such message of {recipient} is there."
+    nothing = f"{recipient} has no such messages."
     listing(headings, rows, nothing=nothing, right=["number"], whole=["state", "published", "id"])
     if messages:
         print_more(len(messages), limit, f"--after {messages[-1].sequence_number}")

@@ -29,7 +29,7 @@ class ListOrder(Enum):
 
 
 MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many messages it would be.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the messages; change nothing.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -42,10 +42,10 @@ def recipients(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """List the recipients that have waiting messages; at most 5 seconds old.
+    """List the recipients that have waiting messages. The list is at most 5 seconds old.
 
     \b
-    restante recipients                          the 20 with most mail
+    restante recipients                          the 20 with most waiting
     restante recipients --order oldest --limit 100
     restante recipients purge alice --dry-run    how many would go?
     """
@@ -65,7 +65,7 @@ def purge(
     origin: Annotated[str | None, typer.Option(help="Only messages of this origin.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only messages of this kind.")] = None,
     before: Annotated[
-        datetime | None, typer.Option(help="Only those published before this time, in UTC.", show_default=False)
+        datetime | None, typer.Option(help="Only messages published before this time, in UTC.", show_default=False)
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All messages, whatever their origin, kind and time.")
@@ -75,13 +75,13 @@ def purge(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Withdraw what waits for a recipient or is set aside. What is in an open bundle stays.
+    """Withdraw the messages of a recipient that wait or are set aside. Messages in an open bundle stay.
 
     \b
     restante recipients purge alice --dry-run
     restante recipients purge alice --kind invoice
     restante recipients purge alice --before 2030-01-31T12:00:00
-    restante recipients purge alice --all --yes       without being asked
+    restante recipients purge alice --all --yes       without a question
     """
     filtered = any(given is not None for given in (origin, kind, before))
     if not (dry_run or everything or filtered):
@@ -105,7 +105,7 @@ def erase(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Erase all messages of a recipient for good: those that wait, and its history too.
+    """Erase all messages of a recipient for good, waiting messages and history.
 
     \b
     restante recipients erase alice --dry-run    how many would go?
@@ -124,7 +124,7 @@ def erase(
 def withdraw(
     recipient: RecipientName,
     message: MessageId,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look whether it still waits.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether the message still waits.")] = False,
     *,
     door: Door,
     as_json: AsJson = False,
@@ -171,7 +171,7 @@ def release(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Let a message that was set aside be delivered again: in its old place, or at the end if that is past.
+    """Release a message that was set aside: in its old place, or at the end if later messages were collected.
 
     \b
     restante recipients release alice 0199a6f0-6d2c-7d5e-8a31-3f1c2f6f0c11

@@ -27,8 +27,8 @@ def bench(
 ) -> None:
     """Measure a hub for a few seconds: publish in bulk, publish one by one, peek and dequeue; messages of 200 bytes.
 
-    It works in mailboxes of its own and erases them at the end, so it needs an operator's token where tokens are
-    asked for. One thread measures; the numbers are those of this machine, this connection and this moment.
+    The command uses mailboxes of its own and erases them at the end, so it needs an operator's token if the hub asks
+    for tokens. One thread measures; the figures are of this machine, this connection and this moment.
 
     \b
     restante bench

@@ -36,13 +36,13 @@ def partitions(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions: the last visible number, what waits, and what is not filed yet.
+    """Show the partitions: the last visible number, waiting messages, and messages not sorted yet.
 
     \b
     restante partitions                  of the hub on this machine
     restante partitions --data ./data    of a folder that no hub has open
     restante partitions --json
-    restante partitions producers        who publishes by numbers?
+    restante partitions producers        idempotent producers
     restante partitions check --names 'user-{1..100000}' --count 256
     """
     if context.invoked_subcommand is not None:
@@ -64,10 +64,10 @@ def producers(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show the producer groups that number what they publish, of one partition or of all.
+    """Show the groups of idempotent producers, of one partition or of all.
 
-    The last number of each, when it was last used, how often a parcel was sent again, and how often a producer was
-    refused because another one has taken over.
+    For each group: the last number, the time of the last use, how often a parcel was sent again, and how often a
+    producer was refused because another producer has taken over.
 
     \b
     restante partitions producers

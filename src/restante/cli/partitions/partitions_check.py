@@ -37,7 +37,7 @@ def check(
     ] = limits.PARTITIONS_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show how evenly names fall into partitions: the deviation, mean and worst, and how it compares with chance.
+    """Show how evenly names are spread over partitions: mean and worst deviation, compared with chance.
 
     No hub is needed. A new data folder takes powers of two: there, names that count up spread better than chance.
 

@@ -74,21 +74,21 @@ def send(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages from JSON lines, CSV, Parquet and Arrow files; each has the fields of a message as its columns.
+    """Send messages from JSON lines, CSV, Parquet and Arrow files; the columns are the fields of a message.
 
-    A file is sent in pieces of about 1.5 MB; each is stored whole or not at all. If one is refused, the error names
-    the file and the line or row, and says how much was stored before. --dry-run tells all that is wrong.
+    A file is sent in pieces of about 1.5 MB; each piece is stored whole or not at all. If a piece is refused, the
+    error names the file and the line or row, and says how much was stored before. --dry-run names everything that is wrong.
 
-    With --consignment nobody sees anything before all files are there: they are staged side by side, and delivered at
-    one moment, once. After an error or a crash, run the same command again: it goes on, and repeats nothing.
+    With --consignment all files are one transaction: they are staged side by side, and delivered at one moment,
+    exactly once. After an error or a crash, run the same command again: it continues, and repeats nothing.
 
     \b
     restante send --recipient alice --text hello
     restante send --recipient alice --kind order --value '{"number": 7}'
     restante send orders.jsonl invoices.parquet
-    restante send orders.csv --origin shop --dry-run    is it all right?
+    restante send orders.csv --origin shop --dry-run    check it only
     restante send night.jsonl --idempotent night-7      safe to repeat
-    restante send night.jsonl --batch $B                each is an item of it
+    restante send night.jsonl --batch $B                messages are its items
     restante send part-*.parquet --consignment night-7  all at one moment
     restante send mail/*.jsonl --forward                what collect wrote
     restante send --live --recipient alice --me bob     chat
@@ -123,7 +123,7 @@ def _chat(
     from restante.cli.publishing.chat import chat, check_chat
 
     if not live:
-        raise typer.BadParameter("It is for a chat: give --live too.", param_hint="--me")
+        raise typer.BadParameter("--me is for a chat: add --live.", param_hint="--me")
     recipient, own = check_chat(defaults.recipient, me, **others)
     fields = {name: value for name, value in defaults.given().items() if name != "recipient"}
     with door.open(create=True) as opened:
@@ -148,11 +148,11 @@ def _check_consignment(
     if key is None:
         given = {"--attempt": attempt is not None, "--with-batch": with_batch, "--no-commit": no_commit}
         for option in (option for option, is_given in given.items() if is_given):
-            raise typer.BadParameter("It is about a consignment: give --consignment too.", param_hint=option)
+            raise typer.BadParameter("This option is about a consignment: add --consignment.", param_hint=option)
         return
     _check_names(key, attempt or 0)
     if not files:
-        raise typer.BadParameter("It is staged from files: name some.", param_hint="--consignment")
+        raise typer.BadParameter("A consignment is staged from files: name at least one.", param_hint="--consignment")
     if batch is not None:
         raise typer.BadParameter(
             "A consignment has a batch of its own, or none: use --with-batch instead.", param_hint="--batch"

@@ -19,14 +19,12 @@ FileFormat = Annotated[Format | None, typer.Option("--format", help="How the fil
 ForMessages = Annotated[str | None, typer.Option(help="For messages that name none.")]
 OneText = Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")]
 OneValue = Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")]
-Forward = Annotated[
-    bool, typer.Option("--forward", help="Leave out what another hub gave the messages; keep their ids.")
-]
+Forward = Annotated[bool, typer.Option("--forward", help="Leave out the fields that another hub set; keep the ids.")]
 Idempotent = Annotated[
     str | None,
     typer.Option(metavar="KEY", help="Derive missing ids from KEY and the message's place: safe to send again."),
 ]
-OpenBatch = Annotated[str | None, typer.Option(metavar="ID", help="Bind the messages to this batch, which is open.")]
+OpenBatch = Annotated[str | None, typer.Option(metavar="ID", help="Bind the messages to this open batch.")]
 Consignment = Annotated[
     str | None,
     typer.Option(
@@ -39,8 +37,8 @@ Attempt = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="A higher one for files that were changed after an error. It replaces what was staged under the same names, "
-        "also from elsewhere. Default: 0.",
+        help="The number of the attempt. After changing a file, use a higher number: it replaces what was staged under "
+        "the same names, also from elsewhere. Default: 0.",
         show_default=False,
         rich_help_panel=_AT_ONE_MOMENT,
     ),
@@ -49,7 +47,7 @@ WithBatch = Annotated[
     bool,
     typer.Option(
         "--with-batch",
-        help="Open a batch with it: each message is an item. Who opens the key first decides.",
+        help="Also open a batch with each message as an item. The first command that opens the key decides.",
         rich_help_panel=_AT_ONE_MOMENT,
     ),
 ]
@@ -57,8 +55,8 @@ NoCommit = Annotated[
     bool,
     typer.Option(
         "--no-commit",
-        help="Only stage; restante consignments commit delivers. A file is known by its name as given: from several "
-        "machines, give each file a name of its own.",
+        help="Stage only; `restante consignments commit` delivers. A file is identified by its name as given: on several "
+        "machines, give each file its own name.",
         rich_help_panel=_AT_ONE_MOMENT,
     ),
 ]

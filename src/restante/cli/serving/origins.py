@@ -13,7 +13,7 @@ app = command_group("origins")
 
 @app.callback()
 def origins() -> None:
-    """Show what origins check the hub's calls with.
+    """Show the secret by which origins verify calls of the hub.
 
     \b
     restante origins secret --data ./data
@@ -27,8 +27,8 @@ def secret(
 ) -> None:
     """Print the secret that signs the hub's calls to origins, as Standard Webhooks have it.
 
-    It is made if there is none yet, and stays the same. Origins with a secret of their own in the settings
-    (origins.<name>.secret) are signed with that.
+    The hub makes the secret once, and it stays the same. Calls to origins with a secret of their own in the settings
+    (origins.<name>.secret) are signed with that secret.
 
     \b
     restante origins secret --data ./data

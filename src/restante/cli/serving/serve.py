@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,18 +24,20 @@ def serve(
         typer.Option(metavar="FILE", envvar="RESTANTE_SETTINGS", dir_okay=False, help="The settings, a TOML file."),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve other machines although nobody is asked for a token.")
+        bool, typer.Option("--insecure", help="Serve other machines without asking for tokens.")
     ] = False,
 ) -> None:
-    """Serve a hub over HTTP, until Ctrl-C or SIGTERM; then it finishes what is under way and ends with 0.
+    """Serve a hub over HTTP until Ctrl-C or SIGTERM; then the hub finishes the requests under way and ends with 0.
 
-    On this machine's own address it is open to every program here. On any other address it asks for tokens, and does
-    not start before there are some.
+    On the loopback address the hub is open to every program on this machine. On any other address the hub asks for
+    tokens, and does not start before there is a token.
+
+    In a terminal the log is text; elsewhere the log is one JSON object a line.
 
     \b
     restante serve                         ./data on http://127.0.0.1:8470
     restante serve --data ./mail --port 9000
-    curl http://127.0.0.1:8470/healthz     is it well?
+    curl http://127.0.0.1:8470/healthz     is the hub healthy?
 
     For other machines, make a token first; --new makes the folder for it:
 
@@ -64,4 +67,17 @@ def serve(
     chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, **given))
     logs.set_up(chosen.server)
     service = serving.Service(data, chosen, insecure=insecure)
-    serving.serve(service, lambda: say(f"Restante serves {data} on {service.url}", flush=True))
+    serving.serve(service, lambda: _say_hello(data, service.url))
+
+
+def _say_hello(data: Path, url: str) -> None:
+    """One line for programs; in a terminal, what a person wants to know first."""
+    lines = [f"Restante serves {data} on {url}"]
+    if sys.stdout.isatty():
+        lines += [
+            f"  data folder   {data.absolute()}",
+            f"  API pages     {url}/docs",
+            f"  try it        restante send --hub {url} --recipient alice --text hello",
+            "  Ctrl-C ends the hub. Everything it has acknowledged is on the disk.",
+        ]
+    say("\n".join(lines), lines=True, flush=True)

@@ -33,12 +33,12 @@ _KEY = rf"{_NAME}(?:\.{_NAME})*"
 
 @app.callback()
 def settings() -> None:
-    """Show the settings that count, or check them.
+    """Show or check the settings.
 
     \b
     restante settings show                   defaults and environment
     restante settings show --settings restante.toml
-    restante settings check restante.toml    what is wrong, by line
+    restante settings check restante.toml    problems by line
     """
 
 
@@ -50,7 +50,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every setting: its value, and whether that is the default, of the file, or of the environment.
+    """Show every setting: its value, and whether the value is the default, from the file, or from the environment.
 
     \b
     restante settings show --settings restante.toml
@@ -80,9 +80,9 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the settings that a hub started here would have, and tell every problem.
+    """Check the settings that a hub started here would have, and name every problem.
 
-    Those of the file have its line, those of the environment the name of their variable.
+    Problems of the file have their line, problems of the environment the name of the variable.
 
     \b
     restante settings check restante.toml    file and environment

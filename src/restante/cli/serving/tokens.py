@@ -27,6 +27,9 @@ app = command_group("tokens")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS_MAX = 36_500
 
+GroupNames = Annotated[list[str] | None, typer.Option("--group", help="A group that a worker may be a member of.")]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="The worker may be a member of every group.")]
+
 
 @app.callback()
 def tokens() -> None:
@@ -47,7 +50,7 @@ def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="publisher, recipient, reader or operator; may be given more than once.",
+            help="publisher, recipient, reader, worker or operator; may be given more than once.",
             show_default=False,
         ),
     ],
@@ -56,37 +59,40 @@ def create(
         list[str] | None, typer.Option("--origin", help="An origin that a publisher may send for. Default: all.")
     ] = None,
     recipient: Annotated[
-        list[str] | None, typer.Option("--recipient", help="A recipient whose mail may be collected with it.")
+        list[str] | None,
+        typer.Option("--recipient", help="A recipient whose messages may be collected with the token."),
     ] = None,
     all_recipients: Annotated[
-        bool, typer.Option("--all-recipients", help="The mail of every recipient may be collected with it.")
+        bool, typer.Option("--all-recipients", help="Messages of every recipient may be collected with the token.")
     ] = False,
+    group: GroupNames = None,
+    all_groups: AllGroups = False,
     expires: Annotated[
         str | None,
-        typer.Option(metavar="30d", help="After how long it expires: 90m, 12h, 30d, 4w. Default: never."),
+        typer.Option(metavar="30d", help="The time until the token expires: 90m, 12h, 30d, 4w. Default: never."),
     ] = None,
-    note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
+    note: Annotated[str, typer.Option(help="A note about its purpose.")] = "",
     data: HubFolder = Path("data"),
-    new: Annotated[bool, typer.Option("--new", help="For a hub that was never started: make its folder.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask, though the first token shuts everyone without one out.")
-    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Make the data folder of a hub that was never started.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before making the first token.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and show it, this once: only its hash is kept. A hub that is running knows it within a second.
+    """Make a token and show it once: only its hash is kept. A running hub accepts the token within a second.
 
-    The first token of a hub that is running and open shuts out everyone who has none: so you are asked before.
+    The first token of a running open hub shuts out every program without a token, so the command asks first.
 
     \b
     restante tokens create --role operator --note "night shift"
     restante tokens create --role publisher --origin billing --expires 90d
     restante tokens create --role recipient --recipient alice
     restante tokens create --role recipient --all-recipients --json
+    restante tokens create --role worker --group billing
     restante tokens create --role operator --data /srv/mail --new
     """
     from restante.server.access.tokens import id_of
 
     _check_scope(role, origin, recipient, everyone=all_recipients)
+    _check_groups(role, group, every=all_groups)
     now = datetime.now(UTC)
     lifetime = None if expires is None else _period(expires)
     file = _tokens_for(data, new=new)
@@ -96,6 +102,7 @@ def create(
         roles=role,
         origins=origin or None,
         recipients=recipient or None,
+        groups=group or None,
         note=note,
         expires_at=None if lifetime is None else now + lifetime,
         now=now,
@@ -193,11 +200,24 @@ def _check_scope(roles: list[Role], origins: list[str] | None, named: list[str] 
             param_hint="--recipient",
         )
     if everyone and (named or Role.RECIPIENT not in roles):
-        raise typer.BadParameter("It is for --role recipient, without --recipient.", param_hint="--all-recipients")
+        raise typer.BadParameter(
+            "--all-recipients is for --role recipient, without --recipient.", param_hint="--all-recipients"
+        )
     if named and Role.RECIPIENT not in roles:
-        raise typer.BadParameter("It is for --role recipient.", param_hint="--recipient")
+        raise typer.BadParameter("--recipient is for --role recipient.", param_hint="--recipient")
     if origins and Role.PUBLISHER not in roles:
-        raise typer.BadParameter("It is for --role publisher.", param_hint="--origin")
+        raise typer.BadParameter("--origin is for --role publisher.", param_hint="--origin")
+
+
+def _check_groups(roles: list[Role], named: list[str] | None, *, every: bool) -> None:
+    if Role.WORKER in roles and not named and not every:
+        raise typer.BadParameter(
+            "Of which group? Give --group NAME (more than once if need be), or --all-groups.", param_hint="--group"
+        )
+    if every and (named or Role.WORKER not in roles):
+        raise typer.BadParameter("It is for --role worker, without --group.", param_hint="--all-groups")
+    if named and Role.WORKER not in roles:
+        raise typer.BadParameter("It is for --role worker.", param_hint="--group")
 
 
 def _period(text: str) -> timedelta:
@@ -220,7 +240,7 @@ def _described(token: Token, now: datetime) -> dict[str, object]:
 
 def _roles(token: Token) -> str:
     """In words: `publisher of billing, recipient of all`."""
-    bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients}
+    bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients, Role.WORKER: token.groups}
     return ", ".join(
         f"{role.value} of {' and '.join(bounds[role] or ()) or 'all'}" if role in bounds else role.value
         for role in token.roles

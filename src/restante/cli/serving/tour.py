@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,6 @@ import typer
 
 from restante.cli.shared.exits import WRONG
 from restante.cli.shared.output import output, progress_bar
-from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.samples.night_steps import Advance, NightResult, Watch
@@ -25,22 +24,35 @@ if TYPE_CHECKING:
 _MESSAGES_MAX = 100_000_000
 _RECIPIENTS_MAX = 1_000_000
 _READINGS_MAX = 1_000_000_000
-_READINGS = 1_000_000
+_READINGS = 100_000
 _MESSAGES = 100_000
+_RECIPIENTS = 1_000
+_ACTORS = 100
 _PORT = 8470
 _MOMENT_SECONDS = 0.5
+_QUICK_SPARK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""A night is over before it pays to compile much."""
 
 
 def tour(
+    messages: Annotated[
+        int | None, typer.Option(min=1, max=_MESSAGES_MAX, help="How many messages. Default: 100,000.")
+    ] = None,
+    recipients: Annotated[
+        int | None,
+        typer.Option(min=1, max=_RECIPIENTS_MAX, help="How many recipients. Default: 1,000; with --spark 100."),
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Play the night that Spark computes. Needs the extra spark.")
+    ] = False,
     readings: Annotated[
         int | None,
-        typer.Option(min=1, max=_READINGS_MAX, help="How many meter readings Spark settles. Default: 1,000,000."),
+        typer.Option(min=1, max=_READINGS_MAX, help="With --spark: how many meter readings. Default: 100,000."),
     ] = None,
-    messages: Annotated[
-        int | None,
-        typer.Option(min=1, max=_MESSAGES_MAX, help="Without Spark: how many messages. Default: 100,000."),
-    ] = None,
-    recipients: Annotated[int, typer.Option(min=1, max=_RECIPIENTS_MAX, help="For how many recipients.")] = 1_000,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -51,33 +63,33 @@ def tour(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Where the hub listens. Default: 8470, or a free one if that is taken."),
+        typer.Option(min=0, max=65_535, help="The port of the hub. Default: 8470, or a free port if 8470 is taken."),
     ] = None,
-    no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Plain messages instead, as if Spark were not installed.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="End after the night.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End after the tour; do not keep the hub running.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
-    """Start a hub and play a sample night against it: a settlement is computed, delivered, collected, and reported.
+    """Start a hub and play a sample night against it: publish, collect, find out who is late and why.
 
-    Spark computes it, delivers it at one moment, fills tables from the hub's feed, and makes the report. Without Spark,
-    plain messages are published, filed, collected and confirmed. Everything goes over HTTP and is durable, as in
-    earnest; the times are those of this machine. Afterwards the hub stays up, so that you can look around, until Ctrl-C.
+    100,000 messages go to 1,000 recipients, over HTTP and onto the disk. Three recipients are connected and show their
+    messages live. Three others do not collect: the batch names them, explain says why, and the batch completes when the
+    last one comes. It takes a few seconds. Then the hub stays up until Ctrl-C, so that you can look around.
+
+    With --spark the night is computed: Spark settles meter readings, delivers the documents at one moment, fills
+    tables from the change feed, and reports who collected when.
 
     \b
-    restante tour           on ./data, until Ctrl-C
-    restante tour --once    in a temporary folder, and ends by itself
-    restante tour --readings 10000000
-    restante tour --no-spark --messages 1000000 --recipients 50000
+    restante tour            on ./data, until Ctrl-C
+    restante tour --once     in a temporary folder; the tour ends by itself
+    restante tour --spark    a night computed by Spark
+    restante tour --messages 1000000 --recipients 50000
     """
-    with_spark = _with_spark(wanted=not no_spark, readings=readings, messages=messages)
+    _check(spark=spark, readings=readings, messages=messages)
     with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:
         night: NightResult
-        if with_spark:
-            night = _played_by_spark(running.url, readings or _READINGS, recipients, folder)
+        if spark:
+            night = _played_by_spark(running.url, readings or _READINGS, recipients or _ACTORS, folder)
         else:
-            night = _played(running.url, messages or _MESSAGES, recipients)
+            night = _played(running.url, messages or _MESSAGES, recipients or _RECIPIENTS)
         up = not once and not night.wrong
         with _until_interrupted():
             _show(night, running.url, folder, kept=not once or data is not None, up=up, as_json=as_json)
@@ -87,25 +99,16 @@ def tour(
     raise typer.Exit(WRONG if night.wrong else 0)
 
 
-def _with_spark(*, wanted: bool, readings: int | None, messages: int | None) -> bool:
-    """Whether Spark plays the night. If it could and is not there, a line says what to install."""
-    if not wanted and readings is not None:
-        raise typer.BadParameter("It is for the night with Spark: leave --no-spark out.", param_hint="--readings")
-    if not wanted:
-        return False
-    from restante.cli.jobs.jobs_spark import require_spark
-    from restante.errors import ExtraMissing
+def _check(*, spark: bool, readings: int | None, messages: int | None) -> None:
+    """Options of the other night are a mistake, and Spark must be there before anything else begins."""
+    if not spark and readings is not None:
+        raise typer.BadParameter("Only Spark settles readings: add --spark.", param_hint="--readings")
+    if spark and messages is not None:
+        raise typer.BadParameter("The Spark night makes its own messages: give --readings.", param_hint="--messages")
+    if spark:
+        from restante.cli.jobs.jobs_spark import require_spark
 
-    try:
         require_spark()
-    except ExtraMissing:
-        if readings is not None:
-            raise
-        say("Without Spark. To have it compute the night: pip install 'restante[spark]'", file=sys.stderr)
-        return False
-    if messages is not None:
-        raise typer.BadParameter("It is for the night without Spark: give --no-spark too.", param_hint="--messages")
-    return True
 
 
 @contextmanager
@@ -116,7 +119,9 @@ def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
         return
     folder = data or Path("data")
     if folder.exists() and any(folder.iterdir()) and not (folder / "restante.db").exists():
-        raise typer.BadParameter(f"{folder} holds something else. Name another folder.", param_hint="--data")
+        raise typer.BadParameter(
+            f"{folder} is not a data folder of Restante, and is not empty. Name another folder.", param_hint="--data"
+        )
     yield folder
 
 
@@ -150,18 +155,17 @@ def _played(url: str, messages: int, recipients: int) -> NightResult:
 
 def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> NightResult:
     import restante
-    from restante.cli.jobs.jobs_run import tell_beside
     from restante.cli.jobs.jobs_spark import spark_session
-    from restante.samples.spark_night import Shows, SparkNightPlan, play
+    from restante.samples.spark_night import STEPS, Shows, SparkNightPlan, play
     from restante.spark.jobs.work import Work
     from restante.spark.progress import stages
     from restante.spark.sessions.failures import cause_of, interrupted, of_spark
 
     tables = str((folder / "tables").absolute())
-    tell_beside("Spark starts. The first time it fetches what it needs, which takes longer.")
-    with spark_session({}) as spark, restante.connect(url, token=_token()) as hub:
-        work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=tell_beside)
-        shows = Shows(lambda title: stages(spark, title), _bars, _tell_people)
+    _tell_people("\nSpark starts. The first start takes longer: it fetches 10 MB of Java libraries, once.")
+    with spark_session(_QUICK_SPARK) as spark, restante.connect(url, token=_token()) as hub:
+        work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=lambda _: None)
+        shows = Shows(lambda step: stages(spark, _numbered(step, STEPS), each=False), _spark_bars, _tell_people)
         try:
             return play(hub, work, SparkNightPlan.of(readings=readings, actors=actors), shows)
         except Exception as error:
@@ -172,8 +176,13 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
             raise
 
 
+def _numbered(step: str, steps: Sequence[str]) -> str:
+    """`2 of 4  collect and confirm`."""
+    return f"{steps.index(step) + 1} of {len(steps)}  {step:<24}"
+
+
 def _tell_people(text: str) -> None:
-    """Beside the answer, where somebody looks on."""
+    """A line on standard error, if that is a terminal."""
     from restante.cli.jobs.jobs_run import tell_beside
 
     if sys.stderr.isatty():
@@ -185,13 +194,21 @@ def _token() -> str | None:
 
 
 @contextmanager
-def _bars() -> Iterator[Watch]:
+def _spark_bars() -> Iterator[Watch]:
+    from restante.samples.spark_night import STEPS
+
+    with _bars(lambda name: _numbered(name, STEPS) if name in STEPS else f"        {name:<24}") as watch:
+        yield watch
+
+
+@contextmanager
+def _bars(titled: Callable[[str], str] = "{:<24}".format) -> Iterator[Watch]:
     """Bars for the steps of a night, gone when they are done."""
     with progress_bar() as bar:
 
         @contextmanager
         def watch(name: str, total: int) -> Iterator[Advance]:
-            task = bar.add_task(f"{name:<24}", total=total, note="")
+            task = bar.add_task(titled(name), total=total, note="")
             yield lambda done: bar.advance(task, done)
 
         yield watch
@@ -199,6 +216,7 @@ def _bars() -> Iterator[Watch]:
 
 def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, as_json: bool) -> None:
     from restante.cli.serving import tour_summary
+    from restante.samples.night_steps import SettledNight
 
     stored = tour_summary.StoredOnDisk.in_folder(folder, kept=kept)
     if as_json:
@@ -206,13 +224,15 @@ def _show(night: NightResult, url: str, folder: Path, *, kept: bool, up: bool, a
         return
     console = output()
     tour_summary.print_night(console, night, stored)
+    if not isinstance(night, SettledNight):
+        tour_summary.print_spark_offer(console)
     if up:
         tour_summary.print_addresses(console, url, folder)
 
 
 @contextmanager
 def _until_interrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside, and nothing else."""
+    """Ctrl-C and SIGTERM end the inside and nothing else."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

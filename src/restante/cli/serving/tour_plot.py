@@ -1,10 +1,13 @@
-"""How a night was collected, as a picture: in the terminal, and as a PNG where matplotlib is installed."""
+"""A Spark night as a plot of two panels, in the terminal, and as a PNG where matplotlib is installed.
+
+The first panel has the energy that was settled, by product; the second, how the messages were collected over time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,21 +17,50 @@ if TYPE_CHECKING:
 _COLUMNS_MAX = 60
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
+_WATT_HOURS = 1_000_000
+"""In a megawatt-hour."""
+
+Settlement = Sequence[Mapping[str, Any]]
 
 
-def print_plot(console: Console, moments: Sequence[PlotPoint]) -> None:
+def print_plot(console: Console, settlement: Settlement, moments: Sequence[PlotPoint]) -> None:
+    """Both panels, one below the other."""
+    print_energy(console, settlement)
+    print_collected(console, moments)
+
+
+def print_energy(console: Console, settlement: Settlement) -> None:
+    """The energy of each product as a bar."""
+    if not settlement:
+        return
+    names, values = energy_of(settlement)
+    figures = [f"{value:,.2f}" for value in values]
+    left, right = max(map(len, names)), max(map(len, figures))
+    columns = max(1, min(_COLUMNS_MAX, console.width - left - right - 4))
+    console.print("\nEnergy settled, in MWh by product\n", style="bold")
+    for name, value, figure in zip(names, values, figures, strict=True):
+        bar = "█" * round(value / (max(values) or 1) * columns)
+        console.print(f"{name:<{left}} │{bar:<{columns}} {figure:>{right}}", style="cyan", soft_wrap=True)
+
+
+def print_collected(console: Console, moments: Sequence[PlotPoint]) -> None:
     """Messages collected over time, as columns of blocks."""
     if not moments:
         return
     whole, seconds = moments[-1].collected, moments[-1].seconds
     label = f"{whole:,}"
     columns = max(10, min(_COLUMNS_MAX, console.width - len(label) - 4))
-    console.print("\nCollected, over the seconds since all of it was delivered\n", style="bold")
+    console.print("\nMessages collected, over the seconds since the delivery\n", style="bold")
     for row, line in enumerate(lines_of(shares(moments, columns))):
         left = label if row == 0 else "0" if row == _ROWS - 1 else ""
         console.print(f"{left:>{len(label)}} │{line}", style="cyan", soft_wrap=True)
     console.print(f"{'':>{len(label)}} └{'─' * columns}")
-    console.print(f"{'':>{len(label)}}  0{f'{seconds:,.1f} s':>{columns - 1}}", soft_wrap=True)
+    console.print(f"{'':>{len(label)}}  0{f'{seconds:,.2f} s':>{columns - 1}}", soft_wrap=True)
+
+
+def energy_of(settlement: Settlement) -> tuple[list[str], list[float]]:
+    """The products and their energy in megawatt-hours."""
+    return [str(row["product"]) for row in settlement], [row["energy_wh"] / _WATT_HOURS for row in settlement]
 
 
 def shares(moments: Sequence[PlotPoint], columns: int) -> list[float]:
@@ -51,19 +83,18 @@ def lines_of(heights: Sequence[float]) -> list[str]:
     return ["".join(_EIGHTHS[max(0, min(8, count - row * 8))] for count in eighths) for row in rows]
 
 
-def save_plot(path: Path, moments: Sequence[PlotPoint]) -> bool:
-    """Whether there is a picture now: not without matplotlib."""
+def save_plot(path: Path, settlement: Settlement, moments: Sequence[PlotPoint]) -> bool:
+    """Write both panels, side by side; False without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return False
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
-    axes.step([0.0, *(one.seconds for one in moments)], [0, *(one.collected for one in moments)], where="post")
-    axes.set_xlabel("seconds since everything was delivered")
-    axes.set_ylabel("messages collected")
-    axes.set_title("A night, collected")
-    axes.grid(visible=True, alpha=0.3)
-    axes.set_ylim(bottom=0)
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    energy, mail = figure.subplots(1, 2)
+    energy.bar(*energy_of(settlement))
+    energy.set(title="Energy settled", xlabel="product", ylabel="MWh")
+    mail.step([0.0, *(one.seconds for one in moments)], [0, *(one.collected for one in moments)], where="post")
+    mail.set(title="Messages collected", xlabel="seconds since the delivery", ylabel="messages", ylim=(0, None))
+    mail.grid(visible=True, alpha=0.3)
     figure.savefig(path, dpi=120)
     return True

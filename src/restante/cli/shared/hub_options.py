@@ -27,9 +27,7 @@ _HubUrl = Annotated[
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        envvar="RESTANTE_TOKEN", help="The token that lets you in.", show_default=False, rich_help_panel=_PANEL
-    ),
+    typer.Option(envvar="RESTANTE_TOKEN", help="The access token.", show_default=False, rich_help_panel=_PANEL),
 ]
 _DataFolder = Annotated[
     Path | None,
@@ -37,7 +35,7 @@ _DataFolder = Annotated[
         "--data",
         metavar="FOLDER",
         file_okay=False,
-        help="Open this data folder here, instead of asking a hub. No hub may have it open.",
+        help="Open this data folder in the command, without a hub. No hub may have the folder open.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -12,7 +12,7 @@ CollectLive = Annotated[
     bool,
     typer.Option(
         "--live",
-        help="Print messages as they come, and confirm nothing; Ctrl-C ends it.",
+        help="Print messages as they arrive, and confirm nothing, until Ctrl-C.",
         rich_help_panel=_AS_IT_COMES,
     ),
 ]
@@ -21,7 +21,7 @@ After = Annotated[
     typer.Option(
         min=0,
         metavar="NUMBER",
-        help="With --live: begin behind this number; 0 is with all there is. Default: with what comes.",
+        help="With --live: begin after this number; 0 begins with all of history. Default: only new messages.",
         show_default=False,
         rich_help_panel=_AS_IT_COMES,
     ),
@@ -30,7 +30,7 @@ Chat = Annotated[
     bool,
     typer.Option(
         "--live",
-        help="Chat: each line typed is sent to --recipient, and what comes for --me is printed.",
+        help="Chat: send each typed line to --recipient, and print the messages for --me.",
         rich_help_panel=_AS_IT_COMES,
     ),
 ]

@@ -15,8 +15,8 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most
 NewFolder = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
 ]
-RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whose mailbox.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")]
+RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def is_meant(question: str, *, yes: bool) -> bool:

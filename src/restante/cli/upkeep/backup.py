@@ -28,14 +28,15 @@ def backup(
 ) -> None:
     """Back up a hub while it runs, or a data folder that no hub has open.
 
-    Everything that was acknowledged before it began is in it. The file is a tar with a manifest; each checksum is
-    verified while it is written. It gets its name when all of it is on the disk, and no file is overwritten.
+    The backup has everything that was acknowledged before it began. The file is a tar with a manifest; every checksum
+    is verified while the file is written. The file gets its name when it is complete and on the disk; no file is
+    overwritten.
 
     \b
     restante backup night.tar                  of the hub on this machine
     restante backup night.tar --hub https://hub.example.org
     restante backup night.tar --data ./data    of a folder not in use
-    restante restore night.tar --data ./new    and back
+    restante restore night.tar --data ./new    restore it
     """
     if file.exists():
         raise InvalidRequest(f"{file} is there already, and nothing is overwritten. Name a new file.")

@@ -30,7 +30,7 @@ def doctor(
 ) -> None:
     """Check every checksum and invariant of a data folder, and say what is wrong.
 
-    Nothing that is stored is changed. No hub may have the folder open meanwhile: the doctor takes its lock.
+    The doctor changes nothing. No hub may have the folder open meanwhile: the doctor locks it.
 
     \b
     restante doctor ./data           a table of findings, and a verdict

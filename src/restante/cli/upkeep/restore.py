@@ -33,7 +33,7 @@ def restore(
 ) -> None:
     """Restore a backup into a new data folder, then let the doctor examine it.
 
-    Every byte of the backup is verified before anything counts. If it is damaged, nothing is left behind.
+    Every byte of the backup is verified first. If the backup is damaged, no folder is made.
 
     \b
     restante restore night.tar --dry-run       is the backup whole?

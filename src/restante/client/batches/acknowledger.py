@@ -1,7 +1,7 @@
 """Items acknowledged one by one, gathered into calls, without input and output: what waits, what goes next, what came of it.
 
-One call is under way at a time; what is added meanwhile goes into the next. What failed is put back in its place, and
-nothing more is sent until somebody has been told: so nothing that was added is ever dropped without a word.
+One call is under way at a time; what is added meanwhile goes into the next. A call that failed is put back in its place, and
+nothing more is sent until a caller has been told of it: so nothing that was added is ever dropped without a word.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice
 from restante import limits
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.batch_items import Items
+from restante.client.sending.send_queue import SendQueue
 from restante.errors import InvalidOperation, InvalidRequest, RestanteError
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, ItemRange
 from restante.model.batches.items import named
@@ -22,28 +23,24 @@ _PLAIN = re.compile(rf"[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{1
 """Nearly all ids; what looks otherwise is left to the rules."""
 
 
-class Outbox:
-    """What one acknowledger holds. Where threads share it, each call holds their lock."""
+class Outbox(SendQueue[str | ItemRange]):
+    """The items of one acknowledger. Where threads share it, each call holds their lock."""
 
     def __init__(self) -> None:
-        self._waiting: deque[str | ItemRange] = deque()
+        super().__init__()
         self._under_way: list[str | ItemRange] = []
         self._deadline = 0.0
         """When the first of those that wait has waited long enough."""
-        self._urgent = 0
-        """So many of those taken are to be sent without waiting for more."""
-        self.taken = 0
-        self.settled = 0
         self.closed = False
         self.error: RestanteError | None = None
-        """What the last call came to, until somebody has been told."""
+        """What the last call came to, until a caller has been told."""
         self.acknowledged = 0
         self._complete: dict[str, CompleteBatch] = {}
         self._unknown: deque[str | ItemRange] = deque(maxlen=limits.ACKNOWLEDGE_ITEMS_TARGET)
 
     @property
     def full(self) -> bool:
-        return len(self._waiting) >= limits.ACKNOWLEDGE_ITEMS_TARGET
+        return len(self.waiting) >= limits.ACKNOWLEDGE_ITEMS_TARGET
 
     @property
     def complete(self) -> tuple[CompleteBatch, ...]:
@@ -67,8 +64,8 @@ class Outbox:
         return not (self.full or self.closed) and self.error is None
 
     def put(self, item: str | ItemRange | Items, now: float) -> bool:
-        """Take what is to be acknowledged; whether the one who sends is to look."""
-        waiting = self._waiting
+        """Take what is to be acknowledged. Gives whether the sender is to look."""
+        waiting = self.waiting
         before = len(waiting)
         if isinstance(item, str) and _PLAIN.fullmatch(item) is not None:
             waiting.append(item)
@@ -82,28 +79,27 @@ class Outbox:
     def close(self) -> None:
         """Take nothing more, and send nothing more: what waits stays pending."""
         self.closed = True
-        self._waiting.clear()
+        self.waiting.clear()
 
-    def hurry(self) -> int:
-        """Send all without waiting for more; how far things must be settled for it."""
-        self._urgent = self.taken
-        return self.taken
+    @property
+    def finished(self) -> bool:
+        return self.closed and not self._under_way
 
     def wait(self, now: float) -> float | None:
-        """Seconds until something is to be sent, 0 if it is now; None if nothing is."""
-        if not self._waiting or self.error is not None:
+        """A call is due when it is full or urgent, or its first item has waited long enough."""
+        if not self.waiting or self._under_way or self.error is not None:
             return None
-        if self.full or self.settled < self._urgent:
+        if self.full or self.settled < self.urgent:
             return 0
         return max(self._deadline - now, 0)
 
     def take(self) -> AcknowledgeItems:
         """The next call. It is under way until it is settled or has failed."""
         assert not self._under_way, "one call at a time"
-        count = min(len(self._waiting), limits.ACKNOWLEDGE_ITEMS_TARGET)
+        count = min(len(self.waiting), limits.ACKNOWLEDGE_ITEMS_TARGET)
         if count > limits.BATCHES_AT_ONCE_MAX and self._are_many(count):
             count = limits.BATCHES_AT_ONCE_MAX
-        self._under_way = [self._waiting.popleft() for _ in range(count)]
+        self._under_way = self.take_first(count)
         items = [each for each in self._under_way if isinstance(each, str)]
         return AcknowledgeItems(items, [each for each in self._under_way if isinstance(each, ItemRange)])
 
@@ -121,7 +117,7 @@ class Outbox:
 
     def fail(self, error: RestanteError) -> None:
         """All of the call waits again, in its place."""
-        self._waiting.extendleft(reversed(self._under_way))
+        self.put_back(self._under_way)
         self._under_way = []
         self.error = error
 
@@ -129,7 +125,7 @@ class Outbox:
         """Whether so many name more batches, or hold more ranges, than a call may."""
         batches: set[str] = set()
         ranges = 0
-        for each in islice(self._waiting, count):
+        for each in islice(self.waiting, count):
             is_range = isinstance(each, ItemRange)
             ranges += is_range
             batches.add((each.group if isinstance(each, ItemRange) else each)[:36])
@@ -137,7 +133,7 @@ class Outbox:
 
 
 def _checked(item: str | ItemRange | Items) -> tuple[str | ItemRange, ...]:
-    """What it is, if the hub would take it: one that it refuses would keep the others of its call from it."""
+    """The items, if the hub would take them: one that it refuses would keep the others of its call from it."""
     if isinstance(item, str):
         named((item,), ())
         return (item,)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-# sync: import threading
-# async only
-import asyncio
 import time
 from contextlib import suppress
 from types import TracebackType
@@ -13,10 +10,10 @@ from typing import Self
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.acknowledger import Outbox
 from restante.client.batches.batch_items import Items
-from restante.client.concurrency.condition_async import AsyncCondition
+from restante.client.sending.sender_async import AsyncSender
 from restante.client.transport.link import AsyncLink
 from restante.errors import Internal, RestanteError
-from restante.model.batches.batch_answers import CompleteBatch, ItemRange
+from restante.model.batches.batch_answers import Acknowledged, CompleteBatch, ItemRange
 
 
 class Acknowledger:
@@ -31,11 +28,8 @@ class Acknowledger:
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
         self._state = Outbox()
-        self._changed = AsyncCondition()
-        # sync: self._thread = threading.Thread(target=self._carry, name="restante-acknowledger", daemon=True)
-        # sync: self._thread.start()
-        # async only
-        self._task = asyncio.create_task(self._carry(), name="restante-acknowledger")
+        self._sender = AsyncSender(self._state, self._send, name="restante-acknowledger")
+        self._changed = self._sender.changed
 
     @property
     def acknowledged(self) -> int:
@@ -61,14 +55,14 @@ class Acknowledger:
                 await self._changed.wait_for(lambda: not self._state.full or self._state.error or self._state.closed)
                 self._check()
             if self._state.put(item, time.monotonic()):
-                self._changed.notify_all()
+                self._sender.stir()
 
     async def flush(self) -> None:
         """Wait until all that was added so far is acknowledged."""
         with self._changed:
             self._check()
             upto = self._state.hurry()
-            self._changed.notify_all()
+            self._sender.stir()
             while self._state.settled < upto:
                 await self._changed.wait()
                 self._check()
@@ -90,55 +84,38 @@ class Acknowledger:
         if error is None:
             await self.close()
         elif isinstance(error, Exception):
-            # What went wrong first is what is told.
+            # The exception that came first is the one that is raised.
             with suppress(RestanteError):
                 await self.close()
         else:
             await self._stop()
 
     def _check(self) -> None:
-        """Tell what went wrong; after that it is tried again."""
+        """Raise what went wrong, once; after that it is tried again."""
         try:
             self._state.check()
         except RestanteError:
-            self._changed.notify_all()
+            self._sender.stir()
             raise
 
     async def _stop(self) -> None:
         with self._changed:
             self._state.close()
             self._changed.notify_all()
-        # sync: self._thread.join()
+        # sync: self._sender.finish()
         # async only
-        self._task.cancel()
-        # async only
-        await asyncio.wait((self._task,))
+        await self._sender.cancel()
 
-    async def _carry(self) -> None:
-        """The task: one call after another, until the acknowledger is closed."""
-        while (call := await self._next()) is not None:
-            try:
-                answer = await self._link.call(call)
-            except RestanteError as error:
-                self._fail(error)
-            except Exception as error:  # noqa: BLE001 - whoever adds is told
-                self._fail(Internal(f"The acknowledger failed: {error!r}."))
+    async def _send(self, call: AcknowledgeItems) -> None:
+        try:
+            outcome: Acknowledged | RestanteError = await self._link.call(call)
+        except RestanteError as error:
+            outcome = error
+        except Exception as error:  # noqa: BLE001 - the callers that add are told
+            outcome = Internal(f"The acknowledger failed: {error!r}.")
+        with self._changed:
+            if isinstance(outcome, RestanteError):
+                self._state.fail(outcome)
             else:
-                with self._changed:
-                    self._state.settle(answer)
-                    self._changed.notify_all()
-
-    def _fail(self, error: RestanteError) -> None:
-        with self._changed:
-            self._state.fail(error)
+                self._state.settle(outcome)
             self._changed.notify_all()
-
-    async def _next(self) -> AcknowledgeItems | None:
-        """The next call, as soon as it is due; None when nothing will be any more."""
-        with self._changed:
-            while not self._state.closed:
-                seconds = self._state.wait(time.monotonic())
-                if seconds == 0:
-                    return self._state.take()
-                await self._changed.wait(seconds)
-            return None

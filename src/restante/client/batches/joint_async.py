@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from restante.client.batches.joint_calls import (
     REQUESTS_MAX,
     JointCall,
+    JointQueue,
     Outcome,
     concerns_one_call,
     own_error,
-    take_along,
 )
 from restante.model.batches.batch_answers import Acknowledged
 
@@ -46,13 +45,13 @@ class _CallsOfLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Send) -> None:
         self.loop = loop
         self._send = send
-        self._waiting: deque[_Caller] = deque()
+        self._queue: JointQueue[_Caller] = JointQueue()
         self._under_way: dict[asyncio.Task[None], list[_Caller]] = {}
         self._flushing = False
 
     async def acknowledge(self, call: JointCall) -> Acknowledged:
         caller = _Caller(call, self.loop.create_future())
-        self._waiting.append(caller)
+        self._queue.waiting.append(caller)
         self._flush_soon()
         try:
             outcome = await caller.outcome
@@ -64,15 +63,15 @@ class _CallsOfLoop:
         raise outcome
 
     def _flush_soon(self) -> None:
-        """Not at once: what other tasks say in this turn of the loop goes along."""
-        if self._waiting and not self._flushing and len(self._under_way) < REQUESTS_MAX:
+        """Send at the end of this turn of the event loop: what other tasks say in it goes along."""
+        if self._queue.waiting and not self._flushing and len(self._under_way) < REQUESTS_MAX:
             self._flushing = True
             self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
-        while self._waiting and len(self._under_way) < REQUESTS_MAX:
-            callers = [each for each in take_along(self._waiting) if not each.outcome.done()]
+        while self._queue.waiting and len(self._under_way) < REQUESTS_MAX:
+            callers = [each for each in self._queue.take_along() if not each.outcome.done()]
             if callers:
                 task = self.loop.create_task(self._carry(callers), name="restante-acknowledge")
                 self._under_way[task] = callers
@@ -93,7 +92,7 @@ class _CallsOfLoop:
     async def _carry(self, callers: Sequence[_Caller]) -> None:
         try:
             answers = await self._send([caller.call.text for caller in callers])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers
+        except Exception as error:  # noqa: BLE001 - any error belongs to the callers
             if len(callers) > 1 and concerns_one_call(error):
                 for caller in callers:
                     await self._carry((caller,))

@@ -1,18 +1,19 @@
-"""Small acknowledgements of several callers, sent in one request: what goes together, and who is told what. No input, no output.
+"""Small acknowledgements of several callers, sent in one request: what goes together, and whose fault a refusal is.
 
 A request costs the hub far more than the ids in it. So while a few requests are under way, further calls wait, and go out
-together. Each caller gets an answer of its own, as if its call had gone alone.
+together. Each caller gets an answer of its own, as if its call had gone alone. No input and output is done here.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from copy import copy
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from restante import limits
 from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.batch_protocol import acknowledgement
+from restante.client.sending.send_queue import SendQueue
 from restante.errors import Forbidden, RestanteError, Unauthenticated, Unavailable
 from restante.model.batches.batch_answers import Acknowledged
 
@@ -47,15 +48,18 @@ def joint_call(call: AcknowledgeItems) -> JointCall:
     return JointCall(acknowledgement(call), weight)
 
 
-def take_along(waiting: deque[W], weight: int = 0, calls: int = 0) -> list[W]:
-    """The first of those that wait, as many as fit into a request that has so much already."""
-    taken: list[W] = []
-    while waiting and calls + len(taken) < limits.ACKNOWLEDGED_CALLS_MAX:
-        weight += waiting[0].call.weight
-        if weight > limits.ACKNOWLEDGE_ITEMS_TARGET:
-            break
-        taken.append(waiting.popleft())
-    return taken
+class JointQueue(SendQueue[W]):
+    """The callers that wait for a request."""
+
+    def take_along(self, weight: int = 0, calls: int = 0) -> list[W]:
+        """The first callers, as many as fit into a request that has so much already."""
+        count = 0
+        for caller in islice(self.waiting, limits.ACKNOWLEDGED_CALLS_MAX - calls):
+            weight += caller.call.weight
+            if weight > limits.ACKNOWLEDGE_ITEMS_TARGET:
+                break
+            count += 1
+        return self.take_first(count)
 
 
 def concerns_one_call(error: Exception) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from restante.client.batches.joint_calls import (
     REQUESTS_MAX,
     JointCall,
+    JointQueue,
     Outcome,
     concerns_one_call,
     own_error,
-    take_along,
 )
 from restante.model.batches.batch_answers import Acknowledged
 
@@ -35,12 +34,12 @@ class _Caller:
 
 
 class JointCalls:
-    """The calls of all threads that use one link. No thread of its own: whoever comes first sends at once."""
+    """The calls of all threads that use one link. It has no thread of its own: the caller that comes first sends at once."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._mutex = threading.Lock()
-        self._waiting: deque[_Caller] = deque()
+        self._queue: JointQueue[_Caller] = JointQueue()
         self._leaders: set[int] = set()
         """The threads that send, or were told to. Nobody waits unless there are as many as there may be."""
 
@@ -67,12 +66,12 @@ class JointCalls:
                 self._leaders.add(caller.thread)
                 caller.leads = True
             else:
-                self._waiting.append(caller)
+                self._queue.waiting.append(caller)
 
     def _lead(self, caller: _Caller) -> None:
         """Send its call, and those of others along."""
         with self._mutex:
-            callers = [caller, *take_along(self._waiting, caller.call.weight, calls=1)]
+            callers = [caller, *self._queue.take_along(caller.call.weight, calls=1)]
         try:
             self._carry(callers)
         finally:
@@ -81,7 +80,7 @@ class JointCalls:
     def _carry(self, callers: Sequence[_Caller]) -> None:
         try:
             answers = self._send([caller.call.text for caller in callers])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers
+        except Exception as error:  # noqa: BLE001 - any error belongs to the callers
             if len(callers) > 1 and concerns_one_call(error):
                 for caller in callers:
                     self._carry((caller,))
@@ -93,10 +92,10 @@ class JointCalls:
                 caller.outcome = answer
 
     def _release(self, callers: Sequence[_Caller]) -> None:
-        """Wake those that have their outcome. Who has none, as the sender was interrupted, waits on: to repeat does no harm."""
+        """Wake callers that have their outcome. One that has none, as the sender was interrupted, waits on: to repeat does no harm."""
         with self._mutex:
             lost = [caller for caller in callers if caller.outcome is None and not caller.gone]
-            self._waiting.extendleft(reversed(lost))
+            self._queue.put_back(lost)
             for caller in callers:
                 if caller.outcome is not None:
                     caller.woken.release()
@@ -108,12 +107,12 @@ class JointCalls:
             if caller.leads:
                 self._leaders.discard(caller.thread)
                 self._appoint()
-            elif caller in self._waiting:
-                self._waiting.remove(caller)
+            elif caller in self._queue.waiting:
+                self._queue.waiting.remove(caller)
 
     def _appoint(self) -> None:
-        if self._waiting and len(self._leaders) < REQUESTS_MAX:
-            following = self._waiting.popleft()
+        if self._queue.waiting and len(self._leaders) < REQUESTS_MAX:
+            following = self._queue.waiting.popleft()
             self._leaders.add(following.thread)
             following.leads = True
             following.woken.release()

@@ -35,7 +35,7 @@ from restante.model.consignments.consignment_answers import (
     Staged,
 )
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Many
 from restante.wire.publish import encode_stage
 
 _encoder = msgspec.json.Encoder()
@@ -67,7 +67,7 @@ def open_consignment(terms: Terms, call: BeginConsignment) -> Dialogue[Consignme
 
 def stage(terms: Terms, call: StageParcel) -> Dialogue[Staged]:
     encode = partial(encode_stage, call.sent)
-    content_type, body = encode() if is_few(call.sent) else (yield LongWork(encode))
+    content_type, body = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
     request = HttpRequest(
         "POST",
         f"{_consignment(call.consignment_id)}/parcels",

@@ -1,4 +1,4 @@
-"""The surface of consignments: the same in process and over the network. `restante.client.surface.surface` has it all."""
+"""`Consignment`, a protocol: the same in process and over the network. `restante.client.surface` has all of them."""
 
 from __future__ import annotations
 

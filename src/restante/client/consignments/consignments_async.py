@@ -32,7 +32,7 @@ from restante.model.consignments.consignment_answers import (
     Winner,
 )
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Few, few_or_many
 
 
 class Consignment(ConsignmentView):
@@ -62,7 +62,7 @@ class Consignment(ConsignmentView):
         with self._staging.begin(writer, attempt, parcel) as call:
             pieces = call.pieces(messages)
             # async only: so little is cut and sent at once.
-            if is_few(messages):
+            if isinstance(few_or_many(messages), Few):
                 return sum([await self._stage(call, piece) for piece in pieces])
             staged: list[int] = []
             stage = partial(self._stage, call)
@@ -114,9 +114,8 @@ class Consignment(ConsignmentView):
 
     async def _stage(self, call: StageCall, numbered: tuple[int, Piece]) -> int:
         number, piece = numbered
-        answer = await self._link.call(
-            StageParcel(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number)
-        )
+        parcel = StageParcel.of(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number)
+        answer = await self._link.call(parcel)
         return call.staged(number, answer.staged)
 
 

@@ -110,7 +110,8 @@ class Consignment(ConsignmentView):
 
     def _stage(self, call: StageCall, numbered: tuple[int, Piece]) -> int:
         number, piece = numbered
-        answer = self._link.call(StageParcel(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number))
+        parcel = StageParcel.of(self.id, piece, writer=call.writer, attempt=call.attempt, parcel=number)
+        answer = self._link.call(parcel)
         return call.staged(number, answer.staged)
 
 

@@ -38,7 +38,9 @@ class Feed:
                 if page.table.num_rows or page.position > self.positions.get(page.partition, 0):
                     yield page
                 if self._crew is not crew:
-                    raise InvalidOperation("This feed is read anew elsewhere. Ask the hub for one of your own.")
+                    raise InvalidOperation(
+                        "Another iteration of this feed has begun. Ask the hub for a feed of your own."
+                    )
                 self.positions[page.partition] = page.position
         finally:
             if self._crew is crew:

@@ -1,4 +1,4 @@
-"""The surface of those who read along: the same in process and over the network. `restante.client.surface.surface` has it all."""
+"""`Feed` and `Snapshot`, protocols: the same in process and over the network. `restante.client.surface` has all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program asks of a live connection, checked before it goes anywhere."""
+"""Arguments of a live connection, checked before anything is sent."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class LiveSent:
         self._processed = processed
 
     async def processed(self) -> None:
-        """Wait until it is durable. Raises why, if it is not going to be."""
+        """Wait until the message is durable. Raises why, if it is not going to be."""
         await self._processed()
 
     def __repr__(self) -> str:
@@ -30,7 +30,7 @@ class LiveSent:
 
 
 class Live:
-    """A mailbox, followed: `async for message in live`. Use it in an `async with` statement, or close it, from whichever task.
+    """A mailbox, followed: `async for message in live`. Use it in an `async with` statement, or close it, from any task.
 
     The end of a loop closes it too, unless it is in such a statement.
     """
@@ -93,7 +93,7 @@ class Live:
             self._follower.forget(letter)
 
     async def close(self) -> None:
-        """Whoever waits for a message, in another task, gets none any more."""
+        """End the connection. A task that waits for a message gets none any more."""
         await self._follower.close()
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,7 @@
 """Following a mailbox, for asynchronous programs.
 
-A task holds the connection: it connects, waits until the connection ends, and connects again. What comes is put into the
-inbox by the connection itself, and taken out by whoever iterates, who also fetches from history what is missing.
+A task holds the connection: it connects, waits until the connection ends, and connects again. The connection itself puts
+messages into the inbox. The iterating task takes them out, and fetches from history what is missing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+from restante.client.concurrency.condition_async import AsyncCondition
 from restante.client.live.live_arguments import Following
 from restante.client.live.live_inbox import Fetch, Inbox
 from restante.client.live.live_outgoing import Outgoing, OutgoingItem
@@ -25,13 +26,13 @@ from restante.wire.live_lines import AsyncLiveDoor, AsyncLiveLine, Word
 
 
 class MailboxHistory(Protocol):
-    """The history of the mailbox."""
+    """Reads a page of the mailbox's history."""
 
     def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> Awaitable[HistoryPage]: ...
 
 
 class LiveFollower:
-    """Both ends: the task that holds the connection, and those who take and send."""
+    """A followed mailbox: the task that holds the connection, and the calls of those that take and send."""
 
     def __init__(self, door: AsyncLiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
@@ -45,17 +46,17 @@ class LiveFollower:
         self._line: AsyncLiveLine | None = None
         self._lines = 0
         self._standing_still = False
-        """The line stopped, for there was no room."""
+        """The line stopped reading, for the inbox had no room."""
         self._taker: asyncio.Future[None] | None = None
-        """Whoever iterates, and has nothing."""
-        self._progress = asyncio.Event()
-        """Set when something was answered; who waits again waits for the next one."""
+        """The iterating task, while it waits for a message."""
+        self._progress = AsyncCondition()
+        """Changes when something was answered."""
         self._answers_awaited = 0
         self._fetches_failed = 0
         self._error: BaseException | None = None
         self._ended = self._closed = False
 
-    # For those who take and send.
+    # For callers that take and send.
 
     def begin(self) -> None:
         if self._task is None and not self._ended:
@@ -93,8 +94,7 @@ class LiveFollower:
         """Say something, as soon as it may be said. Without a connection it is said over the next one."""
         self.begin()
         with self._reading_on():
-            while not self._ended and not may(self._outgoing):
-                await self._progress.wait()
+            await self._progress.wait_for(lambda: self._ended or may(self._outgoing))
         if self._ended:
             raise self._error or ended()
         letter = put(self._outgoing, asyncio.get_running_loop().create_future())
@@ -108,13 +108,13 @@ class LiveFollower:
 
     def forget(self, letter: OutgoingItem[asyncio.Future[Any]]) -> None:
         self._outgoing.forget(letter)
-        self._progressed()
+        self._progress.notify_all()
 
     async def close(self) -> None:
         self._closed = True
         self._end(None)
         if self._task is not None and not self._task.done():
-            # Who is cancelled here has only stopped waiting: the task ends all the same.
+            # A caller that is cancelled here has only stopped waiting: the task ends all the same.
             await asyncio.wait([self._task])
 
     # For the connection.
@@ -134,7 +134,7 @@ class LiveFollower:
     def heard(self, word: Word) -> None:
         try:
             self._hear(word)
-        except Exception as error:  # noqa: BLE001  # also what a callback raises: it belongs to whoever iterates
+        except Exception as error:  # noqa: BLE001  # also what a callback raises: the iterating task gets it
             self._end(error)
 
     def unreadable(self, why: str) -> None:
@@ -153,7 +153,7 @@ class LiveFollower:
                 self._line.leave()
         else:
             self._outgoing.hear(word)
-            self._progressed()
+            self._progress.notify_all()
 
     # The task.
 
@@ -164,7 +164,7 @@ class LiveFollower:
                 again = await self._stay_connected()
                 self._tell(again)
                 await asyncio.sleep(again.delay or 0)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
+        except Exception as error:  # noqa: BLE001  # the iterating task gets any error
             self._end(error)
 
     async def _stay_connected(self) -> LiveState:
@@ -174,7 +174,7 @@ class LiveFollower:
         except RestanteError as error:
             return self.course.refused(error, self._now())
         self._line, self._lines, self._standing_still = line, self._lines + 1, False
-        # A hub does not listen to whoever does not listen to it: what comes is taken meanwhile.
+        # A hub stops reading from a client that does not read: what comes is taken meanwhile.
         speaking = asyncio.create_task(self._speak_first(), name="restante-live-speaking")
         try:
             return self.course.lost(await line.run(), self._now())
@@ -185,10 +185,10 @@ class LiveFollower:
             await asyncio.wait([speaking])
 
     async def _speak_first(self) -> None:
-        """What was not answered before."""
+        """Say over a new connection what was not answered before."""
         try:
             await self._speak()
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
+        except Exception as error:  # noqa: BLE001  # the iterating task gets any error
             self._end(error)
 
     async def _speak(self) -> None:
@@ -201,13 +201,13 @@ class LiveFollower:
                 await line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """There is nothing to come any more; the error is raised when all that had come before is shown."""
+        """Nothing comes any more; the error is raised when all messages that had come before are shown."""
         if self._ended:
             return
         self._ended, self._error = True, error
         reason = CLOSED if error is None else str(error)
         self._outgoing.end(reason)
-        self._progressed()
+        self._progress.notify_all()
         self._wake()
         if self._task is not None:
             self._task.cancel()  # it may be the task itself that got here, and ends at its next wait
@@ -229,13 +229,9 @@ class LiveFollower:
         if self._taker is not None and not self._taker.done():
             self._taker.set_result(None)
 
-    def _progressed(self) -> None:
-        told, self._progress = self._progress, asyncio.Event()
-        told.set()
-
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """While somebody waits for an answer, what comes before it is read, also where there is no room for it."""
+        """While a caller waits for an answer, messages that come before it are read, also where there is no room for them."""
         self._answers_awaited += 1
         self.inbox.reading_on = True
         self._go_on()
@@ -256,7 +252,7 @@ class LiveFollower:
                 self._line.go_on()
 
     async def _fetch(self, asked: Fetch) -> None:
-        """A page of what is missing. A hub that is away is waited for, as by the connection."""
+        """Fetch a page of the messages that are missing. A hub that is away is waited for, as by the connection."""
         self._tell(LiveState(LiveStage.CATCHING_UP))
         try:
             page = await self._history(
@@ -275,7 +271,7 @@ class LiveFollower:
             self._tell(LiveState(LiveStage.CONNECTED))
 
     def _tell(self, state: LiveState) -> None:
-        """To the callback; nothing after the end."""
+        """Tell the callback a state that is new; after the end, only the end."""
         if state != self._state and (not self._ended or state.stage is LiveStage.CLOSED):
             self._state = state
             if self._wish.on_state is not None:

@@ -23,13 +23,13 @@ from restante.wire.live_lines import LiveDoor, LiveLine, Word
 
 
 class MailboxHistory(Protocol):
-    """The history of the mailbox."""
+    """Reads a page of the mailbox's history."""
 
     def __call__(self, *, after: int, before: int, limit: int, live_gap: int | None) -> HistoryPage: ...
 
 
 class LiveFollower:
-    """Both ends: the thread that holds the connection and fills the inbox, and those who take and send."""
+    """A followed mailbox: the thread that holds the connection and fills the inbox, and the calls of those that take and send."""
 
     def __init__(self, door: LiveDoor, history: MailboxHistory, wish: Following) -> None:
         self.inbox = Inbox(wish.after)
@@ -38,7 +38,7 @@ class LiveFollower:
         self._history = history
         self._wish = wish
         self._telling = threading.RLock()
-        """The callback hears of one state at a time, and may close this."""
+        """Held while the callback hears of a state: it hears of one at a time, and may close this."""
         self._changed = threading.Condition(threading.RLock())
         """Guards the inbox, the outgoing, and what follows."""
         self._outgoing: Outgoing[Future[Any]] = Outgoing()
@@ -52,7 +52,7 @@ class LiveFollower:
         self._error: BaseException | None = None
         self._ended = self._closed = False
 
-    # For those who take and send.
+    # For callers that take and send.
 
     def begin(self) -> None:
         with self._changed:
@@ -96,7 +96,7 @@ class LiveFollower:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns when the connection has ended, unless a hub that does not answer holds it: then it ends by itself."""
+        """End the connection, and wait for it, unless a hub that does not answer holds it: then it ends by itself."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -118,7 +118,7 @@ class LiveFollower:
     def heard(self, word: Word) -> None:
         try:
             self._hear(word)
-        except Exception as error:  # noqa: BLE001  # also what a callback raises: it belongs to whoever iterates
+        except Exception as error:  # noqa: BLE001  # also what a callback raises: the iterating thread gets it
             self._end(error)
 
     def unreadable(self, why: str) -> None:
@@ -154,7 +154,7 @@ class LiveFollower:
                 if not self._ended:
                     self._tell(again)
                     self._pause(again.delay or 0)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to whoever iterates
+        except Exception as error:  # noqa: BLE001  # the iterating thread gets any error
             self._end(error)
 
     def _stay_connected(self) -> LiveState:
@@ -190,7 +190,7 @@ class LiveFollower:
                     line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """There is nothing to come any more; the error is raised when all that had come before is shown."""
+        """Nothing comes any more; the error is raised when all messages that had come before are shown."""
         with self._changed:
             if self._ended:
                 return
@@ -208,7 +208,7 @@ class LiveFollower:
     # Waiting.
 
     def _taken(self) -> Message | Fetch | None:
-        """What is next, waited for."""
+        """Wait for the next message, or for what must be fetched first; None when this has been closed."""
         while not self._closed:
             found = self.inbox.take()
             if found is not None:
@@ -226,7 +226,7 @@ class LiveFollower:
 
     @contextmanager
     def _reading_on(self) -> Iterator[None]:
-        """While somebody waits for an answer, what comes before it is read, also where there is no room for it."""
+        """While a caller waits for an answer, messages that come before it are read, also where there is no room for them."""
         with self._changed:
             self._answers_awaited += 1
             self.inbox.reading_on = True
@@ -239,7 +239,7 @@ class LiveFollower:
                 self.inbox.reading_on = self._answers_awaited > 0
 
     def _fetch(self, asked: Fetch) -> None:
-        """A page of what is missing. A hub that is away is waited for, as by the connection."""
+        """Fetch a page of the messages that are missing. A hub that is away is waited for, as by the connection."""
         self._tell(LiveState(LiveStage.CATCHING_UP))
         try:
             page = self._history(
@@ -259,7 +259,7 @@ class LiveFollower:
             self._tell(LiveState(LiveStage.CONNECTED))
 
     def _tell(self, state: LiveState) -> None:
-        """To the callback, one at a time; nothing after the end."""
+        """Tell the callback a state that is new, one at a time; after the end, only the end."""
         with self._telling:
             if state == self._state or (self._ended and state.stage is not LiveStage.CLOSED):
                 return

@@ -1,4 +1,4 @@
-"""What came over a live connection and was not shown yet: each message once, in order, and none passed over.
+"""The inbox of a live connection: messages that came and were not shown yet, each once, in order, and none passed over.
 
 Messages come with a counter of their connection. Where one is missing, or where there was no room, a mark is queued:
 all between the last message shown before it and the next one is then fetched from history. So all up to `received` is
@@ -25,13 +25,13 @@ class Fetch(NamedTuple):
 
 
 class _Back(NamedTuple):
-    """From here on, numbers begin again behind this one."""
+    """An entry after which sequence numbers begin again, after this one."""
 
     number: int
 
 
 class Inbox:
-    """Bounded: unless `reading_on`, whoever fills it stops where there is no room."""
+    """Messages that wait to be shown. They are bounded: unless `reading_on`, the connection stops reading where there is no room."""
 
     def __init__(self, after: int | None = None) -> None:
         self.position = after
@@ -41,7 +41,7 @@ class Inbox:
         self.missing = 0
         """How many messages are to be fetched that were not pushed; 0 once a page of them was."""
         self.reading_on = False
-        """Somebody waits for an answer that comes behind the messages: what has no room is fetched later."""
+        """A caller waits for an answer that comes after the messages: messages that have no room are fetched later."""
         self._queue: deque[Message | int | _Back] = deque()
         """A number is a mark: all below it that was not shown is missing."""
         self._missed: deque[int] = deque()
@@ -57,7 +57,7 @@ class Inbox:
         self._filling = False
 
     def connected(self, number: int) -> bool:
-        """A connection begins behind this number, and counts from 1. Whether that is earlier than was asked for."""
+        """Begin a connection after this number, whose counters begin with 1. Gives whether that is earlier than was asked for."""
         self._counter = 0
         if self.received is None:
             self.received = self.position = number
@@ -94,7 +94,7 @@ class Inbox:
 
     @property
     def is_low(self) -> bool:
-        """Whether there is so much room that it is worth to go on reading."""
+        """Whether there is so much room that it is worthwhile to read on."""
         return len(self._sizes) <= LIVE_UNREAD_MESSAGES_MAX // 2 and self._bytes <= LIVE_UNREAD_BYTES_MAX // 2
 
     @property
@@ -123,7 +123,7 @@ class Inbox:
         return None
 
     def filled(self, page: HistoryPage) -> None:
-        """What was to be fetched."""
+        """Take in the page of history that `take` asked for."""
         asked = self._fetch
         assert asked is not None, "it was asked for"
         self.missing = 0
@@ -133,7 +133,7 @@ class Inbox:
             self.gaps_recovered += 1
 
     def _go_back(self, number: int) -> None:
-        """What came is shown; what is missing is fetched up to this number only: all behind it is going to be pushed."""
+        """Show the messages that came, and fetch missing ones up to this number only: all after it are going to be pushed."""
         if self._passed_over is not None:
             self._queue.append(self._passed_over + 1)
             self._missed.append(self._missed_lately)

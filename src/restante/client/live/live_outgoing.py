@@ -1,4 +1,4 @@
-"""What is said over a live connection and was not answered yet.
+"""Sends and acknowledgements of a live connection that were not answered yet.
 
 A message has its id before it is sent, so it can be sent again over the next connection, and is stored once. Of all that
 a client says only `collected` has no number of its own; so there is one of it under way at a time, and a problem that
@@ -43,6 +43,8 @@ class OutgoingItem(Generic[P]):
 
 
 class Outgoing(Generic[P]):
+    """The items under way, by the numbers of their requests."""
+
     def __init__(self) -> None:
         self._requests = count(1)
         self._letters: dict[int, OutgoingItem[P]] = {}
@@ -72,7 +74,7 @@ class Outgoing(Generic[P]):
         return letter
 
     def unsaid(self, line: int) -> OutgoingItem[P] | None:
-        """The first that did not go over this connection. It is counted as gone."""
+        """The first item that did not go over this connection. It is counted as gone."""
         for letter in self._letters.values():
             if letter.line != line:
                 letter.line = line
@@ -80,11 +82,11 @@ class Outgoing(Generic[P]):
         return None
 
     def is_own(self, message: Message) -> bool:
-        """Whether it is under way from here: sent over an earlier connection, it can come back as an echo to this one."""
+        """Whether a message is under way from here: sent over an earlier connection, it can come back as an echo to this one."""
         return message.id is not None and message.id.lower() in self._by_id
 
     def hear(self, word: Fate | Collected | SendAccepted | Mapping[str, Any]) -> None:
-        """An answer of the hub."""
+        """Take in an answer of the hub."""
         if isinstance(word, Fate):
             self._fate(word)
         elif isinstance(word, Collected):
@@ -93,7 +95,7 @@ class Outgoing(Generic[P]):
             self._problem(word)
 
     def forget(self, letter: OutgoingItem[P]) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for this item any more."""
         self._letters.pop(letter.request, None)
         if self._collecting == letter.request:
             self._collecting = None
@@ -147,14 +149,14 @@ class Outgoing(Generic[P]):
             return
         if isinstance(outcome, RestanteError):
             letter.promise.set_exception(outcome)
-            # Looked at here, for whoever does not ask never does, and that is no defect to be logged.
+            # Looked at here: a caller that does not ask never looks, and that is no defect to be logged.
             letter.promise.exception()
         else:
             letter.promise.set_result(outcome)
 
 
 def _why_lost(fate: Fate) -> RestanteError:
-    """The error that the hub names; it is worth to try again only if that one is."""
+    """The error that the hub names. The message may be tried again only if that error says so."""
     code, _, message = (fate.reason or "").partition(": ")
     if code in CODES:
         return error_of({"code": code, "detail": message or code, "id": fate.id})

@@ -75,7 +75,7 @@ class AsyncSocketLine:
                 async with asyncio.timeout(LIVE_CLOSE_SECONDS):
                     await self._connection.close()
             except TimeoutError:
-                # A hub that does not read would hold it, for the last frame waits behind all the others.
+                # A hub that does not read would hold it, for the last frame waits after all the others.
                 self._connection.transport.abort()
                 await self._connection.wait_closed()
 
@@ -90,7 +90,7 @@ class _QuickConnection(ClientConnection):
 
     _taker: LiveTaker | None = None
     _deaf = False
-    """Nobody listens any more."""
+    """Nothing that comes is handed on any more."""
     _rest = b""
     """The beginning of a frame, or all that came before there was a taker."""
     _head = b""
@@ -98,10 +98,10 @@ class _QuickConnection(ClientConnection):
     _by_library = True
     """Whether all that comes is left to the library."""
     _parts: tuple[bytes, ...] = ()
-    """Of a frame in fragments."""
+    """The fragments of a frame that has not come whole."""
     _still = False
     _silent = False
-    """Nothing came since this was last looked at."""
+    """Nothing came since `keepalive` last looked."""
     _gave_up = False
 
     def attach(self, taker: LiveTaker) -> None:
@@ -110,7 +110,7 @@ class _QuickConnection(ClientConnection):
         self._cut(rest)
 
     def detach(self) -> None:
-        """What comes from now on is only read."""
+        """Read what comes from now on, and hand nothing on."""
         self._deaf = True
         self.go_on()
 
@@ -135,7 +135,7 @@ class _QuickConnection(ClientConnection):
             self._cut(self._rest + data if self._rest else data)
 
     def process_event(self, event: Event) -> None:
-        """Of what is left to the library: frames in fragments are put together here."""
+        """Put frames in fragments together; all else is left to the library."""
         if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
             return
@@ -145,7 +145,7 @@ class _QuickConnection(ClientConnection):
             self._take(frame)
 
     async def keepalive(self) -> None:
-        """Where nothing comes, the hub is asked for a sign of life. Whoever does not read cannot hear it."""
+        """Ask the hub for a sign of life when nothing comes. While reading is paused, no sign could be heard."""
         asked = False
         while True:
             self._silent = True
@@ -161,7 +161,7 @@ class _QuickConnection(ClientConnection):
                 await self.ping()
 
     def _leave_to_library(self, data: bytes) -> bytes:
-        """The answer to the handshake; gives what came behind it, if that opened the connection."""
+        """Hand the answer to the handshake to the library. Gives the bytes after it, if that opened the connection."""
         end = (self._head + data).find(_HEAD_END) if self.protocol.state is State.CONNECTING else -1
         if end < 0:
             self._head = (self._head + data)[1 - len(_HEAD_END) :]
@@ -177,7 +177,7 @@ class _QuickConnection(ClientConnection):
         return b""
 
     def _cut(self, data: bytes) -> None:
-        """Whole frames, one after another; the beginning of the next is kept."""
+        """Take whole frames, one after another; the beginning of the next is kept."""
         start, end = 0, len(data)
         while end - start >= 2:
             length, body = data[start + 1], start + 2

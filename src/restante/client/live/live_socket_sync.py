@@ -1,7 +1,7 @@
 """Live connections over a web socket for programs that wait.
 
-The library holds what comes back while it writes. A hub does not listen to whoever does not listen to it, so both would
-wait for each other: here a thread of its own writes, and what comes is read meanwhile.
+The library does not read while it writes, and a hub stops reading from a client that does not read: so both would wait
+for each other. Here a thread of its own writes, and what comes is read meanwhile.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Connection(ClientConnection):
         self._outbox.put(None)
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
-            # To close it would not wake who writes. The class is named because a secure socket would first turn into
+            # Closing the socket would not wake the writer. The class is named because a secure socket would first turn into
             # a plain one, and then write as such.
             with suppress(OSError):
                 socket.socket.shutdown(self.socket, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What both live connections over a web socket share: where they go, and what comes over them."""
+"""Addresses, options and frames of live connections over a web socket, for both kinds of programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SocketDoor:
         return attempt > retrying.times or seconds > retrying.seconds
 
     def address(self, owner: str | None) -> HubAddress:
-        """Where to connect. The token goes nowhere where it would be less safe than before."""
+        """The address to connect to. The token is not sent where it would be less safe than before."""
         own = self.terms.address
         if owner is None:
             return own
@@ -50,7 +50,7 @@ class SocketDoor:
         return f"{address.socket_url}{self._path}?{query}" if query else f"{address.socket_url}{self._path}"
 
     def options(self, address: HubAddress) -> dict[str, Any]:
-        """How the web socket is opened. Silence is noticed by other means than the library's."""
+        """Options for opening the web socket. Silence is noticed by other means than the library's."""
         return {
             "additional_headers": address.credentials(),
             "compression": None,
@@ -60,7 +60,7 @@ class SocketDoor:
         }
 
     def refusal(self, error: Exception, address: HubAddress) -> RestanteError:
-        """Why there is no connection."""
+        """The error that says why there is no connection."""
         if isinstance(error, InvalidStatus):
             response = denied(error)
             refused = error_of_response(response, address)
@@ -74,7 +74,7 @@ class SocketDoor:
 
 
 def deliver(taker: LiveTaker, frame: bytes | bytearray | str) -> bool:
-    """Tell what came. False: there is no room for more."""
+    """Hand a frame to the taker. False: there is no room for more."""
     try:
         said = decode_hub_frame(frame)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""How a live connection stands, and when it is tried again: decided without input and output."""
+"""States of a live connection, and when it is tried again: decided without input and output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LiveStage(Enum):
 
 
 class LiveState(msgspec.Struct, frozen=True):
-    """How a live connection stands."""
+    """The state of a live connection, as `on_state` hears it."""
 
     stage: LiveStage
     reason: str | None = None
@@ -40,12 +40,12 @@ class LivePatience(Protocol):
 
 
 class Course:
-    """The connections of one mailbox, one after another. Times are seconds since whenever."""
+    """The connections of one mailbox, one after another. Times are seconds of one clock."""
 
     def __init__(self, patience: LivePatience) -> None:
         self._patience = patience
         self._attempts = 0
-        """In a row, none of which came to anything."""
+        """How many attempts in a row came to nothing."""
         self._began: float | None = None
         self._connected_at: float | None = None
         self._farewell: Disconnect | None = None
@@ -66,14 +66,14 @@ class Course:
         return LiveState(LiveStage.CONNECTED, reason)
 
     def told_to_go(self, farewell: Disconnect) -> None:
-        """The hub's last word."""
+        """Take in the hub's last word on this connection."""
         self._farewell = farewell
         if farewell.reason == "protocol_error":
             # To say the same again would end the same way.
             raise InvalidRequest(f"The hub ended the live connection, for it did not understand: {_told(farewell)}.")
 
     def lost(self, reason: str, now: float) -> LiveState:
-        """A connection has ended: when the next one is tried."""
+        """The state after a connection has ended: when the next one is tried."""
         if self._connected_at is not None and now - self._connected_at >= LIVE_STEADY_SECONDS:
             self._attempts = 0
         farewell = self._farewell
@@ -85,14 +85,14 @@ class Course:
         return self._again(_told(farewell), farewell.reconnect_after)
 
     def refused(self, error: RestanteError, now: float) -> LiveState:
-        """There was no connection: when the next one is tried. Raises what no repetition can mend."""
+        """The state after no connection came about: when the next one is tried. Raises an error that no repetition can heal."""
         owner = error.details.get("owner")
         if isinstance(owner, str) and owner != self.owner:
             self.owner = owner
             return self._again(error.message, None)
         if not error.retriable or (not self.connections and self._out_of_patience(now)):
             raise error
-        # Whoever was named may be gone for good; the address that was given first knows better.
+        # The owner that was named may be gone for good; the address that was given first knows better.
         self.owner = None
         return self._again(error.message, error.details.get("retry_after"))
 
@@ -101,7 +101,7 @@ class Course:
         return self._patience.gives_up(self._attempts, now - self._began)
 
     def _again(self, reason: str, named: object) -> LiveState:
-        """As the hub says, or longer each time."""
+        """Try again as the hub says, or after a longer pause each time."""
         delay = self._patience.pause(max(self._attempts, 1))
         if isinstance(named, int | float) and isfinite(named) and named >= 0:
             delay = min(float(named), LIVE_RECONNECT_SECONDS_MAX)

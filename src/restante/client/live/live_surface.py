@@ -1,4 +1,4 @@
-"""The surface of those who follow a mailbox: the same in process and over the network. `restante.client.surface.surface` has it all."""
+"""`Live` and `LiveSent`, protocols of a followed mailbox: the same in process and over the network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LiveSent(Protocol):
     id: str
 
     def processed(self) -> None:
-        """Wait until it is durable. Raises why, if it is not going to be."""
+        """Wait until the message is durable. Raises why, if it is not going to be."""
         ...
 
 

@@ -23,7 +23,7 @@ class LiveSent:
         self._processed = processed
 
     def processed(self) -> None:
-        """Wait until it is durable. Raises why, if it is not going to be."""
+        """Wait until the message is durable. Raises why, if it is not going to be."""
         self._processed()
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class LiveSent:
 
 
 class Live:
-    """A mailbox, followed: `for message in live`. Use it in a `with` statement, or close it, from whichever thread.
+    """A mailbox, followed: `for message in live`. Use it in a `with` statement, or close it, from any thread.
 
     The end of a loop closes it too, unless it is in such a statement.
     """
@@ -89,7 +89,7 @@ class Live:
             self._follower.forget(letter)
 
     def close(self) -> None:
-        """Whoever waits for a message, in another thread, gets none any more."""
+        """End the connection. A thread that waits for a message gets none any more."""
         self._follower.close()
 
     def __enter__(self) -> Self:

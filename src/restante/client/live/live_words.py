@@ -1,4 +1,4 @@
-"""What goes wrong with a live connection, in words."""
+"""Errors and reasons of a live connection, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CLOSED = "this program has closed it"
 
 
 def begins_earlier(number: int) -> str:
-    return f"the hub has nothing behind {number}, where it begins now: it is older than what was asked for"
+    return f"the hub has nothing after {number}, where it begins now: its data is older than the position asked for"
 
 
 def ended() -> RestanteError:
@@ -24,7 +24,9 @@ def not_in_time() -> OutcomeUnknown:
 
 
 def read_elsewhere() -> InvalidOperation:
-    return InvalidOperation("Somebody else waits for the next message already. Ask the recipient for one of your own.")
+    return InvalidOperation(
+        "Another thread or task waits for the next message already. Ask the recipient for a live connection of your own."
+    )
 
 
 def unreadable(why: str) -> Unavailable:

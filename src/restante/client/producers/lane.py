@@ -19,7 +19,7 @@ from restante.model.producers.producer import ProducerNumbers, next_number
 
 
 class Lane:
-    """The numbering of one partition. Whoever leads its dialogues sees to it that there is one at a time."""
+    """The numbering of one partition. The carrier that leads its dialogues sees to it that there is one at a time."""
 
     def __init__(self, partition: int, configuration: PartitionPublishingConfiguration) -> None:
         self.partition = partition

@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.configuration import PartitionPublishingProperties
 from restante.client.producers.lane import Lane
 from restante.client.publishing.parcel import Parcel
@@ -41,7 +42,8 @@ from restante.errors import (
 )
 from restante.limits import UNRESOLVED_PARCELS_MAX
 from restante.model.mailboxes.answers import ProducerState, Receipt
-from restante.model.producers.producer import ProducerNumbers, disconnected, following, next_number
+from restante.model.producers.producer import disconnected, following, next_number
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
 
 T = TypeVar("T")
@@ -55,17 +57,9 @@ class Prepare(msgspec.Struct, frozen=True):
     parcel: Parcel
 
 
-class NumberedPublish(msgspec.Struct, frozen=True):
-    """One attempt to publish what was prepared. The reply is a `Receipt` or an error."""
-
-    prepared: object
-    partition: int | None
-    numbers: ProducerNumbers | None
-    batch: str | None = None
-
-
-# The reply to a pause is whether to give up, for the producer is being closed.
-ProducerStep: TypeAlias = OpenLink | ReadProducer | Prepare | NumberedPublish | Pause | LongWork
+# The reply to a publish, one attempt at what was prepared, is a `Receipt` or an error; to a pause, whether to give up, for
+# the producer is being closed.
+ProducerStep: TypeAlias = OpenLink | ReadProducer | Prepare | Publish | Pause | LongWork
 Producing: TypeAlias = Generator[ProducerStep, Any, T]
 """Yields a step and is sent the reply. Closing it between the two leaves the parcel unresolved, as it should be."""
 
@@ -99,7 +93,7 @@ def send(lane: Lane, parcel: Parcel, patience: SendPatience) -> Producing[Receip
     if parcel.numbers is None:
         parcel.check_messages()
         yield from agreeing(lane, patience, parcel)
-    prepared = _welcome((yield Prepare(parcel)))
+    prepared = _prepared((yield Prepare(parcel)))
     try:
         return (yield from _delivered(lane, parcel, prepared, patience, anew=True))
     except _Overtaken:
@@ -128,8 +122,8 @@ def send_plainly(parcel: Parcel, patience: SendPatience) -> Producing[Receipt]:
     parcel.check_unpublished()
     if not len(parcel):
         return NOTHING_SENT
-    prepared = _welcome((yield Prepare(parcel)))
-    reply, maybe_done = yield from _tried(patience, NumberedPublish(prepared, parcel.partition, None, parcel.batch))
+    prepared = _prepared((yield Prepare(parcel)))
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, parcel.partition, None, parcel.batch))
     if isinstance(reply, RestanteError):
         raise _unknown(parcel, reply) if maybe_done and reply.retriable else reply
     parcel.set_published()
@@ -198,13 +192,13 @@ class _Overtaken(Exception):
 
 
 def _delivered(
-    lane: Lane, parcel: Parcel, prepared: object, patience: SendPatience, *, anew: bool = False
+    lane: Lane, parcel: Parcel, prepared: Few | Many | EncodedPublish, patience: SendPatience, *, anew: bool = False
 ) -> Producing[Receipt]:
     """Attempts under the same numbers, until one is answered. With `anew` it may be numbered afresh, if overtaken."""
     # What has numbers already was sent before: whatever this call does, that attempt may have been carried out.
     sent_before = parcel.numbers is not None
     numbers = lane.begin(parcel)
-    reply, maybe_done = yield from _tried(patience, NumberedPublish(prepared, lane.partition, numbers, parcel.batch))
+    reply, maybe_done = yield from _tried(patience, Publish(prepared, lane.partition, numbers, parcel.batch))
     if not isinstance(reply, RestanteError):
         receipt = _receipt(reply)
         lane.stored(parcel, receipt)
@@ -246,7 +240,7 @@ def _resolving(lane: Lane, patience: SendPatience) -> Producing[None]:
         # The hub is past its numbers: the repetition is known, or refused, and never stored.
         reply = yield Prepare(parcel)
         if not isinstance(reply, RestanteError):
-            again = NumberedPublish(reply, lane.partition, parcel.numbers, parcel.batch)
+            again = Publish(_prepared(reply), lane.partition, parcel.numbers, parcel.batch)
             reply = yield from _asked(lane, patience, again, *_NOT_STORED)
         if isinstance(reply, RestanteError):
             lane.refused(parcel)
@@ -307,6 +301,12 @@ def _unknown(parcel: Parcel, error: RestanteError) -> OutcomeUnknown:
     unknown.parcel = parcel
     unknown.__cause__ = error
     return unknown
+
+
+def _prepared(reply: object) -> Few | Many | EncodedPublish:
+    prepared = _welcome(reply)
+    assert isinstance(prepared, Few | Many | EncodedPublish), "a parcel is prepared as something to publish"
+    return prepared
 
 
 def _welcome(reply: object) -> object:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.producers.lanes import Lanes
-from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
+from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing
 from restante.client.publishing.parcel import Parcel
 from restante.client.transport.exchange import Pause
 from restante.client.transport.link import AsyncLink
 from restante.errors import RestanteError
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class AsyncProducerCarrier:
         self._lanes = lanes
         self._turns: dict[int, asyncio.Lock] = {}
         self._closing = asyncio.Event()
-        self._encode: Callable[[object], object] = _unchanged
+        self._encode: Callable[[Few | Many], Few | Many | EncodedPublish] = _unchanged
 
     async def _end(self) -> None:
         """Let what is under way end."""
@@ -40,7 +41,7 @@ class AsyncProducerCarrier:
                 pass
 
     def _turn(self, partition: int) -> asyncio.Lock:
-        """Whoever waits for it gets it in the order of their calls."""
+        """The turn of a partition: calls get it in their order."""
         found = self._turns.get(partition)
         return found if found is not None else self._turns.setdefault(partition, asyncio.Lock())
 
@@ -64,9 +65,9 @@ class AsyncProducerCarrier:
 
     async def _perform(self, step: ProducerStep) -> object:
         """The usual steps first: every message comes by here."""
-        if isinstance(step, NumberedPublish):
+        if isinstance(step, Publish):
             link = self._link if self._frames is None or step.partition is None else self._frames
-            return await link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
+            return await link.call(step)
         if isinstance(step, Prepare):
             return await self._prepare(step.parcel)
         if isinstance(step, OpenLink | ReadProducer):
@@ -83,7 +84,7 @@ class AsyncProducerCarrier:
 
     async def _prepare(self, parcel: Parcel) -> object:
         """Many messages are given ids and encoded in a thread, while the event loop goes on."""
-        if isinstance(parcel.content, list) and len(parcel.content) <= SMALL_SEND_MESSAGES_MAX:
+        if isinstance(parcel.sent, Few):
             return self._prepared(parcel)
         preparing = asyncio.ensure_future(asyncio.to_thread(self._prepared, parcel))
         try:
@@ -97,9 +98,9 @@ class AsyncProducerCarrier:
 
     def _prepared(self, parcel: Parcel) -> object:
         parcel.identify(copied=not self._lanes.enabled)
-        return self._encode(parcel.content)
+        return self._encode(parcel.sent)
 
 
-def _unchanged(content: object) -> object:
+def _unchanged(sent: Few | Many) -> Few | Many:
     """A hub in this process takes messages and columns as they are."""
-    return content
+    return sent

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from restante.calls.producers import OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.client.concurrency.turns import WaitingLine
 from restante.client.producers.lanes import Lanes
-from restante.client.producers.numbered_sends import NumberedPublish, Prepare, ProducerStep, Producing
+from restante.client.producers.numbered_sends import Prepare, ProducerStep, Producing
 from restante.client.transport.exchange import Pause
 from restante.client.transport.link import Link
 from restante.errors import RestanteError
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ class ProducerCarrier:
         self._lanes = lanes
         self._turns: dict[int, WaitingLine] = {}
         self._closing = threading.Event()
-        self._encode: Callable[[object], object] = _unchanged
+        self._encode: Callable[[Few | Many], Few | Many | EncodedPublish] = _unchanged
 
     def _end(self) -> None:
         """Let what is under way end."""
@@ -58,12 +60,12 @@ class ProducerCarrier:
     def _perform(self, step: ProducerStep) -> object:
         """The usual steps first: every message comes by here."""
         try:
-            if isinstance(step, NumberedPublish):
+            if isinstance(step, Publish):
                 link = self._link if self._frames is None or step.partition is None else self._frames
-                return link.publish(step.prepared, partition=step.partition, producer=step.numbers, batch=step.batch)
+                return link.call(step)
             if isinstance(step, Prepare):
                 step.parcel.identify(copied=not self._lanes.enabled)
-                return self._encode(step.parcel.content)
+                return self._encode(step.parcel.sent)
             if isinstance(step, OpenLink | ReadProducer):
                 return self._link.call(step)
         except RestanteError as error:
@@ -71,6 +73,6 @@ class ProducerCarrier:
         return self._closing.wait(step.seconds) if isinstance(step, Pause) else step.function()
 
 
-def _unchanged(content: object) -> object:
+def _unchanged(sent: Few | Many) -> Few | Many:
     """A hub in this process takes messages and columns as they are."""
-    return content
+    return sent

@@ -1,9 +1,9 @@
-"""Single messages gathered into parcels, without input and output: what waits where, what goes next, who is told what.
+"""Single messages gathered into parcels, without input and output: what waits where, what goes next, which callback hears what.
 
-Each partition has a tray. Messages are put on its open stack; a stack that is full is closed and another begun. A tray
-is due when it has a closed stack, when its oldest message has waited long enough, when somebody flushes or waits for
-room, or when all it holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages of a partition,
-and thus of a recipient, are stored in the order in which they were put in.
+Each partition has a tray. Messages are put on its open stack; a stack that is full waits in line, and another is begun. A
+tray is due when a stack waits in line, when its oldest message has waited long enough, when a caller flushes or waits for
+room, or when all it holds is to fail. Due trays take turns, and of each one stack is under way at a time: so the messages
+of a partition, and thus of a recipient, are stored in the order in which they were put in.
 
 What must stay true: `messages` and `size` count what takes room, from `put` until the outcome is known. A tray's
 `settled` counts messages whose outcome has been told too, those of a stack only when all of them are: so it is a place
@@ -24,33 +24,21 @@ from restante.client.publishing.buffer_intake import Admitted
 from restante.client.publishing.new_ids import identify_messages
 from restante.client.publishing.parcel import Parcel
 from restante.client.publishing.sizes import HEADER_BYTES
+from restante.client.sending.send_queue import SendQueue
 from restante.errors import FaultyMessages, ProducerDisconnected, RestanteError
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal
 
 
-class Tray:
-    """What is bound for one partition."""
+class Tray(SendQueue["Stack"]):
+    """The messages of one partition. Full stacks, and what is left of refused ones, wait; they come before the open one."""
 
-    __slots__ = (
-        "busy",
-        "closed",
-        "fenced",
-        "open",
-        "opened",
-        "overdue",
-        "partition",
-        "queued",
-        "settled",
-        "taken",
-        "urgent",
-    )
+    __slots__ = ("busy", "fenced", "open", "opened", "overdue", "partition", "queued")
 
     def __init__(self, partition: int) -> None:
+        super().__init__()
         self.partition = partition
         self.open: Stack | None = None
-        self.closed: deque[Stack] = deque()
-        """Full stacks, and what is left of refused ones; they come before the open one."""
         self.opened = 0
         """How many stacks were begun."""
         self.overdue = False
@@ -58,11 +46,7 @@ class Tray:
         self.busy = False
         """A stack is under way."""
         self.queued = False
-        """It has its place among those that are due."""
-        self.taken = 0
-        self.settled = 0
-        self.urgent = 0
-        """So many of those taken are to be sent without waiting for more."""
+        """The tray has its place among those that are due."""
         self.fenced: ProducerDisconnected | None = None
         """Another producer has taken over: nothing can be sent any more."""
 
@@ -83,7 +67,7 @@ class Stack(msgspec.Struct, eq=False):
 
 
 class Told(NamedTuple):
-    """Whose outcome is known: an error, or None where the messages are stored."""
+    """Messages whose outcome is known: an error, or None where they are stored."""
 
     messages: list[Message]
     partition: int
@@ -100,13 +84,13 @@ class Buffering:
         self._trays: dict[int, Tray] = {}
         self._deadlines: deque[tuple[float, Tray, int]] = deque()
         self.due: deque[Tray] = deque()
-        """Those whose turn it is, in this order."""
+        """The trays whose turn it is, in this order."""
         self.messages = 0
-        """Taken, and their outcome not known."""
+        """How many messages were taken whose outcome is not known."""
         self.size = 0
         """About how many bytes they are."""
         self.unsettled = 0
-        """Taken, and their outcome not told."""
+        """How many messages were taken whose outcome has not been told."""
         self.closed = False
         """Nothing more is taken."""
         self.dropping: RestanteError | None = None
@@ -152,29 +136,29 @@ class Buffering:
             self._deadlines.popleft()
         return None
 
-    def tick(self) -> None:
-        """Find the trays that have waited long enough."""
-        now = self._clock()
+    def wait(self, now: float) -> float | None:
+        """Seconds until a tray is due. Those that have waited long enough by now take their place."""
         while (moment := self.next_deadline()) is not None and moment <= now:
             _, tray, _ = self._deadlines.popleft()
             tray.overdue = True
             self._call(tray)
+        if self.due:
+            return 0
+        return None if moment is None else moment - now
 
-    def take(self) -> Stack | None:
-        """The stack whose turn it is, if any. It is under way until it is settled."""
-        if not self.due:
-            return None
+    def take(self) -> Stack:
+        """The stack whose turn it is. It is under way until it is settled."""
         tray = self.due.popleft()
         tray.queued, tray.busy = False, True
         failing = tray.fenced or self.dropping
         if failing is not None:
             return self._all_of(tray, failing)
-        if not tray.closed:
+        if not tray.waiting:
             self._close_stack(tray)
-        return tray.closed.popleft()
+        return tray.waiting.popleft()
 
     def conclude(self, stack: Stack, error: RestanteError | None) -> Told:
-        """What is to be told of a stack. If only some of its messages were at fault, the others go again."""
+        """The messages of a stack whose outcome is to be told. If only some were at fault, the others go again."""
         if isinstance(error, ProducerDisconnected):
             stack.tray.fenced = error
         faulty = _faulty(stack.messages, error)
@@ -188,9 +172,9 @@ class Buffering:
         return told
 
     def settle(self, stack: Stack) -> None:
-        """What was to be told of a stack has been told: its tray may have its next turn."""
+        """The callbacks have heard of a stack: its tray may have its next turn."""
         tray = stack.tray
-        if not (tray.closed and tray.closed[0] is stack):
+        if not (tray.waiting and tray.waiting[0] is stack):
             count = len(stack.messages) + stack.told
             tray.settled += count
             self.unsettled -= count
@@ -198,9 +182,9 @@ class Buffering:
         self._call(tray)
 
     def hurry(self) -> None:
-        """Send all without waiting for more: somebody flushes, or there is no room for more."""
+        """Send all without waiting for more: a caller flushes, or there is no room for more."""
         for tray in self._trays.values():
-            tray.urgent = tray.taken
+            tray.hurry()
             self._call(tray)
 
     def flushing(self) -> dict[Tray, int]:
@@ -247,12 +231,12 @@ class Buffering:
 
     def _close_stack(self, tray: Tray) -> None:
         assert tray.open is not None, "there is a stack to close"
-        tray.closed.append(tray.open)
+        tray.waiting.append(tray.open)
         tray.open, tray.overdue = None, False
 
     def _call(self, tray: Tray) -> None:
         """Give a tray its place among those that are due, if it is."""
-        if tray.busy or tray.queued or not (tray.closed or self._is_due(tray)):
+        if tray.busy or tray.queued or not (tray.waiting or self._is_due(tray)):
             return
         tray.queued = True
         self.due.append(tray)
@@ -267,8 +251,8 @@ class Buffering:
         """All that a tray holds, as one stack that is to fail."""
         if tray.open is not None:
             self._close_stack(tray)
-        stacks = [*tray.closed]
-        tray.closed.clear()
+        stacks = [*tray.waiting]
+        tray.waiting.clear()
         messages = [message for stack in stacks for message in stack.messages]
         sizes = [size for stack in stacks for size in stack.sizes]
         told = sum(stack.told for stack in stacks)
@@ -283,7 +267,7 @@ class Buffering:
         stack.size = sum(stack.sizes)
         stack.told += len(refused)
         stack.parcel = None
-        stack.tray.closed.appendleft(stack)
+        stack.tray.put_back((stack,))
         assert isinstance(error, FaultyMessages), "only these name messages"
         return Told(refused, stack.tray.partition, _own_refusal(faulty, error))
 
@@ -303,9 +287,9 @@ def parcel_of(stack: Stack, batch: str | None = None) -> Parcel:
 
 
 def is_rebuilt(stack: Stack) -> bool:
-    """Whether the parcel must be made anew, since some of its messages turned out to be published already.
+    """Whether the parcel must be made again, since some of its messages turned out to be published already.
 
-    They were enqueued again after an outcome that nobody knew, which has just become known. As copies they may go again;
+    These messages were enqueued again after an unknown outcome, which has just become known. As copies they may go again;
     by their ids they are stored once.
     """
     parcel = stack.parcel

@@ -43,7 +43,7 @@ def _check(what: str, given: float, least: int, most: float | None) -> None:
 
 
 def check_callbacks(*callbacks: object, awaited: bool) -> None:
-    """What is to be called can be called; and awaited only where somebody awaits it."""
+    """Check that callbacks can be called; asynchronous ones only where they are awaited."""
     for callback in callbacks:
         if callback is None:
             continue

@@ -59,5 +59,5 @@ def broken(error: Exception) -> RestanteError:
 
 
 def log_failure(messages: int, partition: int, error: RestanteError) -> None:
-    """For those who gave no callback."""
+    """Log a failure that no callback hears of."""
     _log.error("%d messages for partition %d were not stored: %s", messages, partition, error.message)

@@ -12,7 +12,8 @@ from restante.client.producers.configuration import PartitionPublishingConfigura
 from restante.client.producers.lanes import Configurations
 from restante.client.producers.producer_async import ProducerClient
 from restante.client.publishing.buffer_bounds import BufferBounds, check_callbacks
-from restante.client.publishing.buffer_carrier_async import AsyncBufferCarrier, OnError, OnSuccess
+from restante.client.publishing.buffer_carrier_async import AsyncBufferCarrier
+from restante.client.publishing.buffer_doors_async import OnError, OnSuccess
 from restante.client.surface.asynchronous import Hub
 from restante.client.surface.connect_async import connected
 

@@ -13,7 +13,8 @@ from restante.client.producers.configuration import PartitionPublishingConfigura
 from restante.client.producers.lanes import Configurations
 from restante.client.producers.producer_sync import ProducerClient
 from restante.client.publishing.buffer_bounds import BufferBounds, check_callbacks
-from restante.client.publishing.buffer_carrier_sync import BufferCarrier, OnError, OnSuccess
+from restante.client.publishing.buffer_carrier_sync import BufferCarrier
+from restante.client.publishing.buffer_doors_sync import OnError, OnSuccess
 from restante.client.surface.connect import connect
 from restante.client.surface.sync import Hub
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from restante.calls.publishing import Publish
 from restante.client.publishing.pipeline_core import Load
 from restante.client.transport.exchange import Dialogue, LongWork, Step
 from restante.model.mailboxes.answers import Receipt
@@ -26,16 +27,16 @@ class AsyncCarrier(Protocol):
 
 
 class InProcessPublish(Protocol):
-    """A publish of a hub in this process."""
+    """How a hub in this process is called."""
 
-    async def __call__(self, sent: object, /, *, batch: str | None = None) -> Receipt: ...
+    async def __call__(self, call: Publish, /) -> Receipt: ...
 
 
 class AsyncCallCarrier:
     """To a hub in this process: a frame is a publish. Nothing is ever repeated, so the hub makes the ids."""
 
-    def __init__(self, publish: InProcessPublish) -> None:
-        self._publish = publish
+    def __init__(self, call: InProcessPublish) -> None:
+        self._call = call
 
     def identify(self, messages: list[Message]) -> list[Message]:
         return messages
@@ -44,7 +45,7 @@ class AsyncCallCarrier:
         """Messages are taken as they are."""
 
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
-        receipt: Receipt = yield LongWork(partial(self._publish, load.messages, batch=load.batch))
+        receipt: Receipt = yield LongWork(partial(self._call, Publish(load.sent, batch=load.batch)))
         return receipt
 
     async def perform(self, step: Step, meanwhile: Callable[[], None]) -> Receipt:  # noqa: ARG002 - it is not waited for

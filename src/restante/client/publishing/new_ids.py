@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from restante.errors import InvalidOperation
-from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.columns.arrow_checks import check_sound
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, made_ids
 from restante.model.columns.uuids import Words, made_uuids, uuid_column, uuid_texts
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 
 _ID = pa.binary(16)
@@ -28,7 +28,7 @@ def identify_messages(messages: Sequence[Message]) -> int:
     missing = [message for message in messages if message.id is None]
     if not missing:
         return 0
-    if len(missing) <= SMALL_SEND_MESSAGES_MAX:
+    if isinstance(few_or_many(missing), Few):
         texts = made_ids(len(missing), os.urandom, time.time_ns() // 1_000_000)
     else:
         texts = uuid_texts(_made(len(missing)))

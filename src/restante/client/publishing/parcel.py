@@ -24,6 +24,7 @@ from restante.client.publishing.sizes import HEADER_BYTES, size_of_message, size
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers, following
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.intake_arrow import as_table
 from restante.model.publishing.message import Message
 
@@ -167,6 +168,11 @@ class Parcel:
     @property
     def content(self) -> list[Message] | pa.Table:
         return self._content
+
+    @property
+    def sent(self) -> Few | Many:
+        """What is published of it."""
+        return few_or_many(self._content)
 
     @property
     def numbers(self) -> ProducerNumbers | None:

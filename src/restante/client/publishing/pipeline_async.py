@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+# async only
 import asyncio
+
+# sync: from concurrent.futures import Future, InvalidStateError
+# async only
+from asyncio import Future, InvalidStateError
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -11,7 +16,8 @@ from typing import Self
 
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.publishing.carriers_async import AsyncCarrier
-from restante.client.publishing.pipeline_core import Outcome, Pipelining
+from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
+from restante.client.sending.sender_async import AsyncSender
 from restante.client.transport.exchange import Dialogue, LinkFrame, Step
 from restante.errors import RestanteError, Unavailable
 from restante.model.mailboxes.answers import Receipt
@@ -22,45 +28,67 @@ class Pipeline:
 
     def __init__(self, carrier: AsyncCarrier) -> None:
         self._carrier = carrier
+        self._kept: list[tuple[Future[Receipt], Outcome]] = []
+        self._state: Pipelining[Future[Receipt]] = Pipelining(self._keep, carrier.identify)
+        self._sender = AsyncSender(self._state, self._deliver, name="restante-pipeline")
+        self._changed = self._sender.changed
+        # async only
         self._loop = asyncio.get_running_loop()
-        self._state: Pipelining[asyncio.Future[Receipt]] = Pipelining(self._keep, carrier.identify)
-        self._kept: list[tuple[asyncio.Future[Receipt], Outcome]] = []
-        self._wanted = asyncio.Event()
-        self._progress = asyncio.Event()
-        self._task = asyncio.create_task(self._carry(), name="restante-pipeline")
+        # async only
+        self._ending: asyncio.Task[None] | None = None
 
-    def send(self, messages: object, *, batch: BatchName | None = None) -> asyncio.Future[Receipt]:
+    def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
+        # sync: """Send a message, or a list of them that is stored together. Waits only while too much is under way."""
+        # async only
         """Send a message, or a list of them that is stored together. Too much under way is an error: see `room`."""
         batch_id = batch_id_of(batch)
-        promise: asyncio.Future[Receipt] = self._loop.create_future()
+        # sync: promise: Future[Receipt] = Future()
+        # async only
+        promise = self._loop.create_future()
+        # sync: with self._changed:
+        # sync:     if self._state.full:
+        # sync:         self._changed.wait_for(self._has_room)
+        # sync:     self._state.add(messages, promise, batch_id)
+        # sync:     self._sender.stir()
+        # async only
         self._state.add(messages, promise, batch_id)
-        self._wanted.set()
+        # async only
+        self._sender.stir()
         return promise
 
     async def room(self) -> None:
         """Wait until there is room for more."""
-        while self._state.full and not self._state.closed:
-            await self._progress.wait()
+        with self._changed:
+            await self._changed.wait_for(self._has_room)
 
     async def flush(self) -> None:
         """Wait until all that was sent so far has been answered. What came of it is in the futures."""
-        upto = self._state.sent
-        while self._state.answered < upto:
-            await self._progress.wait()
+        with self._changed:
+            upto = self._state.taken
+            await self._changed.wait_for(lambda: self._state.answered >= upto)
 
     async def close(self) -> None:
         """Wait for all answers, and let go of the connection."""
-        self._state.closed = True
-        self._wanted.set()
-        # Who is cancelled here has only stopped waiting: the answers still come.
-        await asyncio.shield(self._task)
+        with self._changed:
+            self._state.closed = True
+            self._changed.notify_all()
+        # sync: self._finish()
+        # async only
+        self._ending = self._ending or asyncio.create_task(self._finish(), name="restante-pipeline-end")
+        # async only; a caller that is cancelled here has only stopped waiting: the answers still come
+        await asyncio.shield(self._ending)
 
     async def abort(self) -> None:
         """Let go at once: what has not been answered fails. It may have been stored."""
-        self._state.closed = True
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        with self._changed:
+            self._state.closed = self._state.aborted = True
+            self._changed.notify_all()
+        # sync: self._carrier.close()
+        # async only
+        await self._sender.cancel()
+        await self._sender.finish()
+        self._abandon()
+        await self._carrier.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,27 +101,36 @@ class Pipeline:
         else:
             await self.abort()
 
-    async def _carry(self) -> None:
-        """The task: one frame after another, until the pipeline is closed and everything answered."""
-        try:
-            while not (self._state.closed and self._state.idle):
-                await self._wanted.wait()
-                self._wanted.clear()
-                await self._run(self._state.carrying(self._carrier.deliver))
-        finally:
-            self._state.closed = True
-            self._state.abandon(Unavailable("The pipeline was closed before the hub had answered."))
-            self._tell()
-            await self._carrier.close()
+    def _has_room(self) -> bool:
+        return not self._state.full or self._state.closed
 
-    async def _run(self, dialogue: Dialogue[None]) -> None:
+    async def _finish(self) -> None:
+        await self._sender.finish()
+        await self._carrier.close()
+
+    async def _deliver(self, load: Load[Future[Receipt]]) -> None:
+        """Carry a load to the hub. Its senders are told while the next load is under way, or at once if there is none."""
+        try:
+            outcome: Outcome = await self._run(self._carrier.deliver(load))
+        except RestanteError as error:
+            outcome = error
+        except BaseException:
+            self._abandon()
+            raise
+        with self._changed:
+            self._state.settle(load, outcome)
+            is_last = self._state.idle
+        if is_last:
+            self._tell()
+
+    async def _run(self, dialogue: Dialogue[Receipt]) -> Receipt:
         proceed: Callable[[], Step] = partial(next, dialogue)
         while True:
             try:
                 step = proceed()
-            except StopIteration:
-                self._tell()
-                return
+            except StopIteration as done:
+                receipt: Receipt = done.value
+                return receipt
             if not isinstance(step, LinkFrame):
                 self._tell()
             try:
@@ -102,22 +139,35 @@ class Pipeline:
                 proceed = partial(dialogue.throw, error)
 
     def _meanwhile(self) -> None:
-        """While a frame is under way: tell the senders of the last one, and prepare the next."""
+        """While a frame is under way: tell the senders of the last one, and encode the next."""
         self._tell()
-        self._state.prepare(self._carrier.encode)
+        with self._changed:
+            load = self._state.prepare()
+        if load is not None:
+            # What cannot be encoded is told when its turn comes.
+            with suppress(RestanteError):
+                load.content = self._carrier.encode(load)
+
+    def _abandon(self) -> None:
+        with self._changed:
+            self._state.closed = True
+            self._state.abandon(Unavailable("The pipeline was closed before the hub had answered."))
+        self._tell()
+
+    def _keep(self, promise: Future[Receipt], outcome: Outcome) -> None:
+        self._kept.append((promise, outcome))
 
     def _tell(self) -> None:
-        """Keep promises, and wake whoever waits for progress; who waits again waits for the next."""
+        """Keep promises, outside the lock: what hangs on one may send again. Then wake the callers that wait."""
         kept, self._kept = self._kept, []
         for promise, outcome in kept:
-            if promise.done():
-                continue
-            if isinstance(outcome, RestanteError):
-                promise.set_exception(outcome)
-            else:
-                promise.set_result(outcome)
-        told, self._progress = self._progress, asyncio.Event()
-        told.set()
-
-    def _keep(self, promise: asyncio.Future[Receipt], outcome: Outcome) -> None:
-        self._kept.append((promise, outcome))
+            try:
+                if isinstance(outcome, RestanteError):
+                    promise.set_exception(outcome)
+                else:
+                    promise.set_result(outcome)
+            except InvalidStateError:
+                pass  # A promise that was cancelled meanwhile wants no answer.
+        if kept:
+            with self._changed:
+                self._changed.notify_all()

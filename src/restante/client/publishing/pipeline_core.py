@@ -1,4 +1,4 @@
-"""Many small sends over one link, without input and output: what waits, what goes together, and who is told what.
+"""The sends of a pipeline, without input and output: what waits, what goes together in a frame, and which send gets what answer.
 
 Everything sent while a frame is under way goes into the next one, so frames grow with the load. One frame is under way
 at a time: were there two, and the first were refused for one bad message, the second would be stored before what is
@@ -12,22 +12,20 @@ A frame is answered as a whole. Its sends are told apart again as far as the ans
 - Messages were refused, by their index: their sends get the error, and the others are sent again.
 - Their batch takes nothing more: all sends of the frame get the error, for a frame is of one batch.
 - The frame as a whole was refused: it is halved until it is known which sends are not to be had.
-- The hub is out of reach for longer than patience lasts: this send and all behind it fail, for else the order would not
+- The hub is out of reach for longer than patience lasts: this send and all after it fail, for else the order would not
   hold.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import accumulate, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from restante import limits
-from restante.client.transport.exchange import Dialogue
+from restante.client.sending.send_queue import SendQueue
 from restante.errors import (
     BatchSealed,
     BatchUnknown,
@@ -43,13 +41,11 @@ from restante.errors import (
     Unavailable,
 )
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
 
 Promise = TypeVar("Promise")
 Outcome: TypeAlias = Receipt | RestanteError
-Deliver: TypeAlias = Callable[["Load[Any]"], Dialogue[Receipt]]
-"""Carries a load to the hub; raises what came of it otherwise."""
-
 Identify: TypeAlias = Callable[[list[Message]], list[Message]]
 """The same messages, each with an id, if the link cannot do without: it may have to repeat them."""
 
@@ -78,26 +74,21 @@ class Load(msgspec.Struct, Generic[Promise], eq=False):
     content: Any = None
     """The messages as the link sends them, once they have been encoded."""
 
+    @property
+    def sent(self) -> Few | Many:
+        """What is published of it."""
+        return few_or_many(self.messages)
 
-class Pipelining(Generic[Promise]):
-    """The sends of one pipeline. `resolve` keeps a promise, `identify` gives ids to messages that have none.
 
-    Where threads share it, each call holds `lock`, but for `prepare`, which takes it.
-    """
+class Pipelining(SendQueue[Posted[Promise]]):
+    """The sends of one pipeline. `resolve` keeps a promise, `identify` gives ids to messages that have none."""
 
-    def __init__(
-        self,
-        resolve: Callable[[Promise, Outcome], None],
-        identify: Identify,
-        lock: AbstractContextManager[Any] | None = None,
-    ) -> None:
+    def __init__(self, resolve: Callable[[Promise, Outcome], None], identify: Identify) -> None:
+        super().__init__()
         self._resolve = resolve
         self._identify = identify
-        self._lock = nullcontext() if lock is None else lock
-        self._waiting: deque[Posted[Promise]] = deque()
         self._under_way: Load[Promise] | None = None
         self._prepared: Load[Promise] | None = None
-        self._next_number = 0
         self._portion = limits.FRAME_MESSAGES_MAX
         self.messages = 0
         """Sent, and not answered yet."""
@@ -105,27 +96,29 @@ class Pipelining(Generic[Promise]):
         """About how many bytes they are."""
         self.closed = False
         """Nothing more may be sent."""
+        self.aborted = False
+        """Nothing more is delivered: what waits is to be abandoned."""
 
     @property
     def full(self) -> bool:
         return self.messages >= limits.PIPELINE_MESSAGES_MAX or self.size >= limits.PIPELINE_BYTES_MAX
 
     @property
-    def sent(self) -> int:
-        """The number of the next send; all that were sent have lower ones."""
-        return self._next_number
-
-    @property
     def answered(self) -> int:
-        """All sends with lower numbers have been answered."""
-        for batch in (self._under_way, self._prepared):
-            if batch is not None:
-                return batch.posted[0].number
-        return self._waiting[0].number if self._waiting else self._next_number
+        """All sends with lower numbers have been answered. `taken` is the number of the next send."""
+        for load in (self._under_way, self._prepared):
+            if load is not None:
+                return load.posted[0].number
+        return self.waiting[0].number if self.waiting else self.taken
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and self._prepared is None
+        """Nothing waits to be delivered."""
+        return not self.waiting and self._prepared is None
+
+    @property
+    def finished(self) -> bool:
+        return self.closed and self._under_way is None and (self.idle or self.aborted)
 
     def add(self, sent: object, promise: Promise, batch: str | None = None) -> None:
         if self.closed:
@@ -138,56 +131,57 @@ class Pipelining(Generic[Promise]):
             )
         messages = messages_of(sent)
         size = sum(map(size_of, messages)) if len(messages) != 1 else size_of(messages[0])
-        self._waiting.append(Posted(messages, promise, self._next_number, size, batch))
-        self._next_number += 1
+        self.waiting.append(Posted(messages, promise, self.taken, size, batch))
+        self.taken += 1
         self.messages += len(messages)
         self.size += size
 
-    def carrying(self, deliver: Deliver) -> Dialogue[None]:
-        """Deliver what waits, frame by frame, until nothing does."""
-        while not self.idle:
-            load = self._under_way = self._prepared or self._take()
-            self._prepared = None
-            try:
-                receipt = yield from deliver(load)
-            except RestanteError as error:
-                self._refused(load.posted, error)
-            else:
-                self._stored(load.posted, receipt)
-            self._under_way = None
+    def wait(self, now: float) -> float | None:  # noqa: ARG002 - nothing waits for more
+        """A load is due as soon as anything waits and no other is under way."""
+        return None if self.idle or self.aborted or self._under_way is not None else 0
 
-    def prepare(self, encode: Callable[[Load[Promise]], Any]) -> None:
-        """Encode the next load, if there is one, while another is under way."""
-        with self._lock:
-            if self._prepared is not None or not self._waiting:
-                return
-            load = self._prepared = self._take()
-        # What cannot be encoded is told when its turn comes.
-        with suppress(RestanteError):
-            load.content = encode(load)
+    def take(self) -> Load[Promise]:
+        """The next load: what was prepared, or else what waits."""
+        load = self._under_way = self._prepared or self._gathered()
+        self._prepared = None
+        return load
+
+    def prepare(self) -> Load[Promise] | None:
+        """The load after the one that is under way, if there is one and it is new: it can be encoded ahead."""
+        if self._prepared is not None or not self.waiting:
+            return None
+        self._prepared = self._gathered()
+        return self._prepared
+
+    def settle(self, load: Load[Promise], outcome: Outcome) -> None:
+        """Answer the sends of the load that was under way, as far as the outcome says; the others are sent again."""
+        if isinstance(outcome, RestanteError):
+            self._refused(load.posted, outcome)
+        else:
+            self._stored(load.posted, outcome)
+        self._under_way = None
 
     def abandon(self, error: RestanteError) -> None:
-        """Nothing more will be delivered: whoever still waits is told."""
-        self._put_back(self._under_way)
+        """Nothing more will be delivered: all sends without an answer get this error."""
+        self._again([] if self._under_way is None else self._under_way.posted)
         self._under_way = None
-        left = [*self._waiting]
-        self._waiting.clear()
+        left = [*self.waiting]
+        self.waiting.clear()
         for posted in left:
             self._answer(posted, error)
 
-    def _take(self) -> Load[Promise]:
+    def _gathered(self) -> Load[Promise]:
         """What goes into the next frame; at least one send, and all of one batch or of none."""
-        frame: list[Posted[Promise]] = []
-        batch = self._waiting[0].batch
-        messages = size = 0
-        while messages < self._portion and size < limits.FRAME_BYTES_TARGET:
-            if not self._waiting or self._waiting[0].batch != batch:
+        batch = self.waiting[0].batch
+        count = messages = size = 0
+        for posted in self.waiting:
+            if messages >= self._portion or size >= limits.FRAME_BYTES_TARGET or posted.batch != batch:
                 break
-            posted = self._waiting.popleft()
-            frame.append(posted)
+            count += 1
             messages += len(posted.messages)
             size += posted.size
-        return Load(frame, self._identified(frame), frame[0].batch)
+        frame = self.take_first(count)
+        return Load(frame, self._identified(frame), batch)
 
     def _identified(self, frame: Sequence[Posted[Promise]]) -> list[Message]:
         """The messages of a frame. Their ids stay, should they have to be sent again in another one."""
@@ -223,15 +217,11 @@ class Pipelining(Generic[Promise]):
             self._again(frame)
 
     def _again(self, frame: Sequence[Posted[Promise]]) -> None:
-        self._put_back(None)
-        self._waiting.extendleft(reversed(frame))
-
-    def _put_back(self, load: Load[Promise] | None) -> None:
-        """What was taken waits again, in its place: the prepared one, and this one before it."""
+        """What was taken waits again, in its place: the load that was prepared, and these sends before it."""
         prepared, self._prepared = self._prepared, None
-        for each in (prepared, load):
-            if each is not None:
-                self._waiting.extendleft(reversed(each.posted))
+        if prepared is not None:
+            self.put_back(prepared.posted)
+        self.put_back(frame)
 
     def _answer(self, posted: Posted[Promise], outcome: Outcome) -> None:
         self.messages -= len(posted.messages)

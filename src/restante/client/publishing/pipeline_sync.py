@@ -1,8 +1,8 @@
+# Generated from `pipeline_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
 """`producer.pipeline()` for programs that wait: sends that return at once, carried by a thread."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -12,7 +12,8 @@ from typing import Self
 
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.publishing.carriers_sync import Carrier
-from restante.client.publishing.pipeline_core import Outcome, Pipelining
+from restante.client.publishing.pipeline_core import Load, Outcome, Pipelining
+from restante.client.sending.sender_sync import Sender
 from restante.client.transport.exchange import Dialogue, LinkFrame, Step
 from restante.errors import RestanteError, Unavailable
 from restante.model.mailboxes.answers import Receipt
@@ -23,37 +24,31 @@ class Pipeline:
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
-        self._changed = threading.Condition()
         self._kept: list[tuple[Future[Receipt], Outcome]] = []
-        self._state: Pipelining[Future[Receipt]] = Pipelining(self._keep, carrier.identify, self._changed)
-        self._aborted = False
-        self._idle = False
-        """The thread waits for something to be sent."""
-        self._thread = threading.Thread(target=self._carry, name="restante-pipeline", daemon=True)
-        self._thread.start()
+        self._state: Pipelining[Future[Receipt]] = Pipelining(self._keep, carrier.identify)
+        self._sender = Sender(self._state, self._deliver, name="restante-pipeline")
+        self._changed = self._sender.changed
 
     def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
         """Send a message, or a list of them that is stored together. Waits only while too much is under way."""
         batch_id = batch_id_of(batch)
         promise: Future[Receipt] = Future()
-        state = self._state
         with self._changed:
-            if state.full:
-                self._wait_for_room()
-            state.add(messages, promise, batch_id)
-            if self._idle:
-                self._changed.notify_all()
+            if self._state.full:
+                self._changed.wait_for(self._has_room)
+            self._state.add(messages, promise, batch_id)
+            self._sender.stir()
         return promise
 
     def room(self) -> None:
         """Wait until there is room for more."""
         with self._changed:
-            self._wait_for_room()
+            self._changed.wait_for(self._has_room)
 
     def flush(self) -> None:
         """Wait until all that was sent so far has been answered. What came of it is in the futures."""
         with self._changed:
-            upto = self._state.sent
+            upto = self._state.taken
             self._changed.wait_for(lambda: self._state.answered >= upto)
 
     def close(self) -> None:
@@ -61,15 +56,17 @@ class Pipeline:
         with self._changed:
             self._state.closed = True
             self._changed.notify_all()
-        self._thread.join()
+        self._finish()
 
     def abort(self) -> None:
         """Let go at once: what has not been answered fails. It may have been stored."""
         with self._changed:
-            self._aborted = self._state.closed = True
+            self._state.closed = self._state.aborted = True
             self._changed.notify_all()
         self._carrier.close()
-        self._thread.join()
+        self._sender.finish()
+        self._abandon()
+        self._carrier.close()
 
     def __enter__(self) -> Self:
         return self
@@ -82,41 +79,36 @@ class Pipeline:
         else:
             self.abort()
 
-    def _wait_for_room(self) -> None:
-        self._changed.wait_for(lambda: not self._state.full or self._state.closed)
+    def _has_room(self) -> bool:
+        return not self._state.full or self._state.closed
 
-    def _keep(self, promise: Future[Receipt], outcome: Outcome) -> None:
-        self._kept.append((promise, outcome))
+    def _finish(self) -> None:
+        self._sender.finish()
+        self._carrier.close()
 
-    def _carry(self) -> None:
-        """The thread: one frame after another, until the pipeline is closed and everything answered."""
+    def _deliver(self, load: Load[Future[Receipt]]) -> None:
+        """Carry a load to the hub. Its senders are told while the next load is under way, or at once if there is none."""
         try:
-            while self._wait_for_mail():
-                self._run(self._state.carrying(self._carrier.deliver))
-        finally:
-            with self._changed:
-                self._state.closed = True
-                self._state.abandon(Unavailable("The pipeline was closed before the hub had answered."))
-            self._tell()
-            self._carrier.close()
-
-    def _wait_for_mail(self) -> bool:
+            outcome: Outcome = self._run(self._carrier.deliver(load))
+        except RestanteError as error:
+            outcome = error
+        except BaseException:
+            self._abandon()
+            raise
         with self._changed:
-            self._idle = True
-            self._changed.wait_for(lambda: not self._state.idle or self._state.closed)
-            self._idle = False
-            return not self._state.idle and not self._aborted
+            self._state.settle(load, outcome)
+            is_last = self._state.idle
+        if is_last:
+            self._tell()
 
-    def _run(self, dialogue: Dialogue[None]) -> None:
-        """Steps are carried out without the lock, so that sends go on meanwhile."""
+    def _run(self, dialogue: Dialogue[Receipt]) -> Receipt:
         proceed: Callable[[], Step] = partial(next, dialogue)
         while True:
             try:
-                with self._changed:
-                    step = proceed()
-            except StopIteration:
-                self._tell()
-                return
+                step = proceed()
+            except StopIteration as done:
+                receipt: Receipt = done.value
+                return receipt
             if not isinstance(step, LinkFrame):
                 self._tell()
             try:
@@ -125,20 +117,35 @@ class Pipeline:
                 proceed = partial(dialogue.throw, error)
 
     def _meanwhile(self) -> None:
-        """While a frame is under way: tell the senders of the last one, and prepare the next."""
+        """While a frame is under way: tell the senders of the last one, and encode the next."""
         self._tell()
-        self._state.prepare(self._carrier.encode)
+        with self._changed:
+            load = self._state.prepare()
+        if load is not None:
+            # What cannot be encoded is told when its turn comes.
+            with suppress(RestanteError):
+                load.content = self._carrier.encode(load)
+
+    def _abandon(self) -> None:
+        with self._changed:
+            self._state.closed = True
+            self._state.abandon(Unavailable("The pipeline was closed before the hub had answered."))
+        self._tell()
+
+    def _keep(self, promise: Future[Receipt], outcome: Outcome) -> None:
+        self._kept.append((promise, outcome))
 
     def _tell(self) -> None:
-        """Keep promises outside the lock: what hangs on one may send again."""
+        """Keep promises, outside the lock: what hangs on one may send again. Then wake the callers that wait."""
         kept, self._kept = self._kept, []
         for promise, outcome in kept:
-            # One that was cancelled meanwhile wants no answer.
-            with suppress(InvalidStateError):
+            try:
                 if isinstance(outcome, RestanteError):
                     promise.set_exception(outcome)
                 else:
                     promise.set_result(outcome)
+            except InvalidStateError:
+                pass  # A promise that was cancelled meanwhile wants no answer.
         if kept:
             with self._changed:
                 self._changed.notify_all()

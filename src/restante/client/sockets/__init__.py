@@ -1,1 +1,1 @@
-"""The publish socket: parcels over one web socket, with a window of one frame or of many."""
+"""The publish socket: frames over one web socket, with a window of one frame or of many."""

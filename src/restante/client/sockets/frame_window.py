@@ -1,73 +1,25 @@
-"""What both links of many frames share, without input and output: numbers, and who gets which answer.
+"""The frames of one connection that are under way, and who gets which answer, without input and output.
 
-One web socket carries the frames of many callers. A frame has a number that no other frame of the link ever has, and its
-answer comes back by it, in any order. Whoever stops waiting leaves the number behind: the hub still works on it, so the
-frame takes room until it is answered, and nobody gets the answer.
+A frame has a number that no other frame of the publish socket ever has, and its answer comes back by it, in any order. A
+caller that stops waiting leaves the number behind: the hub still works on it, so the frame takes room until it is answered,
+and nobody gets the answer.
 """
 
 from __future__ import annotations
 
-from itertools import count
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-import msgspec
-from msgspec import UNSET
-
-from restante.client.surface.arguments import check_batch_id
 from restante.client.transport.address import HubAddress
-from restante.client.transport.options import Terms
-from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown, RestanteError, Unavailable
-from restante.limits import LINK_FRAMES_MAX, MIB, PARTITIONS_MAX, SEND_BYTES_MAX
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers, check_numbers
-from restante.model.publishing.intake import is_few
-from restante.wire.frames import FrameHeader, encode_frame
-from restante.wire.problems import error_of
-from restante.wire.publish import EncodedPublish, encode_publish
+from restante.errors import Unavailable
 
 Promise = TypeVar("Promise")
-Outcome = Receipt | RestanteError
-
-
-class NumberedFrame(NamedTuple):
-    number: int
-    content: str | bytes
-
-
-class Numbering:
-    """The frames of one link, over however many connections, numbered from 1."""
-
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._numbers = count(1)
-
-    def frame(
-        self, sent: object, *, partition: int | None, producer: ProducerNumbers | None, batch: str | None = None
-    ) -> NumberedFrame:
-        """All that can be wrong with it alone is found here: a frame that the hub cannot read has no answer."""
-        _check_partition(partition)
-        if producer is not None:
-            check_numbers(producer)
-        if batch is not None:
-            check_batch_id(batch)
-        encoded = encode_publish(sent, random=self._terms.random, now_ms=self._terms.now_ms())
-        if len(encoded.body) > SEND_BYTES_MAX:
-            raise BodyTooLarge(
-                f"A send is at most {SEND_BYTES_MAX} bytes. Send in several parts.", limit=SEND_BYTES_MAX
-            )
-        header = FrameHeader(
-            number=next(self._numbers),
-            partition=UNSET if partition is None else partition,
-            producer=UNSET if producer is None else producer,
-            batch=UNSET if batch is None else batch,
-        )
-        return NumberedFrame(header.number, encode_frame(header, content_type=encoded.content_type, body=encoded.body))
 
 
 class UnderWay(Generic[Promise]):
-    """The frames of one connection that are not answered yet, and what was promised to those who wait."""
+    """The frames that are not answered yet, at most `window` of them, and what was promised to their callers."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int) -> None:
+        self._window = window
         self._promises: dict[int, Promise | None] = {}
         self.answers = 0
         """How many came. A connection over which none comes any more is not to be trusted."""
@@ -75,7 +27,7 @@ class UnderWay(Generic[Promise]):
 
     @property
     def full(self) -> bool:
-        return len(self._promises) >= LINK_FRAMES_MAX
+        return len(self._promises) >= self._window
 
     @property
     def empty(self) -> bool:
@@ -92,61 +44,25 @@ class UnderWay(Generic[Promise]):
         self._promises[number] = promise
 
     def answered(self, number: int) -> Promise | None:
-        """Who waits for this answer, if anybody does."""
+        """The promise of the caller that waits for this answer, if one does."""
         self.answers += 1
         return self._promises.pop(number, None)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for this answer any more."""
         if number in self._promises:
             self._promises[number] = None
 
     def withdraw(self, number: int) -> None:
-        """It was not sent after all."""
+        """This frame was not sent after all."""
         self._promises.pop(number, None)
 
     def end(self) -> list[Promise]:
-        """The connection is lost: those who wait, who all get no answer."""
+        """The connection is lost. Gives the promises of all callers that wait; none of them gets an answer."""
         self.ended = True
         waiting = [promise for promise in self._promises.values() if promise is not None]
         self._promises.clear()
         return waiting
-
-
-class UnreadableAnswer(Exception):
-    """What came is no answer to a frame, so nothing that comes over this connection can be relied on."""
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    number: int | None = None
-    problem: dict[str, Any] | None = None
-
-
-_answers = msgspec.json.Decoder(_Answer)
-_receipts = msgspec.json.Decoder(Receipt)
-
-
-def read_answer(text: str | bytes) -> tuple[int, Outcome]:
-    """The number of a frame, and what became of it."""
-    try:
-        answer = _answers.decode(text)
-        if answer.number is None:
-            raise UnreadableAnswer(_without_number(answer.problem))
-        if answer.problem is not None:
-            return answer.number, error_of(answer.problem)
-        return answer.number, _receipts.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UnreadableAnswer(f"its answer cannot be read: {error}") from error
-
-
-def is_small(sent: object) -> bool:
-    """Whether to encode it takes so little time that an event loop can do it."""
-    return len(sent.body) <= MIB if isinstance(sent, EncodedPublish) else is_few(sent)
-
-
-def unanswered(address: HubAddress, reason: str) -> OutcomeUnknown:
-    advice = "It may have been carried out; to do it again does no harm."
-    return OutcomeUnknown(f"The hub at {address.url} gave no answer: {reason}. {advice}", address=address.url)
 
 
 def crowded(address: HubAddress) -> Unavailable:
@@ -155,24 +71,3 @@ def crowded(address: HubAddress) -> Unavailable:
         "sent. Try again later.",
         address=address.url,
     )
-
-
-def too_long(terms: Terms) -> str:
-    return f"it took longer than {terms.timeout:g} s"
-
-
-def told(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-def _check_partition(partition: object) -> None:
-    if partition is None:
-        return
-    if isinstance(partition, bool) or not isinstance(partition, int):
-        raise InvalidRequest(f"A partition is a number, not {partition!r}.")
-    if not 0 <= partition < PARTITIONS_MAX:
-        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {PARTITIONS_MAX - 1} at most.")
-
-
-def _without_number(problem: dict[str, Any] | None) -> str:
-    return f"it answered without a number: {(problem or {}).get('detail', 'and gave no reason')}"

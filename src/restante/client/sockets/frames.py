@@ -1,4 +1,4 @@
-"""Frames of `WS /v1/publish` as dialogues: what a pipeline says over a network, without input and output."""
+"""Frames of `WS /v1/publish` without input and output: what a frame says, what its answer says, when it is sent again."""
 
 from __future__ import annotations
 
@@ -10,32 +10,61 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from restante.calls.publishing import Publish
 from restante.client.publishing.pipeline_core import Load
+from restante.client.surface.arguments import check_batch_id
 from restante.client.transport.exchange import Dialogue, Failure, LinkFrame, LongWork, Reply, Response
-from restante.client.transport.http_answers import expect, value_of
+from restante.client.transport.http_answers import carried_out, expect, unreachable, value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.retries import answered
-from restante.limits import SMALL_SEND_MESSAGES_MAX
+from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown
+from restante.limits import PARTITIONS_MAX, SEND_BYTES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import check_numbers
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
 from restante.wire.frames import FrameHeader, encode_frame
-from restante.wire.media import PROBLEM
+from restante.wire.media import JSON, PROBLEM
 from restante.wire.publish import encode_publish
 
 PATH = "/v1/publish"
 
 
 class Framing:
-    """The frames of one pipeline, numbered from 1."""
+    """The frames of one publish socket, over however many connections, numbered from 1."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._numbers = count(1)
 
+    def frame(self, call: Publish) -> LinkFrame:
+        """A frame, checked for all that can be wrong with it alone: one that the hub cannot read has no answer."""
+        partition, producer, batch = call.partition, call.producer, call.batch
+        _check_partition(partition)
+        if producer is not None:
+            check_numbers(producer)
+        if batch is not None:
+            check_batch_id(batch)
+        encoded = encode_publish(call.sent, random=self._terms.random, now_ms=self._terms.now_ms())
+        if len(encoded.body) > SEND_BYTES_MAX:
+            raise BodyTooLarge(
+                f"A send is at most {SEND_BYTES_MAX} bytes. Send in several parts.", limit=SEND_BYTES_MAX
+            )
+        header = FrameHeader(
+            number=next(self._numbers),
+            partition=UNSET if partition is None else partition,
+            producer=UNSET if producer is None else producer,
+            batch=UNSET if batch is None else batch,
+        )
+        content = encode_frame(header, content_type=encoded.content_type, body=encoded.body)
+        return LinkFrame(header.number, content, self._terms.timeout)
+
+    # What a pipeline needs: loads, which are repeated while patience lasts.
+
     def identify(self, messages: list[Message]) -> list[Message]:
-        """Ids for those that have none."""
+        """The same messages, with ids for those that have none."""
         missing = [place for place, message in enumerate(messages) if message.id is None]
         if not missing:
             return messages
@@ -46,47 +75,87 @@ class Framing:
             named[place] = msgspec.structs.replace(messages[place], id=text)
         return named
 
+    def encode(self, load: Load[Any]) -> LinkFrame:
+        return self.frame(Publish(load.sent, batch=load.batch))
+
     def deliver(self, load: Load[Any]) -> Dialogue[Receipt]:
         """One frame, over as many connections as it takes. All have ids, so that a repetition does no harm."""
         if load.content is None:
             encode = partial(self.encode, load)
-            load.content = encode() if len(load.messages) <= SMALL_SEND_MESSAGES_MAX else (yield LongWork(encode))
-        number, content = load.content
-        frame = LinkFrame(content, self._terms.timeout)
-        answer = yield from answered(self._terms, lambda _: frame, partial(_unwrapped, number))
+            load.content = encode() if is_small(load.sent) else (yield LongWork(encode))
+        frame: LinkFrame = load.content
+        answer = yield from answered(self._terms, lambda _: frame)
         response = expect(answer.response, self._terms.address, 200)
         return value_of(response, Receipt, self._terms.address)
 
-    def encode(self, load: Load[Any]) -> tuple[int, str | bytes]:
-        """A frame and its number."""
-        header = FrameHeader(number=next(self._numbers), batch=UNSET if load.batch is None else load.batch)
-        content_type, body = encode_publish(load.messages, random=self._terms.random, now_ms=self._terms.now_ms())
-        return header.number, encode_frame(header, content_type=content_type, body=body)
+    # What a producer needs that counts its attempts itself.
+
+    def receipt_of(self, reply: Reply) -> Receipt:
+        """The receipt that a frame sent once was answered with. Raises what became of it otherwise.
+
+        `OutcomeUnknown` if it may have been stored, `Unavailable` if it cannot.
+        """
+        address = self._terms.address
+        if isinstance(reply, Response):
+            return carried_out(expect(reply, address, 200), address, 200, Receipt)
+        if not reply.reached:
+            raise unreachable(address, reply.reason)
+        advice = "It may have been carried out; to do it again does no harm."
+        raise OutcomeUnknown(f"The hub at {address.url} gave no answer: {reply.reason}. {advice}", address=address.url)
 
 
-class _Envelope(msgspec.Struct, frozen=True):
+class UnreadableAnswer(Exception):
+    """What came is no answer to a frame, so nothing that comes over this connection can be relied on."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
     number: int | None = None
+    accepted: int | None = None
     problem: msgspec.Raw = msgspec.Raw()
 
 
 class _Problem(msgspec.Struct, frozen=True):
-    status: int
+    status: int = 400
     retry_after: float | None = None
+    detail: str = "and gave no reason"
 
 
-def _unwrapped(number: int, reply: Reply) -> Reply:
-    """The answer to a frame as it would be over HTTP: a problem has its status, and says when to come again."""
-    if isinstance(reply, Failure) or reply.status != 200:
-        return reply
+_answers = msgspec.json.Decoder(_Answer)
+_problems = msgspec.json.Decoder(_Problem)
+_HEADERS = {"content-type": PROBLEM}
+
+
+def read_answer(text: str | bytes) -> tuple[int, Response]:
+    """The number of a frame, and its answer as it would be over HTTP: a problem has its status, and says when to come again."""
     try:
-        envelope = msgspec.json.decode(reply.body, type=_Envelope)
-        told = bytes(envelope.problem)
-        if not told:
-            return reply if envelope.number == number else Failure("another frame was answered", reached=True)
-        problem = msgspec.json.decode(told, type=_Problem)
+        answer = _answers.decode(text)
+        if answer.number is not None and answer.accepted is not None:
+            return answer.number, Response(200, {}, memoryview(text.encode() if isinstance(text, str) else text))
+        problem = _problems.decode(answer.problem)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return Failure(f"its answer cannot be read: {error}", reached=True)
-    headers = {"content-type": PROBLEM}
-    if problem.retry_after is not None:
-        headers["retry-after"] = str(ceil(problem.retry_after))
-    return Response(problem.status, headers, memoryview(told))
+        raise UnreadableAnswer(f"its answer cannot be read: {error}") from error
+    if answer.number is None:
+        raise UnreadableAnswer(f"it answered without a number: {problem.detail}")
+    later = {} if problem.retry_after is None else {"retry-after": str(ceil(problem.retry_after))}
+    return answer.number, Response(problem.status, {**_HEADERS, **later}, memoryview(bytes(answer.problem)))
+
+
+def is_small(sent: Few | Many | EncodedPublish) -> bool:
+    """Whether to encode it takes so little time that an event loop can do it. A few messages are encoded as JSON."""
+    return sent.content_type == JSON if isinstance(sent, EncodedPublish) else isinstance(sent, Few)
+
+
+def lost(error: BaseException) -> Failure:
+    """The failure of all frames of a connection that ended with this error."""
+    if isinstance(error, UnreadableAnswer):
+        return Failure(str(error), reached=True)
+    return Failure(f"the connection was lost ({str(error) or type(error).__name__})", reached=True)
+
+
+def _check_partition(partition: object) -> None:
+    if partition is None:
+        return
+    if isinstance(partition, bool) or not isinstance(partition, int):
+        raise InvalidRequest(f"A partition is a number, not {partition!r}.")
+    if not 0 <= partition < PARTITIONS_MAX:
+        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {PARTITIONS_MAX - 1} at most.")

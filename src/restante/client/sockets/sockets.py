@@ -1,4 +1,4 @@
-"""What both pipelined links share: answers and failures of a web socket as replies."""
+"""Answers and failures of a web socket as replies, for both kinds of programs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from websockets.exceptions import InvalidStatus
 from restante.client.transport.exchange import Failure, LinkFrame, Response
 
 
-def text_response(text: str | bytes) -> Response:
-    return Response(200, {}, memoryview(text.encode() if isinstance(text, str) else text))
-
-
 def denied(error: InvalidStatus) -> Response:
-    """The hub did not open the socket, and says why."""
+    """The answer of a hub that did not open the socket, which says why."""
     response = error.response
     headers = {name.lower(): value for name, value in response.headers.raw_items()}
     return Response(response.status_code, headers, memoryview(bytes(response.body or b"")))

@@ -18,6 +18,7 @@ from restante.calls.mailboxes import (
     Peek,
     ReadHistory,
 )
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.batches.batch_view import BatchName, batch_id_of
@@ -26,6 +27,8 @@ from restante.client.concurrency.openings import AsyncOpening
 from restante.client.consignments.consignments_async import Consignment, list_consignments, open_consignment
 from restante.client.feed.feed_async import Feed, Snapshot
 from restante.client.feed.feed_pages import reading_of, wish_of
+from restante.client.groups.group_view import group_reading
+from restante.client.groups.groups_async import Group, list_groups
 from restante.client.live.live_arguments import client_of, following_of
 from restante.client.live.live_async import Live
 from restante.client.live.live_states import LiveState
@@ -36,12 +39,15 @@ from restante.client.surface.bundle_view import BundleView
 from restante.client.transport.link import AsyncLink
 from restante.limits import FEED_LINGER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
+from restante.model.groups.group import Gone, Start
+from restante.model.groups.group_answers import GroupStatus
 from restante.model.mailboxes.answers import (
     BundleAnswer,
     Dequeued,
     Explanation,
     HistoryPage,
     PartitionStatus,
+    Reason,
     Receipt,
     RecipientPage,
 )
@@ -68,11 +74,11 @@ class Producer:
 
         What is newly stored becomes items of `batch`, if one is named.
         """
-        return await self._link.publish(messages, partition=partition, batch=batch_id_of(batch))
+        return await self._link.call(Publish.of(messages, partition=partition, batch=batch_id_of(batch)))
 
     def pipeline(self) -> Pipeline:
         """Many small sends one after another, without waiting for each: stored in the order sent, and many together."""
-        return Pipeline(AsyncCallCarrier(self._link.publish) if self._carrier is None else self._carrier())
+        return Pipeline(AsyncCallCarrier(self._link.call) if self._carrier is None else self._carrier())
 
 
 class Recipient:
@@ -109,7 +115,7 @@ class Recipient:
                 wait=seconds("wait", wait),
             )
         )
-        return None if answer is None else Bundle(self._link, answer)
+        return None if isinstance(answer, Reason) else Bundle(self._link, answer)
 
     async def bundles(
         self,
@@ -308,6 +314,32 @@ class Hub:
         """
         wish = wish_of(origins=origins, kinds=kinds, recipients=recipients, columns=columns)
         return Snapshot(self._link, reading_of(partitions, positions=positions, wish=wish, limit=limit))
+
+    def group(
+        self,
+        name: str,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        start: Start | str = Start.BEGINNING,
+        gone: Gone | str = Gone.REFUSE,
+        actions: Collection[str] = (),
+        member: str | None = None,
+        limit: int | None = None,
+    ) -> Group:
+        """A consumer group: this program shares the feed, or what the filter leaves of it, with the group's other members.
+
+        With origins, kinds, gone or actions it says what the group is; without, an existing group stays as it is. `member`
+        is a name that is the same after a restart. `limit` bounds the changes of an answer.
+        """
+        reading = group_reading(
+            name, origins=origins, kinds=kinds, start=start, gone=gone, actions=actions, member=member, limit=limit
+        )
+        return Group(self._link, reading)
+
+    def groups(self) -> AsyncIterator[GroupStatus]:
+        """The groups by name, page by page as you go on."""
+        return list_groups(self._link)
 
     async def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged."""

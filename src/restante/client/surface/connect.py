@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from restante.client.sockets.socket_sync import SocketCarrier
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.surface import sync
 from restante.client.transport.address import DEFAULT_URL
 from restante.client.transport.http_sync import HttpLink
@@ -26,4 +26,4 @@ def connect(
     without an answer is tried again.
     """
     terms = terms_of(url, token=token, timeout=timeout, retries=retries)
-    return sync.Hub(HttpLink(terms), partial(SocketCarrier, terms))
+    return sync.Hub(HttpLink(terms), partial(PublishSocket, terms, 1))

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from restante.client.sockets.socket_async import AsyncSocketCarrier
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.surface import asynchronous
 from restante.client.transport.address import DEFAULT_URL
 from restante.client.transport.http_async import AsyncHttpLink
@@ -54,4 +54,4 @@ def connected(url: str, *, token: str | None = None) -> asynchronous.Hub:
 
 
 def _over(terms: Terms) -> asynchronous.Hub:
-    return asynchronous.Hub(AsyncHttpLink(terms), partial(AsyncSocketCarrier, terms))
+    return asynchronous.Hub(AsyncHttpLink(terms), partial(AsyncPublishSocket, terms, 1))

@@ -20,6 +20,7 @@ from restante.client.batches.batch_view import BatchName
 from restante.client.consignments.consignment_surface import Consignment
 from restante.client.feed.feed_pages import FeedPage, SnapshotPage
 from restante.client.feed.feed_surface import Feed, Snapshot
+from restante.client.groups.group_surface import Group, SharedPage
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.live.live_surface import Live, LiveSent
 from restante.limits import FEED_LINGER_SECONDS
@@ -44,6 +45,8 @@ from restante.model.consignments.consignment_answers import (
     StagedAttempt,
     Winner,
 )
+from restante.model.groups.group import Gone, Start
+from restante.model.groups.group_answers import GroupPartition, GroupStatus, MemberStatus
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -79,6 +82,10 @@ __all__ = [
     "Explanation",
     "Feed",
     "FeedPage",
+    "Gone",
+    "Group",
+    "GroupPartition",
+    "GroupStatus",
     "HistoryPage",
     "Hub",
     "ItemGroup",
@@ -88,6 +95,7 @@ __all__ = [
     "LiveSent",
     "LiveStage",
     "LiveState",
+    "MemberStatus",
     "Message",
     "OpenBundle",
     "PartitionReceipt",
@@ -102,9 +110,11 @@ __all__ = [
     "RecipientProgress",
     "RecipientSummary",
     "Sendable",
+    "SharedPage",
     "Snapshot",
     "SnapshotPage",
     "StagedAttempt",
+    "Start",
     "State",
     "Waiting",
     "Webhook",
@@ -285,6 +295,22 @@ class Hub(Protocol):
         """Every change, page by page; with `follow` also those to come."""
         ...
 
+    def group(
+        self,
+        name: str,
+        *,
+        origins: Collection[str] = (),
+        kinds: Collection[str] = (),
+        start: Start | str = Start.BEGINNING,
+        gone: Gone | str = Gone.REFUSE,
+        actions: Collection[str] = (),
+        member: str | None = None,
+        limit: int | None = None,
+    ) -> Group:
+        """A consumer group, of which this program becomes a member."""
+        ...
+
+    def groups(self) -> Iterator[GroupStatus]: ...
     def snapshot(
         self,
         partitions: int | Collection[int] | None = None,
@@ -316,3 +342,8 @@ class Hub(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+for _protocol in (Bundle, Hub, Pipeline, Producer, Recipient):
+    # They show themselves by the name under which programs import them.
+    _protocol.__module__ = "restante.client.surface"

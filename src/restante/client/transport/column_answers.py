@@ -13,11 +13,12 @@ from restante.client.transport.http_answers import unreadable
 from restante.errors import OriginDidNotDeliver
 from restante.model.columns.arrow import strings_of
 from restante.model.feed.feed_answers import FeedAnswer, SnapshotAnswer
-from restante.model.mailboxes.answers import BundleAnswer, HistoryPage
+from restante.model.mailboxes.answers import BundleAnswer, HistoryPage, Reason
 from restante.model.mailboxes.outtake import MESSAGE_SCHEMA, to_messages
 from restante.wire.header_texts import split_texts
 
 _NOT_DELIVERED = "origin_did_not_deliver"
+_REASONS = {reason.value: reason for reason in Reason}
 
 
 def table_of(response: Response, address: HubAddress) -> pa.Table:
@@ -31,7 +32,7 @@ def table_of(response: Response, address: HubAddress) -> pa.Table:
     return table
 
 
-def bundle_of(response: Response, recipient: str, address: HubAddress) -> BundleAnswer | None:
+def bundle_of(response: Response, recipient: str, address: HubAddress) -> BundleAnswer | Reason:
     """What a peek answered."""
     headers = response.headers
     if response.status == 204:
@@ -40,7 +41,7 @@ def bundle_of(response: Response, recipient: str, address: HubAddress) -> Bundle
                 f"The origin of {recipient}'s bundle did not deliver its content in time. The bundle stays open: peek "
                 "again later."
             )
-        return None
+        return _REASONS.get(headers.get("restante-empty-reason", ""), Reason.NOTHING_WAITING)
     claim_check = headers.get("restante-content") == "claim-check"
     table = MESSAGE_SCHEMA.empty_table() if claim_check else table_of(response, address)
     try:

@@ -1,4 +1,4 @@
-"""What a call says to whoever does its input and output, and hears back.
+"""Steps and replies: what a call says to the driver that does its input and output, and what it hears back.
 
 A call is a generator, a `Dialogue`: it yields a step and is sent the reply, until it returns its answer or raises. It
 does no input and output itself, so the driver for programs that wait and the one for asynchronous programs share it.
@@ -37,6 +37,7 @@ class HttpRequest:
 class LinkFrame:
     """One frame of a pipelined link; connecting is part of it. The reply is a `Response` or a `Failure`."""
 
+    number: int
     content: str | bytes
     timeout: float
 
@@ -57,7 +58,7 @@ class LongWork:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer. Of a frame, the status is 200, or that of the refused connection."""
+    """An answer. Of a frame, the status is 200, or that of its problem or of the refused connection."""
 
     status: int
     headers: Mapping[str, str]

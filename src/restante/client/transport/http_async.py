@@ -14,15 +14,16 @@ from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import joint_call
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
+from restante.client.groups import group_protocol
+from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_async import AsyncSocketDoor
-from restante.client.sockets.frame_link_async import AsyncFrameLink
+from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_async import AsyncHttpCarrier
 from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import Few, Many
 from restante.wire.publish import EncodedPublish, encode_publish
 
 DIALOGUES: Dialogues = {
@@ -30,6 +31,7 @@ DIALOGUES: Dialogues = {
     **batch_protocol.DIALOGUES,
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
+    **group_protocol.DIALOGUES,
 }
 
 
@@ -47,24 +49,13 @@ class AsyncHttpLink(AsyncHttpCarrier):
         other._joint = AsyncJointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
-    def frames(self) -> AsyncFrameLink:
+    def frames(self) -> AsyncPublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
-        return AsyncFrameLink(self._terms)
+        return AsyncPublishSocket(self._terms)
 
-    def encode(self, sent: object) -> EncodedPublish:
+    def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
-
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
-        return await self._run(dialogue)
 
     async def call(self, call: Call[Answer]) -> Answer:
         """Say a call to the hub, and hear what it answers."""
@@ -82,6 +73,12 @@ class AsyncHttpLink(AsyncHttpCarrier):
 
     async def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
         return await self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def apart(self, *, timeout: float | None = None) -> MemberLink:
+        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        own = self._terms
+        seconds = own.timeout if timeout is None else timeout
+        return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> AsyncSocketDoor:
         """The way to a mailbox that is followed. Nothing is connected yet."""

@@ -15,15 +15,16 @@ from restante.client.batches.joint_calls import joint_call
 from restante.client.batches.joint_sync import JointCalls
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
+from restante.client.groups import group_protocol
+from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_sync import SyncSocketDoor
-from restante.client.sockets.frame_link_sync import FrameLink
+from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.options import Retrying, Terms
 from restante.model.batches.batch_answers import Acknowledged
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import Few, Many
 from restante.wire.publish import EncodedPublish, encode_publish
 
 DIALOGUES: Dialogues = {
@@ -31,6 +32,7 @@ DIALOGUES: Dialogues = {
     **batch_protocol.DIALOGUES,
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
+    **group_protocol.DIALOGUES,
 }
 
 
@@ -48,24 +50,13 @@ class HttpLink(HttpCarrier):
         other._joint = JointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
         return other
 
-    def frames(self) -> FrameLink:
+    def frames(self) -> PublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
-        return FrameLink(self._terms)
+        return PublishSocket(self._terms)
 
-    def encode(self, sent: object) -> EncodedPublish:
+    def encode(self, sent: Few | Many) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
-
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        dialogue = protocol.publish(self._terms, sent, partition=partition, producer=producer, batch=batch)
-        return self._run(dialogue)
 
     def call(self, call: Call[Answer]) -> Answer:
         """Say a call to the hub, and hear what it answers."""
@@ -83,6 +74,12 @@ class HttpLink(HttpCarrier):
 
     def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
         return self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def apart(self, *, timeout: float | None = None) -> MemberLink:
+        """A link of its own to the same hub, for the threads of a member. Each call is tried once."""
+        own = self._terms
+        seconds = own.timeout if timeout is None else timeout
+        return MemberLink(replace(own, timeout=seconds, retrying=Retrying(times=0)))
 
     def live(self, recipient: str, *, client: str | None = None) -> SyncSocketDoor:
         """The way to a mailbox that is followed. Nothing is connected yet."""

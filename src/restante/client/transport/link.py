@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from restante.calls.call import Answer, Call
-from restante.model.mailboxes.answers import Receipt
-from restante.model.producers.producer import ProducerNumbers
 from restante.wire.live_lines import AsyncLiveDoor, LiveDoor
+
+
+class ApartLink(Protocol):
+    """A link of its own to the same hub, for threads beside the program's: calls wait for their answers, and are tried once."""
+
+    def call(self, call: Call[Answer]) -> Answer: ...
+    def close(self) -> None: ...
 
 
 class Link(Protocol):
@@ -17,15 +22,8 @@ class Link(Protocol):
         """Have a call carried out: one of those in `restante.calls`."""
         ...
 
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> LiveDoor: ...
+    def apart(self, *, timeout: float | None = None) -> ApartLink: ...
     def close(self) -> None: ...
 
 
@@ -33,13 +31,6 @@ class AsyncLink(Protocol):
     """The same for asynchronous programs."""
 
     async def call(self, call: Call[Answer]) -> Answer: ...
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt: ...
     def live(self, recipient: str, *, client: str | None = None) -> AsyncLiveDoor: ...
+    def apart(self, *, timeout: float | None = None) -> ApartLink: ...
     async def close(self) -> None: ...

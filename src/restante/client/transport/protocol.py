@@ -19,6 +19,7 @@ from restante.calls.mailboxes import (
     ReadHistory,
 )
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
+from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.client.transport.address import segment
@@ -59,33 +60,25 @@ from restante.model.mailboxes.answers import (
     PartitionStatus,
     ProducerPage,
     ProducerState,
+    Reason,
     Receipt,
     RecipientPage,
 )
 from restante.model.mailboxes.filters import check_purge
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.producers.producer import ProducerNumbers
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Many
 from restante.model.publishing.message import Message
 from restante.wire.live import LIVE_GAP
-from restante.wire.publish import EncodedPublish, encode_publish
+from restante.wire.publish import encode_publish
 
 
-def publish(
-    terms: Terms,
-    sent: object,
-    *,
-    partition: int | None = None,
-    producer: ProducerNumbers | None = None,
-    batch: str | None = None,
-) -> Dialogue[Receipt]:
+def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
-    if isinstance(sent, EncodedPublish):
-        encoded = sent
-    else:
-        encode = partial(encode_publish, sent, now_ms=terms.now_ms(), random=terms.random)
-        encoded = encode() if is_few(sent) else (yield LongWork(encode))
-    return (yield from publish_encoded(terms, encoded, partition=partition, batch=batch, headers=_numbers(producer)))
+    encode = partial(encode_publish, call.sent, now_ms=terms.now_ms(), random=terms.random)
+    encoded = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
+    numbers = _numbers(call.producer)
+    return (yield from publish_encoded(terms, encoded, partition=call.partition, batch=call.batch, headers=numbers))
 
 
 def open_link(terms: Terms, call: OpenLink) -> Dialogue[ProducerState]:
@@ -105,7 +98,7 @@ def producer_states(terms: Terms, call: ListProducers) -> Dialogue[ProducerPage]
     return (yield from read(terms, f"{partition_path(call.partition)}/producers", ProducerPage, query_of(call)))
 
 
-def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | None]:
+def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
     """The waiting is done at the hub: the answer comes as soon as there is one."""
     path = f"{mailbox_path(call.recipient)}/peek"
     asked = query_of(call, without=("wait",))
@@ -236,6 +229,7 @@ def _numbers(producer: ProducerNumbers | None) -> Pairs:
 
 
 DIALOGUES: Dialogues = {
+    Publish: publish,
     OpenLink: open_link,
     ReadProducer: producer_state,
     ListProducers: producer_states,

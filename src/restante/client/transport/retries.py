@@ -24,20 +24,15 @@ class Answered:
     """An earlier attempt got no answer, and may have been carried out."""
 
 
-def answered(
-    terms: Terms,
-    attempt_after: Callable[[float], HttpRequest | LinkFrame],
-    read: Callable[[Reply], Reply] = lambda reply: reply,
-) -> Dialogue[Answered]:
+def answered(terms: Terms, attempt_after: Callable[[float], HttpRequest | LinkFrame]) -> Dialogue[Answered]:
     """The first answer that is not "come later".
 
-    `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait. `read` makes
-    an answer of what came.
+    `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait.
     """
     began, maybe_done = terms.clock(), False
     for attempt in count(1):
         step = attempt_after(terms.clock() - began)
-        reply = read((yield step))
+        reply: Reply = yield step
         if isinstance(reply, Response) and not _later(reply):
             return Answered(reply, maybe_done)
         pause = _pause(terms, attempt, reply)

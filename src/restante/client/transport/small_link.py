@@ -9,8 +9,9 @@ from restante.calls.mailboxes import Explain
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.small_protocol import explain, publish_encoded
 from restante.model.mailboxes.answers import Explanation, Receipt
+from restante.model.publishing.few_or_many import EncodedPublish, Few
 from restante.model.publishing.message import Message
-from restante.wire.publish_json import EncodedPublish, Making, encode_few
+from restante.wire.publish_json import Making, encode_few
 
 
 class SmallLink(HttpCarrier):
@@ -18,7 +19,7 @@ class SmallLink(HttpCarrier):
 
     def encode(self, message: Message) -> EncodedPublish | None:
         """What `publish` sends; None for a message that needs columns, and so a whole link."""
-        return encode_few(message, Making(self._terms.random, self._terms.now_ms()))
+        return encode_few(Few((message,)), Making(self._terms.random, self._terms.now_ms()))
 
     def publish(self, sent: EncodedPublish, *, batch: str | None = None) -> Receipt:
         return self._run(publish_encoded(self._terms, sent, batch=batch))

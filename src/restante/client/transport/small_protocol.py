@@ -12,7 +12,7 @@ from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, partition_path, read
 from restante.client.transport.retries import Answered, answered
 from restante.model.mailboxes.answers import Explanation, Receipt
-from restante.wire.publish_json import EncodedPublish
+from restante.model.publishing.few_or_many import EncodedPublish
 
 
 def publish_encoded(

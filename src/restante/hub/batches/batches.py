@@ -62,6 +62,8 @@ from restante.model.batches.batch_answers import (
     PendingPage,
     Sealed,
     Webhook,
+    is_complete,
+    is_counted_elsewhere,
 )
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
@@ -147,7 +149,9 @@ def _check_same(batch_id: bytes, stored: BatchRow, proposed: BatchRow) -> BatchR
     told = {"opened_at": 0, "webhook_secret": b""} if stored.secret_made and proposed.secret_made else {"opened_at": 0}
     if msgspec.structs.replace(stored, **told) != msgspec.structs.replace(proposed, **told):
         text = uuid_text(batch_id)
-        raise InvalidRequest(f"Batch {text} was opened before, otherwise or by somebody else. Propose another id.")
+        raise InvalidRequest(
+            f"Batch {text} was opened before, with other options or by another caller. Propose another id."
+        )
     return stored
 
 
@@ -417,13 +421,12 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
     deadline = time.monotonic() + min(max(seconds, 0), limits.WAIT_SECONDS_MAX)
     rung = threading.Event()
     with core.bell.listening(bell_hash(batch_id), rung.set):
-        while (found := status(core, batch_id, caller)).state is not BatchState.COMPLETE:
-            left = deadline - time.monotonic()
-            if left <= 0 or core.closing.is_set() or not rung.wait(left):
-                found = status(core, batch_id, caller)
-                return found if found.state is BatchState.COMPLETE else None
+        while not is_complete(found := status(core, batch_id, caller)):
+            if core.closing.is_set() or not rung.wait(max(0, deadline - time.monotonic())):
+                found = status(core, batch_id, caller) if is_counted_elsewhere(found) else found
+                break
             rung.clear()
-    return found
+    return found if is_complete(found) else None
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:

@@ -61,6 +61,11 @@ def _request(call: AcknowledgeItems, caller: Grant) -> Acknowledge:
     return Acknowledge(named(call.items, call.ranges, call.indices), caller)
 
 
+def is_to_be_finished(request: CommitRequest[Acknowledged]) -> bool:
+    """Whether a request names items of estimated batches, which are counted after its commit."""
+    return isinstance(request, Acknowledge) and request.is_to_be_counted
+
+
 def finish(core: Core, request: CommitRequest[Acknowledged]) -> Acknowledged:
     """Count what belongs to estimated batches, which may mean to wait for somebody else."""
     if isinstance(request, Acknowledge) and request.is_to_be_counted:

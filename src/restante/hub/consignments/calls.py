@@ -18,11 +18,12 @@ from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
-from restante.hub.publishing.sent import sent_columns
+from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
 from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import EncodedPublish
 
 
 class ConsignmentTotals(NamedTuple):
@@ -38,6 +39,8 @@ class ConsignmentTotals(NamedTuple):
 
 def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
     name = check_parcel(call.writer, call.attempt, call.parcel)
+    if isinstance(call.sent, EncodedPublish):
+        raise taken_apart()
     columns = sent_columns(core, call.sent, caller)
     return stage.stage(core, check_id(call.consignment_id), columns, name, caller)
 

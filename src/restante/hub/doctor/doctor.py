@@ -20,6 +20,7 @@ from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
 from restante.hub.doctor.doctor_consignments import examine_consignments, staged_runs
 from restante.hub.doctor.doctor_contents import check_names, examine_contents
 from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
+from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers
@@ -117,6 +118,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_producers(case)
     examine_batches(case)
     examine_consignments(case)
+    examine_groups(case)
     bound = BoundBatches()
     bound.read(case)
     identities = IdentitiesCheck()

@@ -7,12 +7,13 @@ from restante.hub.consignments import consignments
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.tasks import Tasks, housekeeping
+from restante.hub.groups import members
 from restante.hub.mailboxes import outbox
 from restante.hub.publishing import notice_delivery
 from restante.hub.removal import expiry, retention, scrub
 
 CHORES = (expiry.expire, retention.retain, batch_upkeep.reap_due, consignments.keep, scrub.scrub)
-TASKS = (filing.TASK, housekeeping(CHORES), outbox.TASK, batch_upkeep.TASK, notice_delivery.TASK)
+TASKS = (filing.TASK, housekeeping(CHORES), outbox.TASK, batch_upkeep.TASK, notice_delivery.TASK, members.TASK)
 
 
 def start(core: Core) -> Tasks:

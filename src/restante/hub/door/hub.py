@@ -9,11 +9,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from restante import limits
 from restante.calls.batches import AcknowledgeEach
 from restante.calls.call import Answer, Call
+from restante.calls.groups import WriteCheckpoint
 from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
-from restante.errors import DataDamaged, InvalidRequest, Unavailable
+from restante.calls.publishing import Publish
+from restante.errors import DataDamaged, Unavailable
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
@@ -28,34 +29,35 @@ from restante.hub.door import upkeep_calls as upkeep
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.committer import CommitRequest, Line, Listener
-from restante.hub.engine.core import Core, MailboxAddress, parse_uuid
+from restante.hub.engine.committer import CommitRequest, LoopWaiter
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
+from restante.hub.groups import calls as groups
+from restante.hub.groups.checkpoints import checkpoint_request
+from restante.hub.groups.memory import load_groups
+from restante.hub.groups.status import group_totals, held_position
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import history, live_collect
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing import producers
 from restante.hub.publishing.producers import ProducerMemory
-from restante.hub.publishing.publish import check_partition, large_publish, plan_publishes
-from restante.hub.publishing.publish_request import PublishRequest
-from restante.hub.publishing.sent import check_messages, sent_columns
+from restante.hub.publishing.publish import plan_publishes
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
+from restante.hub.removal.feed_holds import FeedHolds
 from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
+from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, Receipt
-from restante.model.producers.producer import ProducerNumbers, check_numbers
-from restante.model.publishing.message import Message
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.counters import Counters
@@ -70,6 +72,7 @@ FUNCTIONS: Functions = {
     **batches.FUNCTIONS,
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
+    **groups.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
 }
@@ -95,6 +98,8 @@ class OpenHub:
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
         self._core.remember(load_room(store, deed.partition_count))
+        self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
@@ -130,65 +135,9 @@ class OpenHub:
             if counters is not None:
                 counters.close()
 
-    def request(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> PublishRequest:
-        """A publish to be submitted. Many messages are checked here, in the caller's thread; few with their commit."""
-        core, caller = self._core, self._caller
-        check_partition(core, partition)
-        line = None if producer is None else self._line(producer, partition)
-        bound = None if batch is None else parse_uuid(batch, "batch")
-        if isinstance(sent, Message):
-            return PublishRequest((sent,), partition=partition, numbers=producer, batch=bound, caller=caller, line=line)
-        if isinstance(sent, Sequence) and len(sent) <= limits.SMALL_SEND_MESSAGES_MAX:
-            check_messages(sent)
-            return PublishRequest(
-                tuple(sent), partition=partition, numbers=producer, batch=bound, caller=caller, line=line
-            )
-        columns = sent_columns(core, sent, caller, partition)
-        return large_publish(core, columns, partition, producer, bound, caller, line)
-
-    def _line(self, producer: ProducerNumbers, partition: int | None) -> Line:
-        """In which the numbers of a producer count."""
-        check_numbers(producer)
-        if partition is None:
-            raise InvalidRequest("Numbers count in one partition: name it.")
-        return producers.line_of(self._core, self._caller, partition, producer.group)
-
-    def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        """Publish messages; those newly stored become items of the batch, if one is named."""
-        request = self.request(sent, partition=partition, producer=producer, batch=batch)
-        filing.relieve(self._core)
-        return self._core.submit(request)
-
-    def publish_soon(
-        self,
-        sent: object,
-        future: asyncio.Future[CommitRequest[Receipt]],
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> None:
-        """Publish a few messages; the future gets the request, answered, in its own event loop."""
-        request = self.request(sent, partition=partition, producer=producer, batch=batch)
-        self._core.committer.submit_soon(request, future)
-
-    def publish_told(self, sent: object, listener: Listener[Receipt]) -> None:
-        """Publish a few messages to wherever their recipients live; the listener gets the request, answered."""
-        self._core.committer.submit_soon(self.request(sent), listener)
+    def publish_soon(self, call: Publish, waiter: LoopWaiter[Receipt]) -> None:
+        """Publish a few messages; the waiter gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(publishing.publish_request(self._core, call, self._caller), waiter)
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue at once what came in the present turn of this event loop."""
@@ -206,6 +155,11 @@ class OpenHub:
     def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]:
         """While inside, `ring` is called after each commit that concerns the recipient."""
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
+
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member, which need no link of their own here."""
+        del timeout
+        return ApartHub(self)
 
     @property
     def core(self) -> Core:
@@ -261,15 +215,17 @@ class OpenHub:
         answer: Answer = self._functions[type(call)](self._core, call, self._caller)
         return answer
 
-    def dequeue_soon(self, call: Dequeue, future: asyncio.Future[CommitRequest[Dequeued]]) -> None:
-        """Dequeue; the future gets the request, answered, in its own event loop."""
-        self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), future)
+    def dequeue_soon(self, call: Dequeue, waiter: LoopWaiter[Dequeued]) -> None:
+        """Dequeue; the waiter gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(mailboxes.dequeue_request(self._core, call), waiter)
 
-    def acknowledge_soon(
-        self, call: AcknowledgeEach, futures: Sequence[asyncio.Future[CommitRequest[Acknowledged]]]
-    ) -> None:
-        """Acknowledge; each future gets its request, in its own event loop. If that `is_to_be_counted`, finish it."""
-        self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), futures)
+    def acknowledge_soon(self, call: AcknowledgeEach, waiters: Sequence[LoopWaiter[Acknowledged]]) -> None:
+        """Acknowledge; each waiter gets its request, in its own event loop. If it `is_to_be_finished`, finish it."""
+        self._core.committer.submit_each_soon(batches.acknowledgements(call, self._caller), waiters)
+
+    def is_to_be_finished(self, request: CommitRequest[Acknowledged]) -> bool:
+        """Whether an acknowledgement names items of estimated batches, which are counted after its commit."""
+        return batches.is_to_be_finished(request)
 
     def finish(self, request: CommitRequest[Acknowledged]) -> Acknowledged:
         """Count what belongs to estimated batches, which may mean to wait for somebody else."""
@@ -282,6 +238,14 @@ class OpenHub:
     def feed_readers(self) -> tuple[ReaderStatus, ...]:
         """How far those who gave a name have read."""
         return feed.feed_readers(self._core)
+
+    def group_totals(self) -> tuple[GroupTotals, ...]:
+        """How far groups are, for metrics."""
+        return group_totals(self._core)
+
+    def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
+        """Write a checkpoint; the future gets the request, answered, in its own event loop."""
+        self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
 
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)
@@ -304,6 +268,19 @@ class OpenHub:
     def backup(self) -> BackupStream:
         """All that was acknowledged before, as a stream of bytes; close it in any case."""
         return backup.backup(self._core)
+
+
+class ApartHub:
+    """Calls of a hub, without the right to close it."""
+
+    def __init__(self, hub: OpenHub) -> None:
+        self._hub = hub
+
+    def call(self, call: Call[Answer]) -> Answer:
+        return self._hub.call(call)
+
+    def close(self) -> None:
+        """The hub stays open."""
 
 
 def _plan_jointly(

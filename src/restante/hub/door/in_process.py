@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -12,16 +13,17 @@ import msgspec
 
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import Dequeue, ListPartitions, PartitionOf, Peek
-from restante.hub.door import in_process_batches, in_process_feed
-from restante.hub.door.hub import OpenHub
+from restante.calls.publishing import Publish
+from restante.hub.door import in_process_batches, in_process_feed, in_process_groups
+from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
+from restante.hub.door.in_process_watch import Watch
 from restante.hub.engine.committer import CommitRequest, closed
-from restante.limits import WAIT_SECONDS_MAX
 from restante.model.access.access import EVERYTHING, Grant
-from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Receipt
-from restante.model.producers.producer import ProducerNumbers
-from restante.model.publishing.intake import is_few
+from restante.model.batches.batch_answers import BatchStatus
+from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Reason, Receipt
+from restante.model.publishing.few_or_many import Few
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,21 +65,6 @@ class InProcess(InProcessLive):
         finally:
             del call  # An error holds this frame: with the call, which holds the error, all would be kept.
 
-    async def publish(
-        self,
-        sent: object,
-        *,
-        partition: int | None = None,
-        producer: ProducerNumbers | None = None,
-        batch: str | None = None,
-    ) -> Receipt:
-        if not is_few(sent) or self._hub.crowded:
-            self._hub.hand_over(asyncio.get_running_loop())  # The thread must not come before what was sent before it.
-            return await self.thread(self._hub.publish, sent, partition=partition, producer=producer, batch=batch)
-        future: asyncio.Future[CommitRequest[Receipt]] = asyncio.get_running_loop().create_future()
-        self._hub.publish_soon(sent, future, partition=partition, producer=producer, batch=batch)
-        return (await future).answer()
-
     async def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out: in a thread, but for the calls that have a way of their own in the event loop."""
         own = _OWN_WAYS.get(type(call))
@@ -86,31 +73,44 @@ class InProcess(InProcessLive):
         answer: Answer = await own(self, call)
         return answer
 
+    @contextmanager
+    def peeking(self, call: Peek) -> Iterator[Watch[BundleAnswer | Reason]]:
+        """A peek to be looked for and waited for."""
+        now = msgspec.structs.replace(call, wait=0)
+        watch = Watch(self, lambda: self._hub.call(now), lambda found: isinstance(found, BundleAnswer))
+        with self._hub.listening(call.recipient, watch.ring):
+            yield watch
+
+    def watching_batch(self, batch_id: str) -> AbstractContextManager[Watch[BatchStatus]]:
+        """A batch to be looked at, and waited for until it is complete."""
+        return in_process_batches.watching(self, batch_id)
+
+    def apart(self, *, timeout: float | None = None) -> ApartHub:
+        """For the threads of a member."""
+        return self._hub.apart(timeout=timeout)
+
     async def close(self) -> None:
         await self.thread(self._hub.close)
         self._threads.shutdown(wait=False)
 
 
-async def _peek(link: InProcess, call: Peek) -> BundleAnswer | None:
+async def _publish(link: InProcess, call: Publish) -> Receipt:
+    """A few messages are queued here; many are checked and laid out in a thread."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(call.sent, Few) or link.hub.crowded:
+        link.hub.hand_over(loop)  # The thread must not come before what was sent before it.
+        return await link.thread(link.hub.call, call)
+    future: asyncio.Future[CommitRequest[Receipt]] = loop.create_future()
+    link.hub.publish_soon(call, future)
+    return (await future).answer()
+
+
+async def _peek(link: InProcess, call: Peek) -> BundleAnswer | Reason:
     """A peek that waits takes no thread meanwhile."""
-    hub, look = link.hub, msgspec.structs.replace(call, wait=0)
     if call.wait <= 0:
-        return await link.thread(hub.call, look)
-    loop, rung = asyncio.get_running_loop(), asyncio.Event()
-    deadline = loop.time() + min(call.wait, WAIT_SECONDS_MAX)
-
-    def ring() -> None:
-        loop.call_soon_threadsafe(rung.set)
-
-    with hub.listening(call.recipient, ring):
-        while (answer := await link.thread(hub.call, look)) is None and not hub.closing:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await rung.wait()
-            except TimeoutError:
-                return None
-            rung.clear()
-    return answer
+        return await link.thread(link.hub.call, call)
+    with link.peeking(call) as watch:
+        return await watch.wait(await watch.look(), call.wait)
 
 
 async def _dequeue(link: InProcess, call: Dequeue) -> Dequeued:
@@ -125,10 +125,12 @@ async def _at_once(link: InProcess, call: Call[Answer]) -> Answer:
 
 
 _OWN_WAYS: OwnWays = {
+    Publish: _publish,
     Peek: _peek,
     Dequeue: _dequeue,
     ListPartitions: _at_once,
     PartitionOf: _at_once,
     **in_process_batches.OWN_WAYS,
     **in_process_feed.OWN_WAYS,
+    **in_process_groups.OWN_WAYS,
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, ReadBatch, WaitForBatch
-from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.door.in_process_threads import OwnWays, Threads
+from restante.hub.door.in_process_watch import Watch
 from restante.hub.engine.committer import CommitRequest
-from restante.limits import ACKNOWLEDGED_SMALL_MAX, WAIT_SECONDS_MAX
-from restante.model.batches.batch_answers import Acknowledged, BatchState, BatchStatus
+from restante.limits import ACKNOWLEDGED_SMALL_MAX
+from restante.model.batches.batch_answers import Acknowledged, BatchStatus, is_complete, is_counted_elsewhere
 
 
 async def acknowledge(link: Threads, call: AcknowledgeItems) -> Acknowledged:
@@ -25,32 +27,24 @@ async def acknowledge_each(link: Threads, call: AcknowledgeEach) -> tuple[Acknow
     futures: list[asyncio.Future[CommitRequest[Acknowledged]]] = [loop.create_future() for _ in call.calls]
     link.hub.acknowledge_soon(call, futures)
     requests = [await future for future in futures]
-    if any(isinstance(request, Acknowledge) and request.is_to_be_counted for request in requests):
+    if any(map(link.hub.is_to_be_finished, requests)):
         return tuple([await link.thread(link.hub.finish, request) for request in requests])
     return tuple([request.answer() for request in requests])
 
 
+@contextmanager
+def watching(link: Threads, batch_id: str) -> Iterator[Watch[BatchStatus]]:
+    """A batch to be looked at, and waited for until it is complete."""
+    watch = Watch(link, lambda: link.hub.call(ReadBatch(batch_id)), is_complete, is_silent=is_counted_elsewhere)
+    with link.hub.listening_to_batch(batch_id, watch.ring):
+        yield watch
+
+
 async def wait_for_batch(link: Threads, call: WaitForBatch) -> BatchStatus | None:
     """Who waits for a batch takes no thread meanwhile."""
-    loop, rung = asyncio.get_running_loop(), asyncio.Event()
-    deadline = loop.time() + min(max(call.seconds, 0), WAIT_SECONDS_MAX)
-
-    def ring() -> None:
-        loop.call_soon_threadsafe(rung.set)
-
-    with link.hub.listening_to_batch(call.batch_id, ring):
-        while True:
-            found = await link.thread(link.hub.call, ReadBatch(call.batch_id))
-            if found.state is BatchState.COMPLETE:
-                return found
-            if loop.time() >= deadline or link.hub.closing:
-                return None
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await rung.wait()
-            except TimeoutError:
-                continue
-            rung.clear()
+    with watching(link, call.batch_id) as watch:
+        found = await watch.wait(await watch.look(), call.seconds)
+    return found if is_complete(found) else None
 
 
 def _named(call: AcknowledgeItems) -> int:

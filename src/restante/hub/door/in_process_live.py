@@ -13,11 +13,13 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from restante.calls.call import Answer, Call
 from restante.calls.mailboxes import PartitionOf, ReadHistory
+from restante.calls.publishing import Publish
 from restante.errors import RestanteError
 from restante.hub.engine.committer import closed
 from restante.hub.engine.core import Core
 from restante.limits import KIB, PAGE_MAX
-from restante.model.mailboxes.answers import HistoryPage, Receipt
+from restante.model.mailboxes.answers import HistoryPage
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.message import SHOWN_STATES, Message
 from restante.wire.live import Collected, Connected, Fate
 from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
@@ -35,7 +37,6 @@ class _Hub(Protocol):
     @property
     def closing(self) -> bool: ...
     def call(self, call: Call[Answer]) -> Answer: ...
-    def publish(self, sent: object) -> Receipt: ...
     def listening(self, recipient: str, ring: Callable[[], None]) -> AbstractContextManager[None]: ...
     def live_collect(self, recipient: str, sequence_number: int) -> int: ...
 
@@ -46,7 +47,7 @@ class _Link(Protocol):
     @property
     def hub(self) -> _Hub: ...
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
-    async def publish(self, sent: object) -> Receipt: ...
+    async def call(self, call: Call[Answer]) -> Answer: ...
 
 
 class InProcessLive:
@@ -135,7 +136,7 @@ class HubLine:
 
     def send(self, request: int, message: Message) -> None:
         try:
-            self._place.hub.publish((message,))
+            self._place.hub.call(Publish(Few((message,))))
         except RestanteError as error:
             self._place.taker.heard(_problem(error, request=request))
         else:
@@ -214,7 +215,7 @@ class AsyncHubLine:
 
     async def _send(self, request: int, message: Message) -> None:
         try:
-            await self._link.publish((message,))
+            await self._link.call(Publish(Few((message,))))
         except RestanteError as error:
             self._place.taker.heard(_problem(error, request=request))
         else:

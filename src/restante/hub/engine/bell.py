@@ -1,6 +1,6 @@
-"""The bell: whoever waits for mail of a recipient hears when a commit brought some, or freed some.
+"""`Bell` wakes long polls: a peek that waits is woken by a commit that stores or frees mail of its recipient.
 
-Those who read along wait for a partition, and hear of each commit that counts something in it.
+A reader of the feed waits for a partition, and is woken by each commit that takes a number there.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _log = logging.getLogger(__name__)
 
 
 class Bell:
-    """Waiters by the hash of their recipient. Rings a little too often on a collision, never too seldom."""
+    """The callbacks of waiters, by the hash of their recipient. A collision of hashes wakes a waiter once too often."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[int, list[Ring]] = {}
         self._readers: dict[int, list[Ring]] = {}
-        """By partition, those who read along and have come to its end."""
+        """By partition, the callbacks of feed readers that have come to its end."""
         self.rung_at = -math.inf
-        """When the last commit was, by the clock that only goes forward."""
+        """When the last commit was, by the monotonic clock."""
 
     @contextmanager
     def listening(self, recipient_hash: int, ring: Ring) -> Iterator[None]:
-        """While inside, `ring` is called after each commit that concerns the recipient."""
+        """Inside this context `ring` is called after each commit that concerns the recipient."""
         with self._listed(self._waiters, recipient_hash, ring):
             yield
 
     @contextmanager
     def listening_to_partition(self, partition: int, ring: Ring) -> Iterator[None]:
-        """While inside, `ring` is called after each commit that counts something in the partition."""
+        """Inside this context `ring` is called after each commit that takes a number in the partition."""
         with self._listed(self._readers, partition, ring):
             yield
 
@@ -58,7 +58,7 @@ class Bell:
                     del waiters[key]
 
     def ring(self, plan: CommitPlan) -> None:
-        """Called by the committer after each commit."""
+        """Wake the waiters that a commit concerns. The committer calls this after each commit."""
         self.rung_at = time.monotonic()
         if self._readers:
             with self._lock:
@@ -77,7 +77,7 @@ class Bell:
             _ring(ring)
 
     def ring_all(self) -> None:
-        """The hub closes: nobody waits any longer."""
+        """Wake every waiter, because the hub closes."""
         with self._lock:
             groups = (*self._waiters.values(), *self._readers.values())
             rings = [ring for group in groups for ring in group]
@@ -86,7 +86,7 @@ class Bell:
 
 
 def _ring(ring: Ring) -> None:
-    """One listener that fails keeps the others from nothing."""
+    """Call one callback. If it fails, the others are still called."""
     try:
         ring()
     except Exception:  # noqa: BLE001  # whatever a listener raises

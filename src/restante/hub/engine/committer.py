@@ -24,7 +24,7 @@ T = TypeVar("T")
 Line = tuple[int, bytes]
 """A partition, and the key of a producer group there."""
 _PASSED_MAX = 1_024
-_TOGETHER_MAX = limits.COMMIT_FEW_MESSAGES_MAX // 2
+_TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +69,14 @@ class CommitRequest(Generic[T]):
             raise error
         finally:
             del error
+
+
+LoopWaiter = asyncio.Future[CommitRequest[T]] | Listener[T]
+"""Who gets a request, answered, in an event loop."""
+
+
+def _loop_of(waiter: LoopWaiter[T]) -> asyncio.AbstractEventLoop:
+    return waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
 
 
 class Planned(CommitRequest[T]):
@@ -120,11 +128,10 @@ class Committer:
         lock.acquire()
         return request.answer()
 
-    def submit_soon(self, request: CommitRequest[T], waiter: asyncio.Future[CommitRequest[T]] | Listener[T]) -> None:
-        """Have a request committed; the future or the listener gets it, answered, in its own loop."""
+    def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
+        """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        loop = waiter.loop if isinstance(waiter, Listener) else waiter.get_loop()
-        self._gather((request,), loop)
+        self._gather((request,), _loop_of(waiter))
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one behind the other, and wait until all are answered."""
@@ -136,14 +143,12 @@ class Committer:
         for lock in locks:
             lock.acquire()
 
-    def submit_each_soon(
-        self, requests: Sequence[CommitRequest[T]], futures: Sequence[asyncio.Future[CommitRequest[T]]]
-    ) -> None:
-        """Have several requests committed, one behind the other; each future gets its own, answered."""
-        for request, future in zip(requests, futures, strict=True):
-            request.waiter = future
+    def submit_each_soon(self, requests: Sequence[CommitRequest[T]], waiters: Sequence[LoopWaiter[T]]) -> None:
+        """Have several requests committed, one after the other; each waiter gets its own, answered."""
+        for request, waiter in zip(requests, waiters, strict=True):
+            request.waiter = waiter
         if requests:
-            self._gather(requests, futures[0].get_loop())
+            self._gather(requests, _loop_of(waiters[0]))
 
     @property
     def full(self) -> bool:

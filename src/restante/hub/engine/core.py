@@ -1,4 +1,4 @@
-"""What the use cases share: the store, the memory of the partitions, the committer, the clock."""
+"""`Core` holds what all subjects share: the store, the memory of the partitions, the committer, the clock."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class MailboxAddress:
 
 
 class Pins:
-    """Which readers are reading: blobs of merged runs go only when no reader that could name them is left."""
+    """Pins keep the blobs of merged runs until the last reader that may still name them has ended.
+
+    Each reader pins the epoch in which it began; each burial of blobs begins a new epoch.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,21 +80,21 @@ class Pins:
             return self._epoch
 
     def any_before(self, epoch: int) -> bool:
-        """Whether blobs that were buried before are still there."""
+        """Whether blobs buried before this epoch are still stored."""
         with self._lock:
             return any(buried < epoch for buried, _ in self._buried)
 
     def bury(self, blobs: Sequence[BlobKey]) -> None:
-        """Blobs that no run names any more."""
+        """Give up blobs that no run names any more; `unreachable` hands them out once no reader needs them."""
         with self._lock:
             self._buried.append((self._epoch, blobs))
             self._epoch += 1
 
     def bury_unless_named(self, blobs: Sequence[BlobKey], error: BaseException) -> None:
-        """Blobs that were written ahead of a commit, which failed: they go, if it is sure that it will never name them.
+        """Bury blobs that were written ahead of a commit that failed, if that commit will certainly never name them.
 
-        Whoever was interrupted while it waited, or does not know what became of the commit, leaves them where they are.
-        What nobody names then is dropped when the store is opened.
+        A caller that was interrupted, or got `OutcomeUnknown`, cannot be certain, so its blobs stay where they are. If no
+        run names them, the next opening of the store drops them.
         """
         if isinstance(error, Exception) and not isinstance(error, OutcomeUnknown):
             self.bury(blobs)
@@ -121,29 +124,29 @@ class Core:
     live: LivePost = field(default_factory=LivePost)
     unfiled: Unfiled = field(default_factory=Unfiled)
     between_commits: deque[Callable[[], object]] = field(default_factory=deque)
-    """What is done in the committer's thread before it plans the next commit, when none is half done."""
+    """Functions that the committer's thread calls before it plans the next commit, when no commit is half done."""
     closing: threading.Event = field(default_factory=threading.Event)
     committer: Committer = field(init=False)
     locate: Callable[[str], MailboxAddress] = field(init=False)
-    """Where a recipient lives; those asked for last are remembered."""
+    """Where a recipient lives. The addresses asked for last are cached."""
     _memories: dict[type, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locate = lru_cache(limits.ADDRESSES_REMEMBERED_MAX)(self._locate)
 
     def memory(self, kind: type[M]) -> M:
-        """What a subject remembers of this hub, under the type of its memory; made when it is first asked for."""
+        """The memory of a subject for this hub, found by its type, and made when it is first asked for."""
         found = self._memories.get(kind)
         if found is None:
             found = self._memories.setdefault(kind, kind())
         return cast("M", found)
 
     def remember(self, memory: object) -> None:
-        """Give a subject a memory that was loaded, or made with what only the opener of the hub has."""
+        """Keep a memory that was loaded from the store, or made with something that only the opener of the hub has."""
         self._memories[type(memory)] = memory
 
     def start(self, plan_jointly: JointPlan) -> None:
-        """Begin to commit."""
+        """Start the committer."""
         self.committer = Committer(self._new_plan, plan_jointly, self._announce)
 
     def _announce(self, plan: CommitPlan) -> None:
@@ -160,9 +163,9 @@ class Core:
         return self.submit(Planned(plan))
 
     def do_between_commits(self, work: Callable[[], T]) -> T:
-        """Have something done in the committer's thread while no commit is half done; gives what came of it.
+        """Call `work` in the committer's thread while no commit is half done, and return its result.
 
-        What it raises is the caller's to hear: the thread that everybody's commits depend on goes on.
+        An error of `work` is raised here, not in the committer's thread, which every commit depends on.
         """
         done: Future[T] = Future()
         self.between_commits.append(partial(_do, work, done))
@@ -177,7 +180,7 @@ class Core:
         return self.committer.submit(request)
 
     def look_and_commit(self, attempt: Callable[[], T]) -> T:
-        """Do what looks into a mailbox and then commits; again, if the mailbox changed in between."""
+        """Call `attempt`, which reads a mailbox and then commits; call it again if the mailbox changed in between."""
         for _ in range(_TRIES_MAX):
             with self.pins.reading():
                 try:
@@ -204,7 +207,7 @@ class Core:
         )
 
     def note_runs(self, partition: Partition) -> None:
-        """The runs of a partition have changed."""
+        """Note that the runs of a partition have changed, so that publishers know whether it has too many."""
         if len(partition.runs) > limits.UNFILED_RUNS_MAX:
             self.unfiled.overdue.add(partition.number)
         else:
@@ -228,12 +231,12 @@ class Core:
 def _do(work: Callable[[], T], done: Future[T]) -> None:
     try:
         done.set_result(work())
-    except BaseException as error:  # noqa: BLE001  # whatever it is, whoever waits for it hears of it
+    except BaseException as error:  # noqa: BLE001  # the caller that waits for `done` gets every error
         done.set_exception(error)
 
 
 def is_text(value: object) -> bool:
-    """Whether it can be stored as text: lone surrogates cannot."""
+    """Whether a value can be stored as text. A string with lone surrogates cannot."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Reading around damage: what a bad block does not touch is as good as ever.
+"""Reading around damage: rows that do not lie in a damaged block are read as usual.
 
-A read that meets a bad block says which one. The rows that lie in it are left out, and what is before and behind them
-is read anew; so each try leaves out one block more, and there are no more tries than blocks.
+A read that meets a damaged block names it. The rows in that block are left out, and the rows before and after them are
+read again. Each try leaves out one more block, so there are at most as many tries as blocks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _rows_of_records(stored: StoredSegment, block: int) -> tuple[int, int]:
 
 
 def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) -> list[tuple[int, int]]:
-    """What is left of some rows without those in the damaged block; nothing, if no block is to blame."""
+    """The stretches before and after the damaged block that `error` names; none, if it names no block."""
     block = error.details.get("block")
     if not isinstance(block, int):
         return []
@@ -75,12 +75,12 @@ def _beside(error: DataDamaged, first: int, last: int, rows_of: _RowsOfBlock) ->
 
 
 def is_damaged(partition: Partition, run: Run) -> bool:
-    """Whether a run is known to be damaged, by its directories or because somebody met it."""
+    """Whether a run is known to be damaged: its directories are, or filing failed to read it."""
     return run.row.identity in partition.damaged_runs or any(stored.damaged for stored in run.segments)
 
 
 def tell_once(partition: Partition, what: str, error: DataDamaged) -> None:
-    """Log what damage keeps from being done; not again at every round."""
+    """Log a chore that damage prevents, once for each partition and chore."""
     if what not in partition.damage_told:
         partition.damage_told.add(what)
         _log.error("%s is passed over: %s", what, error.message)

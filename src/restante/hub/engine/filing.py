@@ -38,7 +38,7 @@ from restante.model.storage.segment import EncodedSegment, Segment, decode
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
-    """One merge, if there is one worth it; gives how many runs went into it."""
+    """Do one merge, if one is worthwhile; return how many runs it merged."""
     with partition.filing_lock:
         keep_identities(core, partition)
         partition.fresh_runs = 0
@@ -51,7 +51,7 @@ def file_once(core: Core, partition: Partition, *, everything: bool = False) -> 
 
 
 def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
-    """The runs to merge now, all of them sound as far as anybody knows; or none."""
+    """The runs to merge now, none of them known to be damaged; an empty list if no merge is worthwhile."""
     for damaged, group in groupby(partition.runs, lambda run: is_damaged(partition, run)):
         runs = {run.row.identity: run for run in group}
         if not damaged:
@@ -62,7 +62,7 @@ def _chosen(partition: Partition, *, everything: bool) -> list[Run]:
 
 
 def file_all(core: Core) -> int:
-    """Merge until nothing is worth it; gives how many runs were merged away."""
+    """Merge until no merge is worthwhile; return how many runs were merged."""
     filed = 0
     for partition in core.partitions:
         while count := file_once(core, partition, everything=True):
@@ -72,9 +72,9 @@ def file_all(core: Core) -> int:
 
 
 def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
-    """Put these neighbouring runs into one shelf, without what is past its retention; under the filing lock.
+    """Merge neighbouring runs into one shelf, without messages past their retention. The caller holds the filing lock.
 
-    False, and all is as it was, if one of them turns out to be damaged: filing will leave that one alone.
+    Return False, with nothing changed, if a run turns out to be damaged: filing leaves that run alone from then on.
     """
     with core.pins.reading():
         handful = _handful(core, partition, runs)
@@ -100,7 +100,7 @@ def rewrite(core: Core, partition: Partition, runs: Sequence[Run]) -> bool:
 
 
 def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSegment | None:
-    """The shelf of a few small runs; None if they are not few, or something is special about one of them."""
+    """The shelf of a few small runs; None if there are many messages, or if a run needs more than copying."""
     rows, length = sum(run.row.rows for run in runs), sum(run.row.length for run in runs)
     if rows > limits.FILING_FEW_MESSAGES_MAX or length > limits.COMMIT_FEW_BYTES_MAX:
         return None
@@ -173,7 +173,7 @@ def _shelf(
 def _write_shelf(
     core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
 ) -> None:
-    """Whatever happens, `written` tells the blobs that there are."""
+    """Write the segments of the shelf. `written` names every blob that was written, also after an error."""
     _check_directories(runs)
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
@@ -209,7 +209,7 @@ def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:
 
 
 def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> Keep:
-    """Says which rows are within their retention."""
+    """A function that says which rows are within their retention."""
     heads = _forgetful_heads(core, partition, stretches) if partition.counters.forgotten else {}
 
     def keep(piece: SegmentPiece, drawer: NDArray[np.int64]) -> NDArray[np.bool_] | None:
@@ -219,7 +219,7 @@ def _keeper(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]
 
 
 def _forgetful_heads(core: Core, partition: Partition, stretches: Sequence[DrawerStretch]) -> dict[Cabinet, Head]:
-    """The heads, in the hash range of these drawers, that let some of their messages go."""
+    """The heads, in the hash range of these drawers, of cabinets with messages past their retention."""
     low = min(int(stretch.stored.segment.recipient_hash[stretch.first]) for stretch in stretches)
     high = max(int(stretch.stored.segment.recipient_hash[stretch.last - 1]) for stretch in stretches)
     end = number_key(high + 1) if high + 1 < 2**64 else None
@@ -235,7 +235,7 @@ def _kept_rows(piece: SegmentPiece, drawer: NDArray[np.int64], heads: dict[Cabin
         head = heads.get(Cabinet(*piece.stored.segment.cabinet(index)))
         if head is not None:
             own = drawer == index
-            # The feed still tells that a message was published which was released to the end since.
+            # A message that was released to the end stays: the feed still shows its first publication.
             kept[own] = stored_mask(head, numbers[own]) | (apart_of(head, numbers[own]) == Apart.MOVED)
     return kept
 
@@ -316,7 +316,7 @@ def _apply_swap(
     if shelf is not None:
         left.append(shelf)
         left.sort(key=lambda run: run.row.first)
-    # First what stays for the feed: who reads it must find each message in one of the two.
+    # Set `feed_runs` before `runs`: a reader of the feed must find each message in one of the two.
     partition.feed_runs = tuple(sorted((*partition.feed_runs, *feed), key=lambda row: row.first))
     partition.runs = tuple(left)
     core.note_runs(partition)
@@ -337,7 +337,7 @@ def drop_unreachable(core: Core) -> None:
 
 
 def relieve(core: Core) -> None:
-    """Called by publishers: when too much is unfiled, they file before they publish, and so slow down."""
+    """File partitions that have too many runs. Publishers call this first, and so slow down."""
     for number in tuple(core.unfiled.overdue):
         file_once(core, core.partitions[number], everything=True)
 

@@ -1,8 +1,8 @@
-"""What a commit brought, handed on to whoever pushes it to those who are connected.
+"""`LivePost` hands what each commit stored to live delivery.
 
-Each commit tells what it stored, after it is durable and in the order of its numbers. Nothing is copied for that, and
-where nobody is connected nothing is done. What was stored without being looked at, as by a consignment, is only named:
-those whom it concerns read it from their history.
+The committer announces stored messages after the commit is durable, in the order of their numbers. Nothing is copied,
+and without a taker nothing is done. A commit that stores messages it did not read, such as that of a consignment, names
+only the recipients: their live connections read the messages from history.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A few messages, one by one."""
+    """A few messages as single letters."""
 
     letters: Sequence[Letter]
     ids: Sequence[bytes]
@@ -43,7 +43,7 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Messages of these recipients, which are to be read from history."""
+    """Recipients whose new messages must be read from history."""
 
     recipients: Hashes
 
@@ -53,14 +53,14 @@ Take = Callable[[Sequence[Mail]], None]
 
 
 class LivePost:
-    """Those who push mail. They are called in the committer's thread, and must be quick."""
+    """The takers of committed mail. The committer's thread calls them, so they must be quick."""
 
     def __init__(self) -> None:
         self._takers: tuple[Take, ...] = ()
 
     @contextmanager
     def taking(self, take: Take) -> Iterator[None]:
-        """While inside, `take` gets what each commit brought."""
+        """Inside this context `take` gets what each commit stored."""
         self._takers = (*self._takers, take)
         try:
             yield
@@ -73,5 +73,5 @@ class LivePost:
         for take in self._takers:
             try:
                 take(mail)
-            except Exception:  # noqa: BLE001  # one who fails keeps the others from nothing
+            except Exception:  # noqa: BLE001  # if one taker fails, the others still get the mail
                 _log.exception("What was committed could not be pushed.")

@@ -1,4 +1,4 @@
-"""Rows that are kept under UUIDs which ascend with time, over all partitions, the newest first."""
+"""`newest_first` lists rows whose keys are UUIDv7, over all partitions, the newest first."""
 
 from __future__ import annotations
 

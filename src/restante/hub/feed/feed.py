@@ -90,7 +90,7 @@ def read_feed(core: Core, partition: int, after: int | None, wish: FeedWish, lim
         if gone > answer.end:
             raise PositionAhead(
                 f"The feed of partition {partition} ends at {answer.end}, before {after}: an older backup was restored, or "
-                "this is another hub. Begin anew, with a snapshot or from the start, so that nothing is skipped.",
+                "this is another hub. Start again, with a snapshot or from the beginning, so that nothing is skipped.",
                 end=answer.end,
             )
         if left <= gone:

@@ -131,7 +131,7 @@ def _search(store: Store, runs: Sequence[Run], records: Sequence[NumberedRecord]
         own = own[in_ranges(entry.ranges, own) & ~in_ranges(entry.left_out, own)]
         if len(own) != entry.count:
             raise DataDamaged(
-                f"Change {number} speaks of {entry.count} messages, of which {len(own)} are stored. Run `restante doctor`."
+                f"Change {number} is about {entry.count} messages, of which {len(own)} are stored. Run `restante doctor`."
             )
         found.append(own)
     return found

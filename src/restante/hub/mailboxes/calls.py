@@ -13,17 +13,17 @@ from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
 from restante.hub.mailboxes.claim_checks import content_of
 from restante.model.access.access import Grant
-from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus
+from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus, Reason
 from restante.model.mailboxes.filters import check_filters
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message
 
 
-def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | None:
+def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | Reason:
     address = core.address(call.recipient)
     found = peek.peek(core, address, peek.wish(call), wait=call.wait)
-    if found is None:
-        return None
+    if isinstance(found, Reason):
+        return found
     content = None if found.row.inline else content_of(core, address, found)
     return BundleAnswer(
         bundle_id=uuid_text(found.bundle_id),

@@ -9,11 +9,11 @@ import numpy as np
 
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look, requested
-from restante.hub.mailboxes.peek import free_cabinets
+from restante.hub.mailboxes.peek import empty_reason, free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.storage.changes import Space
-from restante.model.storage.head import stored_mask, waiting_mask
+from restante.model.storage.head import waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key
 
 _TEXTS = {
@@ -44,7 +44,7 @@ def explain(
         now = core.clock()
         backlogs = {cabinet: backlog(core, opened, cabinet, now) for cabinet in cabinets}
         waiting = {cabinet: found for cabinet, found in backlogs.items() if found.messages}
-        reason = _reason(core, opened, cabinets, waiting, now)
+        reason = _reason(core, opened, cabinets, now)
     ordered = sorted(waiting.items(), key=lambda entry: entry[1].first)
     return Explanation(
         reason=reason,
@@ -78,18 +78,14 @@ def backlog(core: Core, opened: Opened, cabinet: Cabinet, now: int) -> Backlog:
     return Backlog(count, oldest, first)
 
 
-def _reason(
-    core: Core, opened: Opened, cabinets: Collection[Cabinet], waiting: dict[Cabinet, Backlog], now: int
-) -> Reason:
+def _reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) -> Reason:
     open_ones = [cabinet for cabinet in cabinets if opened.head(cabinet).open is not None]
     if open_ones:
         return _open_reason(core, opened, open_ones)
     free = free_cabinets(core, opened, cabinets)
     if any(first_number(core, opened, cabinet, now) is not None for cabinet in free):
         return Reason.READY
-    if waiting:
-        return Reason.BUNDLE_OPEN_IN_GROUP
-    return Reason.NOTHING_WAITING if known(core, opened) else Reason.RECIPIENT_UNKNOWN
+    return empty_reason(core, opened, cabinets, now)
 
 
 def _open_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> Reason:
@@ -103,17 +99,6 @@ def _open_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet]) -> R
     if failed and core.store.get(address.partition, Space.CONTENT, key) is None:
         return Reason.ORIGIN_DID_NOT_DELIVER
     return Reason.READY
-
-
-def known(core: Core, opened: Opened) -> bool:
-    """Whether any message of the recipient is within its retention."""
-    for cabinet, places in opened.places.items():
-        head = opened.head(cabinet)
-        if not head.forgotten and not head.apart and places:
-            return True
-        if any(stored_mask(head, chunk.numbers).any() for chunk in chunks(core, places)):
-            return True
-    return False
 
 
 def _open_bundles(core: Core, opened: Opened) -> tuple[OpenBundle, ...]:

@@ -14,7 +14,7 @@ from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.row_reads import read_records
 from restante.model.mailboxes.bundle import first_waiting
 from restante.model.storage.catalog import DrawerPlace, Mailbox, mailbox
-from restante.model.storage.head import EMPTY_HEAD, Head, Numbers
+from restante.model.storage.head import EMPTY_HEAD, Head, Numbers, stored_mask
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.rows import RecordArray
 from restante.model.storage.run import Run, StoredSegment
@@ -103,6 +103,17 @@ def first_number(core: Core, opened: Opened, cabinet: Cabinet, now: int, *, afte
         if found is not None:
             return found
     return None
+
+
+def known(core: Core, opened: Opened) -> bool:
+    """Whether any message of the recipient is within its retention."""
+    for cabinet, places in opened.places.items():
+        head = opened.head(cabinet)
+        if not head.forgotten and not head.apart and places:
+            return True
+        if any(stored_mask(head, chunk.numbers).any() for chunk in chunks(core, places)):
+            return True
+    return False
 
 
 def chunks(core: Core, places: Sequence[DrawerPlace], *, after: int = 0, last: int = 2**63 - 1) -> Iterator[Chunk]:

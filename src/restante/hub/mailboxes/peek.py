@@ -23,9 +23,10 @@ from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
 from restante.hub.batches.binding import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, look, requested
+from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, known, look, requested
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
+from restante.model.mailboxes.answers import Reason
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
 from restante.model.mailboxes.filters import check_filters
 from restante.model.storage.catalog import DrawerPlace
@@ -76,27 +77,29 @@ def wish(call: Peek) -> PeekWish:
     return PeekWish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds)
 
 
-def peek(core: Core, address: MailboxAddress, asked: PeekWish, *, wait: float = 0) -> OpenedBundle | None:
-    """The bundle, or None when there is nothing; with `wait`, as soon as there is something."""
-    found = peek_now(core, address, asked)
-    if found is not None or wait <= 0:
-        return found
+def peek(core: Core, address: MailboxAddress, asked: PeekWish, *, wait: float = 0) -> OpenedBundle | Reason:
+    """The bundle, or why there is none; with `wait`, the bundle as soon as there is one.
+
+    It looks once, and once more after each commit that concerns the recipient. It listens before it looks, so a commit in
+    between is not missed, and when the time is up the last look is the answer.
+    """
+    if wait <= 0:
+        return peek_now(core, address, asked)
     deadline = time.monotonic() + min(wait, limits.WAIT_SECONDS_MAX)
     rung = threading.Event()
     with core.bell.listening(address.hash, rung.set):
-        while (found := peek_now(core, address, asked)) is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or core.closing.is_set() or not rung.wait(left):
-                return peek_now(core, address, asked)
+        while isinstance(found := peek_now(core, address, asked), Reason):
+            if core.closing.is_set() or not rung.wait(max(0, deadline - time.monotonic())):
+                break
             rung.clear()
     return found
 
 
-def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | None:
+def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | Reason:
     return core.look_and_commit(lambda: _peek_once(core, address, asked))
 
 
-def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | None:
+def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | Reason:
     now = core.clock()
     opened = look(core, address)
     cabinets = requested(core, opened, asked.origins, asked.origin_groups)
@@ -106,7 +109,7 @@ def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBu
     _check_unused(core, address, asked)
     chosen = choose(core, opened, free_cabinets(core, opened, cabinets), now)
     if chosen is None:
-        return None
+        return empty_reason(core, opened, cabinets, now)
     cabinet, first = chosen
     bounds = replace(asked.bounds, before=strict_end(core, opened, cabinet, first, now))
     filling = Filling(opened.head(cabinet), now, bounds)
@@ -114,6 +117,13 @@ def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBu
     bundle_id = asked.bundle_id or core.new_uuid()
     row = core.commit(lambda draft: open_planned(core, draft, opened, cabinet, filling, bundle_id, asked))
     return OpenedBundle.of(core, bundle_id, row, _trimmed(read, row))
+
+
+def empty_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now: int) -> Reason:
+    """Why these cabinets have nothing to give, none of which has an open bundle or is free and has mail."""
+    if any(first_number(core, opened, cabinet, now) is not None for cabinet in cabinets):
+        return Reason.BUNDLE_OPEN_IN_GROUP
+    return Reason.NOTHING_WAITING if known(core, opened) else Reason.RECIPIENT_UNKNOWN
 
 
 def open_bundle(core: Core, opened: Opened, cabinets: Collection[Cabinet], asked: PeekWish) -> OpenedBundle | None:

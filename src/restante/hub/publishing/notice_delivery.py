@@ -158,7 +158,7 @@ def _post(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
     try:
         post = core.memory(BatchMemory).post_webhook
         if post is None:
-            raise Unavailable("cannot be told: this hub was opened without a way to post webhooks")
+            raise Unavailable("cannot be notified: this hub was opened without a way to post webhooks")
         return _outcome(post(call))
     except Exception as error:  # noqa: BLE001  # whatever the port raises: it is tried again later
         detail = error.message if isinstance(error, RestanteError) else repr(error)

@@ -42,6 +42,7 @@ from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
+from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.segment import EncodedSegment
@@ -75,7 +76,9 @@ def large_publish(
 
 def check_partition(core: Core, partition: int | None) -> None:
     if partition is not None and not 0 <= partition < core.deed.partition_count:
-        raise PartitionUnknown(f"There is no partition {partition}: they go from 0 to {core.deed.partition_count - 1}.")
+        raise PartitionUnknown(
+            f"There is no partition {partition}: partitions go from 0 to {core.deed.partition_count - 1}."
+        )
 
 
 def plan_publishes(
@@ -104,12 +107,17 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
     small = [request for request in publishes if request.unit is None]
     large = [request for request in publishes if request.unit is not None]
     beside = [request.unit.arrivals.fingerprint for request in large if request.unit is not None]
-    planned = bool(small) and plan_few(core, draft, small, beside)
+    planned = bool(small) and _are_few(small) and plan_few(core, draft, small, beside)
     if not planned and admission.followers:
         publishes = [request for request in publishes if not admission.put_off(request)]
     for unit in _units(core, large if planned else publishes):
         _plan(core, draft, unit)
     return publishes
+
+
+def _are_few(small: Sequence[PublishRequest]) -> bool:
+    """Whether the messages of a commit, each from a send of few, are few together."""
+    return isinstance(few_or_many([message for request in small for message in request.messages]), Few)
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:

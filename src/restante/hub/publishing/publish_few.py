@@ -43,13 +43,10 @@ class _Bag:
 
 
 def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest], beside: Sequence[Hashes]) -> bool:
-    """Plan these publishes, if they are few and nothing is special about any of them; else nothing is done.
+    """Plan these publishes, whose messages are few, if nothing is special about any of them; else nothing is done.
 
     `beside` are the fingerprints of the large publishes of the same commit.
     """
-    most = limits.COMMIT_FEW_MESSAGES_MAX
-    if len(requests) > most or sum([len(request.messages) for request in requests]) > most:
-        return False
     letters = _letters(core, requests)
     if letters is None:
         return False

@@ -1,4 +1,4 @@
-"""What callers send: a message, several, or a table; as columns that the rules have been applied to."""
+"""What callers send: messages or a table, as columns that the rules have been applied to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.publishing import intake
+from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.refusals import Flawed, merged, refusal
 
 
-def sent_columns(core: Core, sent: object, caller: Grant, partition: int | None = None) -> MessageColumns:
+def sent_columns(core: Core, sent: Few | Many, caller: Grant, partition: int | None = None) -> MessageColumns:
     """All that was sent, or the error that names everything that is wrong with it, sent to this partition or to any.
 
     `Forbidden`, if nothing is wrong with it, but it is not the caller's to send.
     """
-    columns, faults = _taken(core, sent)
+    columns, faults = _taken(core, sent.messages if isinstance(sent, Few) else sent.content)
     if faults:
         raise whole_refusal(core, columns, faults, partition)
     check_origins(caller, columns.origin)
@@ -40,14 +41,17 @@ def check_messages(sent: Sequence[object]) -> None:
         raise InvalidRequest("Send a Message, a sequence of them, or an Arrow table (or a frame that can give one).")
 
 
-def _taken(core: Core, sent: object) -> tuple[MessageColumns, list[Fault]]:
+def taken_apart() -> InvalidRequest:
+    """The error for a body that was encoded for the way over a network."""
+    return InvalidRequest("A hub in this process takes messages or columns, not a body that was encoded.")
+
+
+def _taken(core: Core, content: object) -> tuple[MessageColumns, list[Fault]]:
     allowed = claim_check_origins(core)
-    if isinstance(sent, Flawed):
-        columns, faults = intake.from_messages(sent.messages, claim_check_origins=allowed)
-        return columns, merged(sent.faults, faults)
-    if isinstance(sent, Message):
-        sent = (sent,)
-    if isinstance(sent, Sequence):
-        check_messages(sent)
-        return intake.from_messages(sent, claim_check_origins=allowed)
-    return intake.from_arrow(sent, claim_check_origins=allowed)
+    if isinstance(content, Flawed):
+        columns, faults = intake.from_messages(content.messages, claim_check_origins=allowed)
+        return columns, merged(content.faults, faults)
+    if isinstance(content, Sequence):
+        check_messages(content)
+        return intake.from_messages(content, claim_check_origins=allowed)
+    return intake.from_arrow(content, claim_check_origins=allowed)

@@ -21,6 +21,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.mailboxes.overview import Overview, overview
 from restante.hub.publishing import producers
+from restante.hub.removal.feed_holds import hold_of
 from restante.model.columns.hashing import text_hash
 from restante.model.removal.erasure import Erased, decode_erased
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
@@ -48,10 +49,11 @@ def retain(core: Core) -> int:
 def forget(core: Core, partition: Partition) -> int:
     """The messages whose settling is past retention leave history."""
     before = core.clock() - int(core.settings.collected_retention_seconds * 1_000_000)
-    forgotten = 0
+    hold, forgotten = hold_of(core, partition.number), 0
     while True:
         page = core.store.scan(partition.number, Space.CHANGE, limit=_RECORDS_AT_ONCE)
-        due = [(key_number(key), record) for key, value in page if (record := decode_change(value)).at <= before]
+        records = [(key_number(key), decode_change(value)) for key, value in page]
+        due = [own for own in records if own[1].at <= before and not hold.has(own[0], own[1].at)]
         if due:
             forgotten += core.commit(lambda draft, due=due: _forget_page(core, draft, partition, due))  # type: ignore[misc]
         if len(due) < _RECORDS_AT_ONCE:
@@ -184,8 +186,10 @@ def _drop_feed_runs(core: Core, partition: Partition) -> None:
 
     Under the filing lock: what the visible runs can tell must not change meanwhile.
     """
-    before = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000)
-    old = list(takewhile(lambda row: row.made_at <= before, partition.feed_runs))
+    before, hold = core.clock() - int(core.settings.feed_reach_seconds * 1_000_000), hold_of(core, partition.number)
+    old = list(
+        takewhile(lambda row: row.made_at <= before and not hold.has(row.last, row.made_at), partition.feed_runs)
+    )
     if not old:
         return
 

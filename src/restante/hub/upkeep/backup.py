@@ -26,7 +26,11 @@ from restante.hub.upkeep.archive import (
     seal,
 )
 from restante.model.mailboxes.answers import moment
+from restante.model.storage.changes import Space
 from restante.ports.backup import SnapshotPart, SnapshotStore, StoreSnapshot
+
+LEFT_OUT = (Space.GROUP_MEMBER,)
+"""Who was a member of a group when a backup was made is none of a hub that is made of it: all join again."""
 
 
 class BackupStream:
@@ -88,7 +92,7 @@ def backup(core: Core) -> BackupStream:
         raise InvalidRequest(f"A {type(core.store).__name__} cannot be backed up. Keep the hub's data in a folder.")
     # What was erased, and nobody reads any more, is not in it.
     drop_unreachable(core)
-    snapshot = core.store.snapshot()
+    snapshot = core.store.snapshot(LEFT_OUT)
     assert all(is_part_name(part.name) for part in snapshot.parts)
     return BackupStream(core, snapshot)
 

@@ -114,7 +114,7 @@ class _Reading:
         if entry is None and not self._found:
             raise _no_backup()
         if entry is None:
-            raise DataDamaged(f"The backup is damaged behind {self._found[-1].name}.")
+            raise DataDamaged(f"The backup is damaged after {self._found[-1].name}.")
         return entry
 
     def _part(self, entry: ArchiveEntry) -> ManifestFile:
@@ -138,7 +138,7 @@ class _Reading:
     def _padding(self, entry: ArchiveEntry) -> None:
         expected = padding(entry.size)
         if self._exactly(len(expected)) != expected:
-            raise DataDamaged(f"The backup is damaged behind {entry.name}.")
+            raise DataDamaged(f"The backup is damaged after {entry.name}.")
 
     def _exactly(self, size: int) -> bytes:
         return _whole(self._up_to(size), size)

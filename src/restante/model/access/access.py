@@ -12,12 +12,16 @@ class Role(Enum):
     PUBLISHER = "publisher"
     RECIPIENT = "recipient"
     READER = "reader"
+    WORKER = "worker"
     OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one caller may do. `origins` bounds the publisher, `recipients` the recipient; None is all of them."""
+    """What one caller may do.
+
+    `origins` bounds the publisher, `recipients` the recipient, `groups` the worker; None is all of them.
+    """
 
     name: str
     roles: frozenset[Role]
@@ -25,6 +29,7 @@ class Grant:
     recipients: frozenset[str] | None = None
     expires_at: float | None = None
     """When it ends, in seconds since 1970 UTC; None is never."""
+    groups: frozenset[str] | None = None
 
     def may_publish(self, origin: str) -> bool:
         named = self.origins is None or origin in self.origins
@@ -41,6 +46,15 @@ class Grant:
 
     def may_read_feed(self) -> bool:
         return self.may_operate() or Role.READER in self.roles
+
+    def may_work(self, group: str) -> bool:
+        """Be a member of a group, and write its positions."""
+        named = self.groups is None or group in self.groups
+        return self.may_operate() or (Role.WORKER in self.roles and named)
+
+    def may_see_group(self, group: str) -> bool:
+        """How a group stands concerns who may read along, too."""
+        return self.may_read_feed() or self.may_work(group)
 
     def may_operate(self) -> bool:
         """Lists of all recipients and partitions, removal, erasure, maintenance, backup."""

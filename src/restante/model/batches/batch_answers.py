@@ -155,3 +155,12 @@ class ReapedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     batches: tuple[ReapedBatch, ...]
+
+
+def is_complete(status: BatchStatus) -> bool:
+    return status.state is BatchState.COMPLETE
+
+
+def is_counted_elsewhere(status: BatchStatus) -> bool:
+    """Whether another hub may count items of it, too: then it may complete without a commit of this hub."""
+    return status.counting is Counting.ESTIMATED

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from restante.errors import Fault, InvalidRequest
-from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
 from restante.model.columns.texts import Texts
 from restante.model.columns.uuids import made_uuids
@@ -22,12 +21,7 @@ from restante.model.publishing.intake_rules import checked
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.publishing.validation import Faults
 
-__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages", "is_few"]
-
-
-def is_few(sent: object) -> bool:
-    """Whether it is so little that an event loop can take care of it."""
-    return isinstance(sent, Message) or (isinstance(sent, list | tuple) and len(sent) <= SMALL_SEND_MESSAGES_MAX)
+__all__ = ["RANDOM_BYTES_PER_ID", "concat", "fill_made_ids", "from_arrow", "from_messages"]
 
 
 def from_messages(

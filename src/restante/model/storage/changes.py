@@ -40,7 +40,10 @@ class Space(IntEnum):
     CONSIGNMENT = 20
     CONSIGNMENT_KEY = 21
     CONSIGNMENT_PARCEL = 22
-    IDENTITIES = 23
+    GROUP = 23
+    GROUP_MEMBER = 24
+    GROUP_POSITION = 25
+    IDENTITIES = 26
 
 
 class BlobKey(NamedTuple):

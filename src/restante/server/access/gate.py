@@ -56,10 +56,12 @@ class Gate:
             self._tell(f"{self._tokens.path} is gone: nobody has a token, so nobody is let in. {_MEND}")
         return version
 
-    def admit(self, authorization: str | None, roles: frozenset[Role], recipient: str | None) -> Grant:
+    def admit(
+        self, authorization: str | None, roles: frozenset[Role], recipient: str | None, group: str | None = None
+    ) -> Grant:
         """What the caller may do; refused if that is not what it takes."""
         grant = self.grant(authorization)
-        check_role(grant, roles, recipient)
+        check_role(grant, roles, recipient, group)
         return grant
 
     def grant(self, authorization: str | None) -> Grant:
@@ -81,7 +83,9 @@ class Gate:
             return look()
         except RestanteError as error:
             self._tell(f"The tokens cannot be read, so nobody is let in: {error.message}")
-            raise Unavailable("The hub cannot read its tokens, so it lets nobody in. Its log says why.") from error
+            raise Unavailable(
+                "The hub cannot read its tokens, so it refuses every request that needs one. The log says why."
+            ) from error
 
     def _tell(self, problem: str) -> None:
         if problem != self._told:
@@ -89,16 +93,18 @@ class Gate:
             _log.error(problem)
 
 
-def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None) -> None:
-    """Refuse whoever has none of these roles, or has them for other recipients."""
+def check_role(grant: Grant, roles: frozenset[Role], recipient: str | None, group: str | None = None) -> None:
+    """Refuse a caller who has none of these roles, or has them for other recipients or groups."""
     if Role.OPERATOR in grant.roles:
         return
     held = grant.roles & roles
     if not held:
         wanted = " or ".join(sorted(role.value for role in roles | {Role.OPERATOR}))
-        raise Forbidden(f"This takes the role {wanted}; the token {grant.name} does not have it.")
+        raise Forbidden(f"This route needs the role {wanted}; the token {grant.name} does not have it.")
     if recipient is not None and held == {Role.RECIPIENT} and not grant.may_collect(recipient):
         raise Forbidden(f"The token {grant.name} is not for this recipient.")
+    if group is not None and held == {Role.WORKER} and not grant.may_work(group):
+        raise Forbidden(f"The token {grant.name} is not for this group.")
 
 
 def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) -> Gate:
@@ -116,7 +122,7 @@ def gate_of(settings: ServerSettings, folder: Path | None, *, insecure: bool) ->
     gate = Gate(tokens, optional=True) if settings.access == "auto" else Gate(None)
     if gate.open and not insecure and not is_loopback(settings.host):
         raise InvalidSettings(
-            f"{settings.host} can be reached from other machines, and nobody would be asked for a token. Make one with "
+            f"{settings.host} can be reached from other machines, and the hub would not ask for tokens. Make one with "
             "`restante tokens create --new`, serve on 127.0.0.1, or say --insecure if that is what you want."
         )
     return gate

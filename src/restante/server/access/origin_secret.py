@@ -28,6 +28,6 @@ def origin_secret(folder: Path) -> bytes:
     secret = secret_bytes(content.decode(errors="replace").strip())
     if secret is None:
         raise DataDamaged(
-            f"{path.name} holds no secret. Remove it, and tell the origins the new one that is made then."
+            f"{path.name} holds no secret. Remove the file; the hub then makes a new secret, which the origins need."
         )
     return secret

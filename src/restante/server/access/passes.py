@@ -27,7 +27,7 @@ _AT_ONCE = 128
 class Pass:
     """What one connection was let in with, as long as it lasts. Used from the event loop only."""
 
-    __slots__ = ("_authorization", "_gate", "_recipient", "_roles", "grant", "lost")
+    __slots__ = ("_authorization", "_gate", "_group", "_recipient", "_roles", "grant", "lost")
 
     def __init__(self, gate: Gate, exchange: Exchange) -> None:
         self.grant: Grant = exchange.grant
@@ -37,10 +37,11 @@ class Pass:
         self._authorization = exchange.header(b"authorization")
         self._roles: frozenset[Role] = exchange.roles or frozenset()
         self._recipient = exchange.place.get("recipient")
+        self._group = exchange.place.get("group")
 
     def check(self) -> None:
         """Raise what keeps its holder out now; what the holder may do is what its token says now."""
-        self.grant = self._gate.admit(self._authorization, self._roles, self._recipient)
+        self.grant = self._gate.admit(self._authorization, self._roles, self._recipient, self._group)
 
     def look_again(self) -> None:
         try:

@@ -26,6 +26,7 @@ import msgspec
 from restante import limits
 from restante.errors import DataDamaged, InvalidRequest, RestanteError
 from restante.model.access.access import Grant, Role
+from restante.model.groups.group_names import check_group
 from restante.model.publishing.message import HUB_ORIGIN
 from restante.model.publishing.names import name_problem
 from restante.server.access.private_file import Stamp, content_of, lock_of, locked, replace, stamp_of
@@ -53,6 +54,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    groups: tuple[str, ...] | None = None
 
     def state(self, now: datetime) -> str:
         """`valid`, `expired` or `revoked`."""
@@ -67,6 +69,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             None if self.origins is None else frozenset(self.origins),
             None if self.recipients is None else frozenset(self.recipients),
             None if self.expires_at is None else self.expires_at.timestamp(),
+            None if self.groups is None else frozenset(self.groups),
         )
 
 
@@ -107,13 +110,15 @@ class TokenFile:
         roles: Collection[Role],
         origins: Collection[str] | None = None,
         recipients: Collection[str] | None = None,
+        groups: Collection[str] | None = None,
         note: str = "",
         expires_at: datetime | None = None,
         now: datetime | None = None,
     ) -> str:
-        """A new token; its text is given here and never again. None for origins or recipients is all of them."""
+        """A new token; its text is given here and never again. None for origins, recipients or groups is all of them."""
         created_at = now or datetime.now(UTC)
         _check_new(roles, origins, recipients, note)
+        _check_groups(roles, groups)
         if expires_at is not None and (expires_at.tzinfo is None or expires_at <= created_at):
             raise InvalidRequest(f"expires_at must be a time to come, with its zone, not {expires_at.isoformat()}.")
         with self._changing() as tokens:
@@ -128,6 +133,7 @@ class TokenFile:
                 note=note,
                 created_at=created_at,
                 expires_at=expires_at,
+                groups=None if groups is None else tuple(sorted(set(groups))),
             )
             tokens[:] = [*_with_room(tokens, created_at), token]
         return secret
@@ -243,6 +249,16 @@ def _check_new(
             raise InvalidRequest(f"The name of a recipient {problem}: {name!r}.")
     if len(note) > limits.TOKEN_NOTE_CHARACTERS_MAX:
         raise InvalidRequest(f"A note has at most {limits.TOKEN_NOTE_CHARACTERS_MAX} characters, not {len(note)}.")
+
+
+def _check_groups(roles: Collection[Role], groups: Collection[str] | None) -> None:
+    if groups is None:
+        return
+    if Role.WORKER not in roles:
+        raise InvalidRequest("Groups are for the role worker: give that role too, or no groups.")
+    _check_names("group", groups, limits.GROUP_CHARACTERS_MAX)
+    for name in groups:
+        check_group(name)
 
 
 def _check_names(what: str, names: Collection[str] | None, characters_max: int) -> None:

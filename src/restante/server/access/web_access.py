@@ -88,7 +88,7 @@ class WebAccess:
             )
         if led_here:
             raise Forbidden(
-                "This hub asks for no token, so web pages of others may not lead here. Open the address by itself."
+                "This hub asks for no token, so links and frames of other web pages are refused. Open the address directly."
             )
 
     def is_plain(self, host: bytes | None) -> bool:

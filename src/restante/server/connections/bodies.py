@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from restante.errors import BodyTooLarge, InvalidRequest
-from restante.limits import PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
+from restante.limits import FEW_MESSAGES_MAX, PASS_LOOK_SECONDS, REQUEST_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.storage.changes import Buffer
 from restante.server.connections.exchange import PIECE_BYTES, Exchange, Headers
 from restante.server.connections.room import PublishRoom
@@ -80,8 +80,8 @@ async def read_body(
 def _admit_again(desk: Desk, exchange: Exchange) -> None:
     """A body may take its time, and its token may be revoked or expire meanwhile."""
     if exchange.roles is not None:
-        authorization, recipient = exchange.header(b"authorization"), exchange.place.get("recipient")
-        exchange.grant = desk.gate.admit(authorization, exchange.roles, recipient)
+        authorization, place = exchange.header(b"authorization"), exchange.place
+        exchange.grant = desk.gate.admit(authorization, exchange.roles, place.get("recipient"), place.get("group"))
 
 
 async def read_json(
@@ -117,7 +117,9 @@ def decoded(body: Buffer, decoder: msgspec.json.Decoder[Asked], kind: type[Asked
         named = _NAMED.search(str(error))
         details = {} if named is None else {"field": named[1] or named[2]}
         allowed = ", ".join(kind.__struct_fields__) or "no field"
-        raise InvalidRequest(f"The body has not the right shape: {error}. It may have {allowed}.", **details) from error
+        raise InvalidRequest(
+            f"The body does not have the right shape: {error}. It may have {allowed}.", **details
+        ) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The body is no JSON object: {error}.") from error
 
@@ -155,11 +157,16 @@ def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"A body is at most {limit} bytes. Send in several parts.", limit=limit)
 
 
+def is_small(table: pa.Table) -> bool:
+    """Whether an answer of these rows is made in the event loop itself."""
+    return table.num_rows <= FEW_MESSAGES_MAX and table.nbytes <= SMALL_TABLE_BYTES
+
+
 async def bounded(
     desk: Desk, table: pa.Table, row_bytes: RowBytes | None, *, backwards: bool = False, whole_changes: bool = False
 ) -> pa.Table:
     """The rows that an answer has room for, as JSON or, without `row_bytes`, as Arrow."""
-    if table.nbytes <= SMALL_TABLE_BYTES:
+    if is_small(table):
         return table
     return await desk.link.thread(page_within, table, row_bytes, backwards=backwards, whole_changes=whole_changes)
 
@@ -184,7 +191,7 @@ async def send_pieces(
 
 async def send_arrow(desk: Desk, exchange: Exchange, table: pa.Table, *, headers: Headers = ()) -> None:
     """The table as an Arrow stream: its length is known, so it goes out without another copy."""
-    small = table.nbytes <= SMALL_TABLE_BYTES
+    small = is_small(table)
     body = arrow_bytes(table) if small else await desk.link.thread(arrow_bytes, table)
     if accepted_encoding(exchange.header(b"accept-encoding")) is None:
         await exchange.send_whole(200, body, media_type=media.ARROW, headers=headers)

@@ -1,38 +1,51 @@
-"""Taking messages in: a body of any type is received where there is room, decoded, and handed on.
+"""Taking messages in: a body of any type is received where there is room, decoded, and found to be few or many.
 
 Publishing and staging differ only in what they do with the messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import ParamSpec, TypeVar
 
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.storage.changes import Buffer
 from restante.server.connections.bodies import read_body
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.wire.incoming.incoming import Sent, decode_messages
+from restante.wire.incoming.incoming import decode_messages
 
-SMALL_BODY_BYTES = 32 * 1024
-"""Bodies up to this size are read in the event loop; larger ones would hold up the others."""
+_LOOP_BODY_BYTES = 32 * 1024
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def take(desk: Desk, exchange: Exchange, *, few: Callable[[Sent], Awaitable[T]], many: Callable[[Sent], T]) -> T:
-    """What `few` makes of the messages of a small body in the event loop, or `many` of those of a large one in a thread.
+def is_for_the_loop(size: int) -> bool:
+    """Whether a body of so many bytes is read in the event loop; a larger one would hold up the others.
 
-    The bytes take room until it is done.
+    Nothing is counted here: how many messages there are is known when the body has been read.
     """
+    return size <= _LOOP_BODY_BYTES
+
+
+async def read_apart(desk: Desk, size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Read a body of so many bytes by this function: here, or in a thread."""
+    if is_for_the_loop(size):
+        return function(*args, **kwargs)
+    return await desk.link.thread(function, *args, **kwargs)
+
+
+@asynccontextmanager
+async def incoming(desk: Desk, exchange: Exchange) -> AsyncIterator[Few | Many]:
+    """The messages of a body, which take room while inside."""
     with desk.room.publish() as parcel:
         body = await read_body(desk, exchange, parcel)
         content_type = exchange.header(b"content-type")
         headers = exchange.headers() if exchange.header(b"ce-specversion") is not None else {}
-        if len(body) <= SMALL_BODY_BYTES:
-            return await few(decode_messages(body, content_type=content_type, headers=headers))
-        return await desk.link.thread(_take_many, many, body, content_type, headers)
+        yield await read_apart(desk, len(body), _decoded, body, content_type, headers)
 
 
-def _take_many(many: Callable[[Sent], T], body: Buffer, content_type: str | None, headers: Mapping[str, str]) -> T:
-    return many(decode_messages(body, content_type=content_type, headers=headers))
+def _decoded(body: Buffer, content_type: str | None, headers: Mapping[str, str]) -> Few | Many:
+    return few_or_many(decode_messages(body, content_type=content_type, headers=headers))

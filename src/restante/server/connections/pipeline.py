@@ -10,28 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
+from restante.calls.publishing import Publish
 from restante.errors import Internal, RestanteError
 from restante.limits import PIPELINE_FRAMES_MAX
 from restante.model.access.access import Role
-from restante.model.publishing.intake import is_few
+from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.server.access.passes import Pass
 from restante.server.connections.exchange import ClientGone, Exchange
 from restante.server.connections.frame_order import FrameOrder
-from restante.server.connections.incoming_messages import SMALL_BODY_BYTES
+from restante.server.connections.incoming_messages import read_apart
 from restante.server.desk import Desk
 from restante.server.requests.label import Label, label_of
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count
 from restante.wire.frames import decode_frame, encode_problem, encode_receipt, number_of
-from restante.wire.incoming.incoming import Sent
 from restante.wire.problems import problem_of
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _log = logging.getLogger("restante.server")
 
@@ -116,10 +112,10 @@ class _Pipeline:
         with ExitStack() as taken:
             try:
                 taken.enter_context(self._desk.room.publish()).grow_to(len(data))
-                frame = await self._here_or_in_a_thread(data, decode_frame, data)
+                frame = await read_apart(self._desk, len(data), decode_frame, data)
                 number = frame.header.number
                 label = label_of(frame.header)
-                sent = await self._here_or_in_a_thread(data, frame.messages)
+                sent = few_or_many(await read_apart(self._desk, len(data), frame.messages))
                 if self._held.lost.done():
                     self._held.check()
             except RestanteError as error:
@@ -134,7 +130,7 @@ class _Pipeline:
         task.add_done_callback(self._answers.discard)
         if label.partition is not None and label.producer is not None:
             self._order.add(task, label.partition, label.producer)
-        self._barrier = None if is_few(sent) and not self._desk.hub.crowded else task
+        self._barrier = None if isinstance(sent, Few) and not self._desk.hub.crowded else task
         await asyncio.sleep(0)  # so that it is in the queue before the next one
 
     async def _turn(self, label: Label) -> None:
@@ -145,21 +141,13 @@ class _Pipeline:
         if ahead:
             await asyncio.wait(ahead)
 
-    async def _here_or_in_a_thread(
-        self, data: str | bytes, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if len(data) <= SMALL_BODY_BYTES:
-            return function(*args, **kwargs)
-        return await self._desk.link.thread(function, *args, **kwargs)
-
-    async def _publish(self, number: int, sent: Sent, label: Label, room: ExitStack) -> None:
+    async def _publish(self, number: int, sent: Few | Many, label: Label, room: ExitStack) -> None:
         """Store a frame and answer it; until it is stored it takes room."""
         started = time.perf_counter()
-        partition, producer, batch = label
         try:
             with room:
                 link = self._desk.link_of(self._held.grant)
-                receipt = await link.publish(sent, partition=partition, producer=producer, batch=batch)
+                receipt = await link.call(Publish(sent, *label))
         except RestanteError as error:
             await self._refuse(number, error)
             return
@@ -167,7 +155,7 @@ class _Pipeline:
             _log.exception("A frame failed.", extra={"fields": {"correlation_id": self._correlation_id}})
             await self._refuse(number, Internal("The hub failed. Its log has more, by the correlation id."))
             return
-        count(self._desk, receipt, time.perf_counter() - started)
+        count(self._desk, sent, receipt, time.perf_counter() - started)
         await self._put(encode_receipt(number, receipt))
 
     async def _refuse(self, number: int | None, error: RestanteError) -> None:

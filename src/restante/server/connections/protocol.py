@@ -19,7 +19,7 @@ from restante.errors import InvalidRequest
 from restante.limits import BODY_BYTES_PER_SECOND_MIN, HEADER_BYTES_MAX
 from restante.server.connections.corked import Corked
 from restante.server.connections.exchange import ClientGone
-from restante.server.connections.short_way import AdmittedRequest, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWay
+from restante.server.connections.short_way import AdmittedRequest, AnswerDefaults, PipelineFlow, ShortAnswer, ShortWays
 from restante.server.connections.whole_body import WholeBody
 from restante.server.metrics import Metrics
 from restante.settings import ServerSettings
@@ -34,14 +34,14 @@ _SHORT_ANSWERS_MAX = 64
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `settings`, `metrics` and `short` are set on a subclass, for uvicorn makes the instances.
+    """One connection. `settings`, `metrics` and `shorts` are set on a subclass, for uvicorn makes the instances.
 
     A request goes to the application, as uvicorn has it, or the short way. Answers leave in the order of the requests.
     """
 
     settings: ServerSettings
     metrics: Metrics
-    short: ShortWay | None = None
+    shorts: ShortWays | None = None
     _defaults: ClassVar = AnswerDefaults()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature
@@ -142,20 +142,19 @@ class HttpConnection(HttpToolsProtocol):
 
     def _let_in_short(self) -> AdmittedRequest | None:
         """Let a request in that may go the short way, if it may: only such ones are under way then."""
-        short = self.short
+        shorts = self.shorts
+        short = None if shorts is None else shorts.find(self.parser.get_method(), self.url)
         if short is None or not (
-            self.url == short.path
-            and not self._is_under_way()
+            not self._is_under_way()
             and not self.pipeline
             and self._paused is None
             and len(self._short_answers) < _SHORT_ANSWERS_MAX
-            and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
         ):
             return None
         self._short_body = b""
-        return short.let_in(self.headers)
+        return short.let_in(self.url, self.headers)
 
     def _is_under_way(self) -> bool:
         """Whether the application has a request that is not answered yet."""
@@ -187,15 +186,15 @@ class HttpConnection(HttpToolsProtocol):
         else:
             super()._start_asgi_task(cycle, app)
 
-    def _go_the_short_way(self, short: ShortWay, admitted: AdmittedRequest) -> None:
+    def _go_the_short_way(self, admitted: AdmittedRequest) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
         answer, body, self._admitted = ShortAnswer(self), self._short_body, None
         self._short_answers.append(answer)
-        if short.take(admitted, self.headers, body, answer.put):
+        if admitted.way.take(admitted, self.headers, body, answer.put):
             self._last_was_short = True
             return
         self._short_answers.pop()
-        short.let_out(admitted)
+        admitted.way.let_out(admitted)
         self._go_the_long_way()
         if body:
             super().on_body(body)
@@ -231,8 +230,8 @@ class HttpConnection(HttpToolsProtocol):
         """Uvicorn tells the latest request only. One before it would never hear that its client has gone."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # Uvicorn leaves the timer of a connection that was reset, and with it all.
-        if self.short is not None and self._admitted is not None:
-            self.short.let_out(self._admitted)
+        if self._admitted is not None:
+            self._admitted.way.let_out(self._admitted)
             self._admitted = None
         if self._whole is not None:
             self._whole.finish(ClientGone())
@@ -279,8 +278,8 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused:
             return
         self._lingers = None
-        if self.short is not None and self._admitted is not None:
-            self._go_the_short_way(self.short, self._admitted)
+        if self._admitted is not None:
+            self._go_the_short_way(self._admitted)
             return
         super().on_message_complete()
         if self._whole is not None:

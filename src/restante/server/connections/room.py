@@ -20,6 +20,7 @@ class Wait(Enum):
     PEEK = "mail"
     BATCH = "the completion of a batch"
     FEED = "changes"
+    GROUP = "changes for a member of a group"
 
 
 class Room:

@@ -19,25 +19,33 @@ Answered = Callable[[int, bytes, bytes], None]
 class AdmittedRequest(NamedTuple):
     """A request that was let in, before its body had come."""
 
+    way: ShortWay
     size: int
     """The room that it has taken."""
     grant: Grant
+    place: tuple[str, ...]
+    """The names in its path."""
     at: float
 
 
 class ShortWay(Protocol):
     """Takes requests of one route that are plainly right, without the application."""
 
-    path: bytes
-
-    def let_in(self, headers: Headers) -> AdmittedRequest | None:
-        """Take room for a request that may go this way, as far as its headers say; None if it may not."""
+    def let_in(self, url: bytes, headers: Headers) -> AdmittedRequest | None:
+        """Take room for a request that may go this way, as far as its head says; None if it may not."""
 
     def let_out(self, admitted: AdmittedRequest) -> None:
         """Give the room back of a request that does not go this way."""
 
     def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
         """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
+
+
+class ShortWays(Protocol):
+    """The short ways of a server."""
+
+    def find(self, method: bytes, url: bytes) -> ShortWay | None:
+        """The way that a request may go, as far as its first line says; None if there is none."""
 
 
 class Answering(Protocol):

@@ -30,7 +30,7 @@ from restante.server.live.rows import LiveRows
 from restante.server.live.tally import LiveTally
 from restante.settings import LiveSettings
 from restante.wire.live import Disconnected
-from restante.wire.live_letters import letter_json
+from restante.wire.outgoing.single_rows import letter_json
 
 _log = logging.getLogger("restante.server")
 

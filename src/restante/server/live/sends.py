@@ -9,6 +9,7 @@ import time
 import msgspec
 
 from restante.calls.mailboxes import FindMessage
+from restante.calls.publishing import Publish
 from restante.errors import Internal, RestanteError
 from restante.limits import LIVE_SENDS_MAX
 from restante.model.access.access import Role
@@ -16,6 +17,7 @@ from restante.model.access.origin_access import check_origins
 from restante.model.columns.text_ids import shown_id
 from restante.model.columns.texts import Texts
 from restante.model.publishing import intake
+from restante.model.publishing.few_or_many import Few
 from restante.model.publishing.letter import letter_of
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import refusal
@@ -79,10 +81,10 @@ class LiveSends:
         return msgspec.structs.replace(message, id=own)
 
     async def _store(self, message: Message) -> None:
-        started = time.perf_counter()
+        started, sent = time.perf_counter(), Few((message,))
         try:
             with self._desk.room.publish():
-                receipt = await self._desk.link_of(self._connection.held.grant).publish((message,))
+                receipt = await self._desk.link_of(self._connection.held.grant).call(Publish(sent))
         except RestanteError as error:
             self._tell(Fate(message.id or "", "lost", f"{error.code}: {error.message}"))
             return
@@ -91,7 +93,7 @@ class LiveSends:
             self._tell(Fate(message.id or "", "lost", Internal("The hub failed.").message))
             return
         self._desk.post.tally.sent += 1
-        count(self._desk, receipt, time.perf_counter() - started)
+        count(self._desk, sent, receipt, time.perf_counter() - started)
         self._tell(Fate(message.id or "", "processed"))
         if receipt.accepted:
             await self._echo(message)

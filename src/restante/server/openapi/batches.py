@@ -32,7 +32,7 @@ batch has the same key. `counting` is `exact`, or `estimated` for the cheapest c
 
 When the batch is complete, `webhook` is called with the headers of Standard Webhooks, and `notify` gets a message in its
 mailbox; both carry `{"id", "key", "completed_at", "items", "duplicates", "duplicates_waiting"}`. A webhook's `secret` is
-`whsec_` and the base64 of 24 to 64 bytes. Without one the hub makes it, and tells it only in this answer, as
+`whsec_` and the base64 of 24 to 64 bytes. Without one the hub makes a secret, and gives it only in this answer, as
 `webhook_secret`. Webhooks are called at public addresses only, unless the hub's setting `webhooks.allowed_networks` says
 more: another IP address, or `localhost`, is refused here; a name that leads to one is not called.
 
@@ -100,7 +100,7 @@ SUBJECT = Subject(
 To know when everything is done, or everyone has collected. A batch has items: those that were added, and are
 acknowledged by hand; and the messages whose publish named it with the header `Restante-Batch`, which are done when
 they are collected, have expired or are withdrawn. It is complete when it is sealed and no item is pending. That is
-recorded once, and told to whoever asks.
+recorded once.
 """,
     operations=(OPEN, BATCHES, STATUS, ADD, SEAL, ACKNOWLEDGE, PENDING, PROGRESS, WAIT, DELETE, REAP),
 )

@@ -142,7 +142,8 @@ RECIPIENTS = Operation(
     parameters=query(
         ListRecipients,
         order=QueryText(
-            text="`waiting`: most messages first. `oldest`: whoever waits longest first.", example="oldest"
+            text="`waiting`: most messages first. `oldest`: the recipient whose message has waited longest first.",
+            example="oldest",
         ),
         limit=LIMIT,
         after=after_token(18, example="100"),
@@ -159,6 +160,6 @@ RECIPIENTS = Operation(
 )
 SUBJECT = Subject(
     name="Collecting",
-    text="Messages out: peek a bundle, keep what is in it, dequeue it.",
+    text="Collect messages: peek a bundle, process its messages, dequeue it.",
     operations=(PEEK, DEQUEUE, EXPLAIN, RECIPIENTS),
 )

@@ -45,13 +45,13 @@ OPEN = Operation(
     name="openConsignment",
     summary="Open a consignment",
     text="""
-`key` is the caller's own name for it, 1 to 256 characters. Whoever opens with the same key gets the same consignment,
-also when it is committed: `state` tells. So every writer may open it, and open it again after a failure. If it was
+`key` is the caller's own name for it, 1 to 256 characters. A caller that opens the same key gets the same consignment,
+also when it is committed: see `state`. So every writer may open it, and open it again after a failure. If it was
 discarded, a new one is opened.
 
 With `batch` its messages become the items of a batch of the same key, which the commit seals: `true`, or
 `{"webhook"?: {"url", "secret"?}, "notify"?: recipient}` as when a batch is opened. It counts only when the consignment
-is new: whoever opens it first decides. If the answer has no `batch`, there is none.
+is new: the first caller decides. If the answer has no `batch`, there is none.
 """,
     bodies=(BodyContent(media_type=media.JSON, schema=of_schema("OpenConsignmentBody")),),
     answers=(

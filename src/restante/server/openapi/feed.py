@@ -93,7 +93,7 @@ A number that retention has removed is `position_gone`: begin again with a snaps
             limit=_LIMIT,
             wait=WAIT,
             reader=QueryText(
-                text="A name for who reads: the metrics tell how far behind it is.",
+                text="A name for the reader: the metrics show its lag under this name.",
                 form=text(READER_CHARACTERS_MAX, "1 to 64 characters, not blank."),
                 example="warehouse",
             ),

@@ -40,7 +40,7 @@ METRICS = Operation(
 )
 SUBJECT = Subject(
     name="Health",
-    text="For whoever keeps the hub running. Health asks for no token.",
+    text="Health and metrics, for operators and orchestrators. Health needs no token.",
     operations=(
         _probe("/livez", "Is the hub alive?", "If it fails, start the hub again."),
         _probe(

@@ -66,6 +66,6 @@ every {LIVE_PING_SECONDS:g} seconds.
 )
 SUBJECT = Subject(
     name="Live",
-    text="New messages are pushed to whoever is connected." + LIVE,
+    text="New messages are pushed to connected recipients." + LIVE,
     operations=(EVENTS,),
 )

@@ -52,18 +52,23 @@ HOME = Operation(
     path="/",
     name="home",
     summary="To the pages",
-    text="For whoever opens the hub's address in a browser.",
+    text="The page that a browser gets at the hub's address.",
     answers=(Answer(status=307, text="On to `/docs`.", contents=(), headers=("Location",)),),
     problems=(),
 )
 SUBJECT = Subject(
     name="Pages",
-    text="The contract as the hub tells it. It asks for no token.",
+    text="The API description of this hub. It needs no token.",
     operations=(
         HOME,
         _document("openapi", "This description", "OpenAPI 3.1, for programs."),
         _document("asyncapi", "What goes over web sockets", "AsyncAPI 3.0, for programs."),
-        _page("/docs", "docs", "Every route, to read", "Made from `/openapi.json`; loads nothing from elsewhere."),
+        _page(
+            "/docs",
+            "docs",
+            "Every route, to read",
+            "Made from `/openapi.json`, with a search, and examples to try. It loads nothing from elsewhere.",
+        ),
         _page("/docs/problems", "problems", "Every problem code, to read", "What each means and what to do about it."),
     ),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from restante.limits import (
+    ACTION_CHARACTERS_MAX,
     CORRELATION_ID_CHARACTERS_MAX,
+    GROUP_CHARACTERS_MAX,
     PAGE_DEFAULT,
     PAGE_MAX,
     RECIPIENT_CHARACTERS_MAX,
@@ -17,6 +19,7 @@ MESSAGE_ID = "0198c5a2-0000-7000-8000-000000000001"
 BUNDLE_ID = "0198c5a2-0000-7000-8000-00000000b001"
 BATCH_ID = "0198c5a2-0000-7000-8000-0000000ba7c1"
 CONSIGNMENT_ID = "0198c5a2-0000-7000-8000-0000000c0115"
+MEMBER_ID = "0198c5a2-0000-7000-8000-0000003e3be7"
 
 RECIPIENT = Parameter(
     name="recipient",
@@ -44,6 +47,23 @@ BUNDLE = Parameter(name="bundle_id", where="path", text="The id of a bundle.", s
 BATCH = Parameter(name="batch", where="path", text="The id of a batch.", schema=UUID, example=BATCH_ID)
 CONSIGNMENT = Parameter(
     name="consignment", where="path", text="The id of a consignment.", schema=UUID, example=CONSIGNMENT_ID
+)
+GROUP = Parameter(
+    name="group",
+    where="path",
+    text="The name of a group, percent-encoded.",
+    schema=url_text(GROUP_CHARACTERS_MAX, "1 to 64 characters, not blank, not `.` or `..`, no control characters."),
+    example="billing",
+)
+MEMBER = Parameter(
+    name="member", where="path", text="The `member_id` that joining answered.", schema=UUID, example=MEMBER_ID
+)
+ACTION = Parameter(
+    name="action",
+    where="path",
+    text="The name of an action, percent-encoded.",
+    schema=url_text(ACTION_CHARACTERS_MAX, "1 to 128 characters, not blank, not `.` or `..`, no control characters."),
+    example="send_invoice",
 )
 PARTITION = Parameter(
     name="partition",

@@ -116,7 +116,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "link_refused": Advice(
         "The last number that was offered is not the hub's; `expected` is, or null if nothing was published.",
-        "Link without a number to go on where the hub is, or with a higher owner level to start anew.",
+        "Link without a number to go on where the hub is, or with a higher owner level to start again.",
         ("expected",),
     ),
     "producer_unknown": Advice(
@@ -125,7 +125,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
-        "Look at `GET /v1/batches`. To begin anew, open another one.",
+        "Look at `GET /v1/batches`. To start again, open another batch.",
         ("batch",),
     ),
     "batch_sealed": Advice(
@@ -154,15 +154,39 @@ ADVICE: dict[str, Advice] = {
         "Stage what is missing, announce what is there, or name other attempts; and commit again.",
         ("consignment", "writers"),
     ),
+    "group_unknown": Advice(
+        "There is no such group: nobody made it, or it was deleted.", "Make it: `PUT /v1/groups/{group}`.", ("group",)
+    ),
+    "member_unknown": Advice(
+        "The member left, its lease ended, or another one joined under its name.",
+        "Stop all that is under way, and join again.",
+        ("group",),
+    ),
+    "group_conflict": Advice(
+        "The group has another filter, which the problem shows.",
+        "Use that filter, or another name. An operator may change it: `?change=true`.",
+        ("group", "origins", "kinds", "gone"),
+    ),
+    "generation_stale": Advice(
+        "The partition was given to somebody since, or its position was reset. Nothing was changed. `generation` is the "
+        "one in force; of several partitions, `stale` lists those that are.",
+        "Stop what is under way in the partition, and ask with a heartbeat what is yours.",
+        ("generation", "stale"),
+    ),
+    "action_taken": Advice(
+        "The action belongs to another group, which is named.",
+        "Use another name. An operator may take it back: `DELETE /v1/groups/{group}/actions/{action}`.",
+        ("action", "group"),
+    ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",
-        ("first",),
+        ("first", "partition"),
     ),
     "position_ahead": Advice(
         "The feed ends before this number, at `end`: an older backup was restored, or this is another hub.",
         "Begin again with a snapshot, or from the start. To go on from there would skip what comes.",
-        ("end",),
+        ("end", "partition"),
     ),
     "body_too_large": Advice(
         "The body, unpacked, is larger than the route takes.", "Send it in several parts.", ("limit",)
@@ -237,6 +261,17 @@ _MEMBERS: dict[str, object] = {
     "end": {"type": "integer", "description": "The last number that there is."},
     "retry_after": {"type": "integer", "description": "In seconds."},
     "partition": {"type": "integer"},
+    "group": {**TEXT, "description": "The group that it is about."},
+    "origins": {"type": "array", "items": TEXT, "description": "The origins that the group reads; none: all."},
+    "kinds": {"type": "array", "items": TEXT, "description": "The kinds that the group reads; none: all."},
+    "gone": {"enum": ["refuse", "skip"], "description": "What the group does when the feed has overtaken it."},
+    "generation": {"type": "integer", "description": "The generation in force."},
+    "stale": {
+        "type": "array",
+        "items": record({"partition": {"type": "integer"}, "generation": {"type": "integer"}}),
+        "description": "Each partition that is not the member's under the generation it gave, and the one in force.",
+    },
+    "action": {**TEXT, "description": "The action that another group has."},
 }
 _FAULT = record(
     {

@@ -39,7 +39,7 @@ NUMBERING = (
     Parameter(
         name=MADE_ANEW,
         where="header",
-        text="Whether the messages of a repetition were made anew, after a crash say. Then they are known by what they say, "
+        text="Whether the messages of a repetition were made again, for example after a crash. Then their content identifies them, "
         "whatever their ids are.",
         schema={"type": "boolean"},
         example=False,
@@ -67,7 +67,7 @@ Takes a producer group up, and answers where its numbers are: the next one follo
 is 0 if that is null. Producers of a lower owner level are refused from then on.
 
 Left out, `producer_group` is a new group that the hub chooses, `owner_level` that of the group (0 for a new one). At the
-level of the group, an offered last number must be the hub's own, else the link is refused and the problem tells it. With
+level of the group, an offered last number must be the hub's own, else the link is refused and the problem has the number. With
 a higher level the producer may offer any number to go on after it, or none to begin at 0. A group that the hub does not
 know has no last number to offer.
 

@@ -114,10 +114,10 @@ A text frame is `{{"number": n, "partition"?: p, "messages": [...]}}`. A binary 
 frame: `{{"number": n, "accepted": ..., "duplicates": ..., "partitions": [...]}}` or `{{"number": n, "problem": {{...}}}}`.
 
 A frame with `"partition": p, "producer": {{"group": g, "owner_level": l, "published_sequence": s}}` is a numbered parcel.
-Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those behind
+Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those after
 it. With `"batch": b` the messages of a frame become items of a batch.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.
 """
-SUBJECT = Subject(name="Publishing", text="Messages in." + LINK, operations=(PUBLISH, PARCEL))
+SUBJECT = Subject(name="Publishing", text="Send messages." + LINK, operations=(PUBLISH, PARCEL))

@@ -25,6 +25,7 @@ from restante.model.consignments.consignment_answers import (
     Staged,
 )
 from restante.model.feed.feed import CHANGES
+from restante.model.groups.group_answers import Checkpointed, GroupPage, GroupStatus, HeartbeatAnswer, Joined
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -41,6 +42,14 @@ from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
+from restante.server.routes.groups import (
+    CheckpointBody,
+    DefineGroupBody,
+    HeartbeatBody,
+    JoinBody,
+    NextBody,
+    ResetBody,
+)
 from restante.server.routes.health import Health
 from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.operating import Done
@@ -231,6 +240,16 @@ EVENT: Schema = {
     "not": {"anyOf": [{"required": ["data", "data_base64"]}, {"required": ["ceid"]}]},
     "description": "A CloudEvent 1.0. Attributes that are not listed here become `properties`.",
 }
+NEXT_PAGE: Schema = record(
+    {
+        "partition": {"type": "integer", "minimum": 0},
+        "generation": {"type": "integer", "minimum": 0},
+        "next": {"type": "integer", "minimum": 0, "description": "The position after it."},
+        "end": {"type": "integer", "minimum": 0, "description": "The last number that there is."},
+        "changes": {"type": "array", "items": of_schema("Change")},
+    },
+    description="Changes of one partition, in order.",
+)
 _VALUES = (
     Receipt,
     PartitionReceipt,
@@ -260,6 +279,17 @@ _VALUES = (
     CommitBody,
     ConsignmentDetails,
     ConsignmentPage,
+    DefineGroupBody,
+    GroupStatus,
+    GroupPage,
+    JoinBody,
+    Joined,
+    HeartbeatBody,
+    HeartbeatAnswer,
+    NextBody,
+    CheckpointBody,
+    Checkpointed,
+    ResetBody,
     Place,
     Removed,
     Done,
@@ -288,6 +318,10 @@ def components() -> dict[str, Any]:
         "Bundle": BUNDLE,
         "Change": CHANGE,
         "ChangePage": record({"changes": {"type": "array", "items": of_schema("Change")}}),
+        "NextPage": NEXT_PAGE,
+        "NextAnswer": record(
+            {"pages": {"type": "array", "items": of_schema("NextPage")}, "now": time("The hub's time.")}
+        ),
         "SnapshotMessage": SNAPSHOT_MESSAGE,
         "SnapshotPage": page("messages", of_schema("SnapshotMessage"), {"type": ["string", "null"]}),
         "HistoryPage": page("messages", of_schema("ShownMessage"), {"type": ["integer", "null"]}),

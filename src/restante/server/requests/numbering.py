@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from restante.errors import InvalidRequest
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
@@ -12,6 +12,8 @@ from restante.server.connections.exchange import Exchange
 GROUP, LEVEL, SEQUENCE = "Restante-Producer-Group", "Restante-Owner-Level", "Restante-Published-Sequence"
 _KEYS = {name: name.lower().encode() for name in (GROUP, LEVEL, SEQUENCE)}
 _NAMES = frozenset(_KEYS.values())
+NUMBER_HEADERS = _NAMES
+"""The headers that number a parcel, in lower case."""
 _GROUP, _LEVEL, _SEQUENCE = _KEYS.values()
 MADE_ANEW = "Restante-Made-Anew"
 _MADE_ANEW = MADE_ANEW.lower().encode()
@@ -24,12 +26,9 @@ def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
     if group is level is sequence is None:
         _refuse_made_anew(exchange)
         return None
-    if group and level and sequence and exchange.distinct and _is_short_number(group + level + sequence):
-        numbers = ProducerNumbers(
-            group=int(group), owner_level=int(level), published_sequence=int(sequence), made_anew=_made_anew(exchange)
-        )
-        if are_right(numbers):
-            return numbers
+    plain = _plain(group, level, sequence, made_anew=_made_anew(exchange)) if exchange.distinct else None
+    if plain is not None:
+        return plain
     given = [header for header in exchange.scope["headers"] if header[0] in _NAMES]
     return ProducerNumbers(
         group=_number(given, GROUP, PRODUCER_GROUP_MAX),
@@ -37,6 +36,22 @@ def producer_numbers(exchange: Exchange) -> ProducerNumbers | None:
         published_sequence=_number(given, SEQUENCE, PUBLISHED_SEQUENCE_MAX),
         made_anew=_made_anew(exchange),
     )
+
+
+def plain_numbers(given: Mapping[bytes, bytes]) -> ProducerNumbers | None:
+    """The numbers of a parcel among headers that are distinct; None if it has none that are plainly right."""
+    return _plain(given.get(_GROUP), given.get(_LEVEL), given.get(_SEQUENCE), made_anew=False)
+
+
+def _plain(
+    group: bytes | None, level: bytes | None, sequence: bytes | None, *, made_anew: bool
+) -> ProducerNumbers | None:
+    if not (group and level and sequence and _is_short_number(group + level + sequence)):
+        return None
+    numbers = ProducerNumbers(
+        group=int(group), owner_level=int(level), published_sequence=int(sequence), made_anew=made_anew
+    )
+    return numbers if are_right(numbers) else None
 
 
 def refuse_numbers(exchange: Exchange) -> None:

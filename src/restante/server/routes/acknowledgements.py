@@ -82,6 +82,15 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
         await exchange.send_whole(200, memoryview(answer), media_type=media.JSON)
 
 
+def single_call(body: Buffer) -> AcknowledgeEach | None:
+    """What a small body acknowledges; None if it has several calls, or names more than the event loop may handle."""
+    asked = decoded(body or b"{}", _decoder, _Body)
+    if asked.calls:
+        return None
+    calls = _calls(asked)
+    return calls if sum([len(one.indices) for one in calls.calls[0].indices]) <= ACKNOWLEDGED_SMALL_MAX else None
+
+
 def _calls(asked: _Body) -> AcknowledgeEach:
     if not asked.calls:
         return AcknowledgeEach((_call(asked),))
@@ -121,4 +130,5 @@ def _acknowledge_large(hub: OpenHub, body: Buffer) -> bytes:
     return _answer(asked, hub.call(_calls(asked)))
 
 
-ROUTES = (Route("POST", "/v1/acknowledgements", acknowledge, frozenset({Role.PUBLISHER})),)
+ACKNOWLEDGE = Route("POST", "/v1/acknowledgements", acknowledge, frozenset({Role.PUBLISHER}))
+ROUTES = (ACKNOWLEDGE,)

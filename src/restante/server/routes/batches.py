@@ -22,7 +22,7 @@ from restante.calls.batches import (
 from restante.calls.call import query_names
 from restante.limits import BATCH_ITEMS_MAX, BATCH_KEY_CHARACTERS_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.model.access.access import Role
-from restante.model.batches.batch_answers import BatchStatus, Counting, Webhook
+from restante.model.batches.batch_answers import BatchStatus, Counting, Webhook, is_complete
 from restante.model.uuid_text import UuidText
 from restante.server.connections.bodies import read_nothing, read_request
 from restante.server.connections.exchange import Exchange
@@ -110,14 +110,16 @@ async def progress(desk: Desk, exchange: Exchange) -> None:
 
 async def wait(desk: Desk, exchange: Exchange) -> None:
     call = asked(exchange, WaitForBatch, batch_id=exchange.place["batch"])
-    found = await desk.call(WaitForBatch(call.batch_id), exchange.grant)
-    if found is None and call.seconds > 0:
-        with desk.room.wait(Wait.BATCH):
-            found = await unless_gone(desk, exchange, desk.link_of(exchange.grant).call(call))
-    if found is None:
-        await exchange.answer(204, headers=_NO_STORE)
-    else:
+    with desk.link_of(exchange.grant).watching_batch(call.batch_id) as watch:
+        with desk.room.read():
+            found = await watch.look()
+        if not is_complete(found) and call.seconds > 0:
+            with desk.room.wait(Wait.BATCH):
+                found = await unless_gone(desk, exchange, watch.wait(found, call.seconds)) or found
+    if is_complete(found):
         await _show(exchange, found)
+    else:
+        await exchange.answer(204, headers=_NO_STORE)
 
 
 async def delete(desk: Desk, exchange: Exchange) -> None:

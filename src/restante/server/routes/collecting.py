@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from restante.calls.call import query_names
 from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, Peek
 from restante.errors import OriginDidNotDeliver
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import BundleAnswer, Reason
-from restante.server.connections.bodies import SMALL_TABLE_BYTES, read_nothing, send_arrow, send_pieces
+from restante.server.connections.bodies import is_small, read_nothing, send_arrow, send_pieces
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
@@ -22,26 +20,30 @@ from restante.wire import media
 from restante.wire.header_texts import joined_texts
 from restante.wire.outgoing.outgoing import bundle_cloudevents, bundle_json
 
-SMALL_BUNDLE_MESSAGES = 64
 _OFFERED = (media.JSON, media.CLOUDEVENTS_BATCH, media.ARROW)
 
 
 async def peek(desk: Desk, exchange: Exchange) -> None:
     call = asked(exchange, Peek, recipient=exchange.place["recipient"])
     try:
-        with desk.room.read():
-            answer = await desk.link.call(msgspec.structs.replace(call, wait=0))
-        if answer is None and call.wait > 0:
-            with desk.room.wait(Wait.PEEK):
-                answer = await unless_gone(desk, exchange, desk.link.call(call))
+        answer = await _peeked(desk, exchange, call)
     except OriginDidNotDeliver:
-        await _answer_empty(exchange, Reason.ORIGIN_DID_NOT_DELIVER)
-        return
-    if answer is None:
-        found = await desk.call(Explain(call.recipient, origins=call.origins, origin_groups=call.origin_groups))
-        await _answer_empty(exchange, found.reason)
-        return
-    await _answer_bundle(desk, exchange, answer)
+        answer = Reason.ORIGIN_DID_NOT_DELIVER
+    if isinstance(answer, Reason):
+        await _answer_empty(exchange, answer)
+    else:
+        await _answer_bundle(desk, exchange, answer)
+
+
+async def _peeked(desk: Desk, exchange: Exchange, call: Peek) -> BundleAnswer | Reason:
+    """What the last look found: the first one, unless the hub tells of mail while the client waits."""
+    with desk.link.peeking(call) as watch:
+        with desk.room.read():
+            found = await watch.look()
+        if isinstance(found, Reason) and call.wait > 0:
+            with desk.room.wait(Wait.PEEK):
+                return await unless_gone(desk, exchange, watch.wait(found, call.wait)) or found
+    return found
 
 
 async def _answer_empty(exchange: Exchange, reason: Reason) -> None:
@@ -69,8 +71,7 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         await send_arrow(desk, exchange, answer.table, headers=headers)
         return
     pieces = bundle_json(answer) if kind == media.JSON else bundle_cloudevents(answer)
-    small = answer.message_count <= SMALL_BUNDLE_MESSAGES and answer.table.nbytes <= SMALL_TABLE_BYTES
-    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
+    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(answer.table))
 
 
 async def dequeue(desk: Desk, exchange: Exchange) -> None:
@@ -94,9 +95,10 @@ async def recipients(desk: Desk, exchange: Exchange) -> None:
 
 _RECIPIENT = frozenset({Role.RECIPIENT})
 
+DEQUEUE = Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT)
 ROUTES = (
     Route("GET", "/v1/recipients/{recipient}/peek", peek, _RECIPIENT, query_names(Peek)),
-    Route("DELETE", "/v1/recipients/{recipient}/bundles/{bundle_id}", dequeue, _RECIPIENT),
+    DEQUEUE,
     Route("GET", "/v1/recipients/{recipient}/explain", explain, _RECIPIENT, query_names(Explain)),
     Route("GET", "/v1/recipients", recipients, frozenset(), query_names(ListRecipients)),
 )

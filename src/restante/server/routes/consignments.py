@@ -24,13 +24,12 @@ from restante.model.columns.text_ids import is_uuid
 from restante.model.consignments.consignment_answers import BatchWish, Winner
 from restante.server.connections.bodies import decoded, read_json, read_nothing, read_request
 from restante.server.connections.exchange import Exchange
-from restante.server.connections.incoming_messages import SMALL_BODY_BYTES, take
+from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
 from restante.server.requests import batch_names
 from restante.server.requests.numbering import whole_number
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
-from restante.wire.incoming.incoming import Sent
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _BATCH = batch_names.HEADER.lower().encode()
@@ -39,7 +38,7 @@ _CONSIGNMENT = "/v1/consignments/{consignment}"
 
 
 class OpenConsignmentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The key is the caller's own name for the consignment: whoever opens with the same key gets the same one."""
+    """The key is the caller's own name for the consignment: a caller that opens the same key gets the same one."""
 
     key: Annotated[str, Meta(min_length=1, max_length=CONSIGNMENT_KEY_CHARACTERS_MAX)]
     batch: bool | BatchWish = False
@@ -119,17 +118,8 @@ def _consignment_of(exchange: Exchange) -> str:
 async def stage(desk: Desk, exchange: Exchange) -> None:
     _refuse_batch(exchange)
     consignment, place = _consignment_of(exchange), _place_of(exchange)
-    link = desk.link_of(exchange.grant)
-
-    def parcel(sent: Sent) -> StageParcel:
-        return StageParcel(consignment, sent, *place)
-
-    staged = await take(
-        desk,
-        exchange,
-        few=lambda sent: link.call(parcel(sent)),
-        many=lambda sent: link.hub.call(parcel(sent)),
-    )
+    async with incoming(desk, exchange) as sent:
+        staged = await desk.link_of(exchange.grant).call(StageParcel(consignment, sent, *place))
     desk.metrics.staged.add(staged.staged)
     await exchange.json(201, staged)
 
@@ -138,10 +128,7 @@ async def commit(desk: Desk, exchange: Exchange) -> None:
     consignment = _consignment_of(exchange)
     with desk.room.publish() as parcel:
         body = await read_json(desk, exchange, parcel)
-        if len(body) <= SMALL_BODY_BYTES:
-            sent = _commit_sent(body)
-        else:
-            sent = await desk.link.thread(_commit_sent, body)
+        sent = await read_apart(desk, len(body), _commit_sent, body)
         receipt = await desk.link_of(exchange.grant).call(CommitConsignment(consignment, sent.writers))
     await exchange.json(200, receipt)
 

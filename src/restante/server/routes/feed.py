@@ -12,7 +12,7 @@ from restante.calls.call import query_names
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.model.access.access import Role
 from restante.model.feed.feed_answers import FeedAnswer, FeedWish
-from restante.server.connections.bodies import SMALL_TABLE_BYTES, bounded, send_arrow, send_pieces
+from restante.server.connections.bodies import bounded, is_small, send_arrow, send_pieces
 from restante.server.connections.exchange import Exchange, Headers
 from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
@@ -29,7 +29,6 @@ from restante.wire.outgoing.outgoing_feed import (
     snapshot_json,
 )
 
-SMALL_FEED_ROWS = 64
 _OFFERED = (media.JSON, media.ARROW)
 _NO_STORE = (b"cache-control", b"no-store")
 
@@ -105,8 +104,7 @@ async def _send(
     if kind == media.ARROW:
         await send_arrow(desk, exchange, table, headers=headers)
         return
-    small = table.num_rows <= SMALL_FEED_ROWS and table.nbytes <= SMALL_TABLE_BYTES
-    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=small)
+    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(table))
 
 
 _READER = frozenset({Role.READER})

@@ -18,8 +18,8 @@ from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
 from restante.model.mailboxes.filters import check_filter
 from restante.server.connections.bodies import (
-    SMALL_TABLE_BYTES,
     bounded,
+    is_small,
     read_nothing,
     read_request,
     send_arrow,
@@ -68,8 +68,8 @@ async def history(desk: Desk, exchange: Exchange) -> None:
     if kind == media.ARROW:
         await send_arrow(desk, exchange, table, headers=headers)
         return
-    small = table.nbytes <= SMALL_TABLE_BYTES
-    await send_pieces(desk, exchange, page_json(table, following), media_type=kind, headers=headers, small=small)
+    pieces = page_json(table, following)
+    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(table))
 
 
 def _fills_gap(text: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""The contract as the hub tells it: OpenAPI and AsyncAPI for programs, and pages for people. Made once, when first asked for."""
+"""The API description: OpenAPI and AsyncAPI for programs, and pages for people. Made once, when first asked for."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from restante.server.asyncapi import document as asyncapi_document
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.openapi import document
-from restante.server.openapi.html_pages import problem_page, route_page
+from restante.server.openapi.html_pages import html, problem_page, route_page
 from restante.server.route_table import ANYBODY, Handler, Route
 from restante.wire import media
 
 _HTML = "text/html; charset=utf-8"
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 """A name or an address, and perhaps a port: nothing that a page could take for something else."""
-# A page loads nothing and runs nothing: it is text and its own style.
-_SAFE = ((b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),)
+# A page loads nothing. It runs its own script, known by its digest, which speaks to this hub alone.
+_POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src '{html.script_digest()}'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SAFE = ((b"content-security-policy", _POLICY.encode()),)
 
 
 class Pages:

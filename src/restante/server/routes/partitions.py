@@ -42,7 +42,7 @@ async def partition(desk: Desk, exchange: Exchange) -> None:
     number = partition_number(exchange.place["partition"])
     found = desk.hub.call(ListPartitions())
     if number >= len(found):
-        raise PartitionUnknown(f"There is no partition {number}: they go from 0 to {len(found) - 1}.")
+        raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {len(found) - 1}.")
     await exchange.json(200, _shown(desk, found[number]))
 
 

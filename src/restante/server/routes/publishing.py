@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 
+from restante.calls.publishing import Publish
 from restante.errors import PartitionUnknown
-from restante.limits import SMALL_SEND_MESSAGES_MAX
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few, Many
 from restante.server.connections.exchange import Exchange
-from restante.server.connections.incoming_messages import take
+from restante.server.connections.incoming_messages import incoming
 from restante.server.desk import Desk
 from restante.server.requests.batch_names import batch_of
 from restante.server.requests.label import Label
@@ -35,25 +35,28 @@ def partition_number(text: str) -> int:
 
 
 async def _publish(desk: Desk, exchange: Exchange, label: Label) -> None:
-    link, ways = desk.link_of(exchange.grant), label._asdict()
-    receipt = await take(desk, exchange, few=partial(link.publish, **ways), many=partial(link.hub.publish, **ways))
-    count(desk, receipt, time.monotonic() - exchange.came_at)
+    async with incoming(desk, exchange) as sent:
+        receipt = await desk.link_of(exchange.grant).call(Publish(sent, *label))
+    count(desk, sent, receipt, time.monotonic() - exchange.came_at)
     await exchange.json(201, receipt)
 
 
-def count(desk: Desk, receipt: Receipt, seconds: float) -> None:
+def count(desk: Desk, sent: Few | Many, receipt: Receipt, seconds: float) -> None:
+    count_stored(desk, receipt)
+    # Many messages take their time on a disk that is well, too: the health looks at the others.
+    if isinstance(sent, Few):
+        desk.metrics.publish(seconds)
+
+
+def count_stored(desk: Desk, receipt: Receipt) -> None:
     # What is answered once more was not stored once more.
     stored = 0 if receipt.replayed else receipt.accepted
     desk.metrics.accepted.add(stored)
     desk.metrics.duplicates.add(receipt.accepted + receipt.duplicates - stored)
-    # Many messages take their time on a disk that is well, too: the health looks at the others.
-    if receipt.accepted + receipt.duplicates <= SMALL_SEND_MESSAGES_MAX:
-        desk.metrics.publish(seconds)
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
 
-ROUTES = (
-    Route("POST", "/v1/messages", publish, _PUBLISHER),
-    Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER),
-)
+PUBLISH = Route("POST", "/v1/messages", publish, _PUBLISHER)
+PUBLISH_PARCEL = Route("POST", "/v1/partitions/{partition}/parcels", publish_parcel, _PUBLISHER)
+ROUTES = (PUBLISH, PUBLISH_PARCEL)

@@ -78,4 +78,4 @@ class Progress:
         if facts.newest is not None:
             self.newest = max(self.newest or facts.newest, facts.newest)
         until = "" if self._watermark is None else f", up to {self._watermark}"
-        self._tell(f"{facts.new} messages and {happened} deliveries taken in{until}")
+        self._tell(f"{facts.new:,} messages and {happened:,} deliveries taken in{until}")

@@ -34,7 +34,7 @@ from restante.spark.source.options import HubPlace, reading_of
 from restante.spark.tables.folders import Folders
 
 NAME = "analytical-store"
-SUMMARY = "Keep tables of all messages and of what became of them, seconds behind the hub."
+SUMMARY = "Keep tables of all messages and of their deliveries, seconds after the hub."
 NOW = "now"
 
 _Days = Annotated[int, msgspec.Meta(ge=1, le=TABLE_DAYS_MAX)]

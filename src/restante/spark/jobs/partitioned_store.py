@@ -167,7 +167,7 @@ class _Store:
 
     def build(self, source: TableSource, wanted: CopyState) -> Outcome:
         """All of it anew. The commit takes the place of whatever was there."""
-        self._work.tell(f"The store {self._name} is built anew.")
+        self._work.tell(f"The store {self._name} is built again.")
         keyed = transform(table_changes.whole(self.spark, source), self.options)
         rows = keyed.count()
         laid = transform_laid_out(keyed, number=0, files=self._files(rows))

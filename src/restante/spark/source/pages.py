@@ -132,7 +132,7 @@ def _up_to(table: pa.Table, until: int) -> pa.Table:
 def _too_short(part: ChangesPartition, end: object) -> RestanteError:
     return PositionAhead(
         f"Partition {part.partition} ends at {end}, before position {part.until}, up to which the checkpoint wants it "
-        "read. This is not the hub that was read before, or it was restored from an older backup. Begin anew, with a new "
+        "read. This is not the hub that was read before, or it was restored from an older backup. Start again, with a new "
         "checkpoint.",
         partition=part.partition,
         end=end,
@@ -141,8 +141,8 @@ def _too_short(part: ChangesPartition, end: object) -> RestanteError:
 
 def _gone(error: PositionGone, part: ChangesPartition) -> RestanteError:
     return PositionGone(
-        f"Partition {part.partition} no longer has the changes behind {part.after}: the hub has removed them after its "
-        "retention, before they were read here. Begin anew: give the stream a new checkpoint, with startingPosition "
+        f"Partition {part.partition} no longer has the changes after {part.after}: the hub has removed them after its "
+        "retention, before they were read here. Start again: give the stream a new checkpoint, with startingPosition "
         "bootstrap.",
         **error.details,
     )
@@ -151,7 +151,7 @@ def _gone(error: PositionGone, part: ChangesPartition) -> RestanteError:
 def _no_longer_as_of(error: PositionGone, part: StoredPartition) -> RestanteError:
     return PositionGone(
         f"Partition {part.partition} can no longer be read as of {part.position}: the hub has removed changes since, after "
-        "its retention. Read again, as of now; a stream begins anew, with a new checkpoint.",
+        "its retention. Read again, as of now; a stream starts again, with a new checkpoint.",
         **error.details,
     )
 

@@ -162,14 +162,14 @@ def _check_not_behind(ends: Positions, read: Positions) -> None:
     if differing:
         raise InvalidOperation(
             f"The checkpoint and the option partitions differ in {_listed(differing)}. Name the same partitions as before, "
-            "or begin anew with a new checkpoint.",
+            "or start again with a new checkpoint.",
             partitions=differing,
         )
     for partition, position in read.items():
         if ends[partition] < position:
             raise PositionAhead(
                 f"Partition {partition} ends at {ends[partition]}, before position {position}, up to which it was read. "
-                "This is not the hub that was read before, or it was restored from an older backup. Begin anew, with a "
+                "This is not the hub that was read before, or it was restored from an older backup. Start again, with a "
                 "new checkpoint.",
                 partition=partition,
                 end=ends[partition],

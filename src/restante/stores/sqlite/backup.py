@@ -20,6 +20,7 @@ from pathlib import Path
 
 from restante.errors import DataDamaged, Unavailable
 from restante.limits import BACKUP_CHUNK_BYTES
+from restante.model.storage.changes import Space
 from restante.ports.backup import SnapshotPart
 from restante.stores.sqlite.failures import translated
 from restante.stores.sqlite.files import BlobFiles, ByteRange, gaps
@@ -44,7 +45,7 @@ class Snapshots:
         for left_by_a_crash in folder.glob(f"{_COPY_PREFIX}*{_COPY_SUFFIX}*"):
             left_by_a_crash.unlink(missing_ok=True)
 
-    def open(self) -> FolderSnapshot:
+    def open(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
         if not self._one.acquire(blocking=False):
             raise Unavailable("A backup of this hub is under way already. Try again when it is done.")
         try:
@@ -53,7 +54,7 @@ class Snapshots:
                 undo.enter_context(self._files.kept())
                 copy = _new_file(self._folder)
                 undo.callback(partial(copy.unlink, missing_ok=True))
-                parts = self._parts(copy)
+                parts = self._parts(copy, leaving_out)
                 return FolderSnapshot(parts, undo.pop_all())
         except (sqlite3.Error, OSError) as error:
             raise translated(error) from error
@@ -64,10 +65,12 @@ class Snapshots:
         with self._copying:
             pass
 
-    def _parts(self, copy: Path) -> tuple[SnapshotPart, ...]:
+    def _parts(self, copy: Path, leaving_out: Sequence[Space]) -> tuple[SnapshotPart, ...]:
         with self._copying:
             self._require_open()
             self._copy_database(copy)
+        if leaving_out:
+            _leave_out(copy, leaving_out)
         with closing(sqlite3.connect(copy)) as database:
             ranges: dict[int, list[ByteRange]] = {}
             for file, start, length in database.execute(FILE_RANGES):
@@ -125,6 +128,17 @@ class FolderSnapshot:
 
     def close(self) -> None:
         self._kept.close()
+
+
+def _leave_out(copy: Path, spaces: Sequence[Space]) -> None:
+    """Delete the entries of some spaces, overwriting them."""
+    with closing(sqlite3.connect(copy, isolation_level=None)) as database:
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "secure_delete = ON"):
+            database.execute(f"PRAGMA {pragma}").fetchall()
+        for space in spaces:
+            # By partition, so that the rows are found by their key.
+            every = "SELECT partition FROM fences"
+            database.execute(f"DELETE FROM entries WHERE partition IN ({every}) AND space = ?", (int(space),))
 
 
 def _blanked(chunk: bytes, at: int, blank: Sequence[ByteRange]) -> bytes:

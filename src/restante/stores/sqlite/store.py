@@ -207,10 +207,10 @@ class SqliteStore:
     def failure(self) -> str | None:
         return self._writer.failure()
 
-    def snapshot(self) -> FolderSnapshot:
+    def snapshot(self, leaving_out: Sequence[Space] = ()) -> FolderSnapshot:
         """What was committed before it was called is in the database that it copies."""
         self._commits.transfer()
-        return self._snapshots.open()
+        return self._snapshots.open(leaving_out)
 
     def close(self) -> None:
         """Ends when the reads and the commit under way have ended. Closing again does nothing."""

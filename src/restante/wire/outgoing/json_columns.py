@@ -8,6 +8,7 @@ values of a column once; what needs escaping is escaped there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -37,6 +38,7 @@ from restante.model.columns.uuids import uuid_column
 from restante.model.publishing.validation import Faults
 from restante.wire.outgoing.base64_columns import base64_texts
 
+_TYPES_REMEMBERED_MAX = 4_096
 Text = str | Column
 """One text for all rows, or one for each."""
 Writer = Callable[[slice], Sequence[Text]]
@@ -46,6 +48,12 @@ Writer = Callable[[slice], Sequence[Text]]
 def column(table: pa.Table, name: str) -> Column:
     found: Column = table.column(name)
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def data_bytes(table: pa.Table) -> int:
+    """How many bytes the data of all rows has. Asking the table for all of its bytes takes thirty times as long."""
+    ends = offsets_of(column(table, "data"))
+    return int(ends[-1] - ends[0])
 
 
 def rows_json(table: pa.Table, writers: Sequence[Writer]) -> Iterator[bytes]:
@@ -193,23 +201,24 @@ def data_writer(table: pa.Table, *, text_key: str = "text") -> Writer:
     """JSON as it is, text as text (under the key that is given), other data in base64, nothing for a claim check."""
     data = column(table, "data")
     types = Texts.encode(column(table, "media_type"))
-    shapes = np.array([_shape_of(text) for text in strings_of(types.values)], np.int8)
+    shapes = np.array([shape_of(text) for text in strings_of(types.values)], np.int8)
     shape = np.where(nulls_of(data), _ABSENT, shapes[types.codes])
     return lambda rows: _data_texts(data[rows], shape[rows], text_key)
 
 
-_ABSENT, _JSON, _TEXT, _BYTES = range(4)
+_ABSENT, JSON_SHAPE, TEXT_SHAPE, _BYTES = range(4)
 
 
-def _shape_of(media_type: str) -> int:
+@lru_cache(_TYPES_REMEMBERED_MAX)
+def shape_of(media_type: str) -> int:
     """How data of this type is shown, if it is what its type says."""
     if media_types.is_json(media_type):
-        return _JSON
-    return _TEXT if media_types.is_text(media_type) else _BYTES
+        return JSON_SHAPE
+    return TEXT_SHAPE if media_types.is_text(media_type) else _BYTES
 
 
 def _data_texts(data: Column, shape: NDArray[np.int8], text_key: str) -> Sequence[Text]:
-    if (shape == _TEXT).any():
+    if (shape == TEXT_SHAPE).any():
         shape = _readable(data, shape)
     shapes = np.unique(shape).tolist()
     if len(shapes) == 1:
@@ -226,7 +235,7 @@ def _data_texts(data: Column, shape: NDArray[np.int8], text_key: str) -> Sequenc
 
 def _readable(data: Column, shape: NDArray[np.int8]) -> NDArray[np.int8]:
     """The shapes, where what is called text and is no UTF-8 is shown as bytes."""
-    rows = np.flatnonzero(shape == _TEXT)
+    rows = np.flatnonzero(shape == TEXT_SHAPE)
     texts = data.take(column_of(rows))
     try:
         texts.view(pa.large_string()).validate(full=True)
@@ -238,9 +247,9 @@ def _readable(data: Column, shape: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def _shown_data(data: Column, shape: int, text_key: str) -> Sequence[Text]:
-    if shape == _JSON:
+    if shape == JSON_SHAPE:
         return ',"data":', _as_texts(data)
-    if shape == _TEXT:
+    if shape == TEXT_SHAPE:
         return f',"{text_key}":', json_texts(_as_texts(data))
     return _base64_data(data) if shape == _BYTES else ()
 

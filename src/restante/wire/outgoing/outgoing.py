@@ -13,10 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import ipc
 
+from restante.limits import ANSWER_BYTES_TARGET
 from restante.model.columns.arrow import Column, binaries_of, string_array
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.wire.outgoing.json_columns import (
     Writer,
+    data_bytes,
     data_writer,
     id_writer,
     number_writer,
@@ -28,6 +30,7 @@ from restante.wire.outgoing.json_columns import (
     time_writer,
 )
 from restante.wire.outgoing.outgoing_cloudevents import event_writers
+from restante.wire.outgoing.single_rows import SINGLE_ROWS_MAX, table_json
 
 
 def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
@@ -98,7 +101,16 @@ def _write(table: pa.Table, sink: pa.NativeFile) -> None:
 
 
 def _messages(table: pa.Table) -> Iterator[bytes]:
-    return rows_json(table, _message_writers(table)) if table.num_rows else iter(())
+    if not table.num_rows:
+        return iter(())
+    if table.num_rows <= SINGLE_ROWS_MAX and data_bytes(table) <= ANSWER_BYTES_TARGET:
+        return iter([table_json(table)])
+    return columns_json(table)
+
+
+def columns_json(table: pa.Table) -> Iterator[bytes]:
+    """The rows of a table, with commas between them, made column by column."""
+    return rows_json(table, _message_writers(table))
 
 
 def _message_writers(table: pa.Table) -> list[Writer]:
@@ -138,6 +150,7 @@ __all__ = [
     "arrow_size",
     "bundle_cloudevents",
     "bundle_json",
+    "columns_json",
     "message_bytes",
     "message_json",
     "message_lines",

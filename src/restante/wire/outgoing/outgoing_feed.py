@@ -52,6 +52,11 @@ def changes_json(table: pa.Table, columns: Collection[str] = ()) -> Iterator[byt
     yield b"]}"
 
 
+def change_rows(table: pa.Table) -> Iterator[bytes]:
+    """Changes of the feed, without what stands around them."""
+    return _rows(table, None)
+
+
 def change_bytes(table: pa.Table, columns: Collection[str] = ()) -> NDArray[np.int64]:
     """How many bytes each row takes in an answer of changes."""
     return row_bytes(table, list(_writers(table, {*columns, "change"} if columns else None)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
@@ -46,6 +48,7 @@ def whole_page(title: str, *, contents: str, main: str) -> bytes:
 <nav aria-label="Contents">{contents}</nav>
 <main>{main}</main>
 </div>
+<script>{script()}</script>
 </body>
 </html>
 """
@@ -53,5 +56,21 @@ def whole_page(title: str, *, contents: str, main: str) -> bytes:
 
 
 @cache
+def script() -> str:
+    """The one script of a page, which is part of it."""
+    return _part("pages.js")
+
+
+@cache
+def script_digest() -> str:
+    """By which a browser knows the script, as a content security policy names it."""
+    return f"sha256-{b64encode(sha256(script().encode()).digest()).decode()}"
+
+
+@cache
 def _style() -> str:
-    return files("restante.server.openapi").joinpath("pages.css").read_text(encoding="utf-8")
+    return _part("pages.css")
+
+
+def _part(name: str) -> str:
+    return files("restante.server.openapi").joinpath(name).read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from restante.server.openapi.html_pages import html
@@ -157,11 +158,20 @@ def _answer_headers(answer: Described) -> str:
 
 def _examples(examples: list[Described]) -> str:
     shown = "".join(
-        f"<details{' open' if place == 0 else ''}><summary>{html.inline(example['summary'])}</summary>"
+        f"<details{' open' if place == 0 else ''}{_to_try(example['request'])}><summary>{html.inline(example['summary'])}</summary>"
         f"{html.code_block(curl(example['request']))}{_outcome(example['answer'])}</details>"
         for place, example in enumerate(examples)
     )
     return f"<h4>Examples</h4>{shown}"
+
+
+def _to_try(request: Described) -> str:
+    """The request for the script of the page, which sends it; not one whose body is no text, or whose answer never ends."""
+    if "body_base64" in request or request["headers"].get("Accept") == "text/event-stream":
+        return ""
+    body = json.dumps(request["body"], indent=2, ensure_ascii=False) if "body" in request else None
+    named = {name: request[name] for name in ("method", "target", "headers")}
+    return f' data-try="{escape(json.dumps(named | {"body": body}, ensure_ascii=False))}"'
 
 
 def curl(request: Described) -> str:

@@ -1,0 +1,113 @@
+/** A hub over the network: where sending begins, and where mailboxes are found. */
+
+import { addressOf, DEFAULT_URL } from "./address.js";
+import { answered, checkToken, expect, json, type Terms } from "./exchange.js";
+import { parcelOf, type OutgoingMessage } from "./message.js";
+import { invalidRequest } from "./problem.js";
+import { Recipient } from "./recipient.js";
+import { retriesOf, type Retries } from "./retries.js";
+
+export interface HubOptions {
+  /** Sent with each request as `Authorization: Bearer …`. Keep it out of web pages: they use tickets for `live`. */
+  token?: string;
+  /** Seconds for an answer, beyond those that a peek is to wait at the hub; 30 unless given. */
+  timeout?: number;
+  /** How often a call is repeated, or all of how it is. Each repetition is safe. */
+  retries?: number | Partial<Retries>;
+  /** In place of the global ones: for proxies, certificates and tests. */
+  fetch?: typeof globalThis.fetch;
+  WebSocket?: typeof globalThis.WebSocket;
+}
+
+export interface SendOptions {
+  /** The id of a batch: what is newly stored becomes items of it. */
+  batch?: string;
+  signal?: AbortSignal;
+}
+
+/** The numbers of what was newly stored in one partition. */
+export interface StoredRange {
+  partition: number;
+  first_sequence_number: number;
+  last_sequence_number: number;
+}
+
+/** All messages of a send are stored: `accepted + duplicates` is their number. */
+export interface Receipt {
+  accepted: number;
+  /** Stored before, by an earlier send or by an attempt of this one whose answer was lost. */
+  duplicates: number;
+  partitions: StoredRange[];
+  /** The ids of the messages, in the order sent. */
+  ids: string[];
+}
+
+/** Opens a live connection in place of a token, for a short time. */
+export interface Ticket {
+  ticket: string;
+  expires_at: string;
+}
+
+/** A hub at this address. Nothing is asked of it yet. */
+export function connect(url: string = DEFAULT_URL, options: HubOptions = {}): Hub {
+  return new Hub(termsOf(url, options));
+}
+
+export class Hub {
+  readonly #terms: Terms;
+
+  /** Programs say `connect(url)`. */
+  constructor(terms: Terms) {
+    this.#terms = terms;
+  }
+
+  get url(): string {
+    return this.#terms.url;
+  }
+
+  /**
+   * Store a message, or many: all of them, or nothing. It resolves when they are durable.
+   * Messages without an id get one before the first attempt, so a repetition stores nothing twice.
+   */
+  async send(
+    messages: OutgoingMessage | Iterable<OutgoingMessage>,
+    { batch, signal }: SendOptions = {},
+  ): Promise<Receipt> {
+    const { ids, body } = parcelOf(messages);
+    const headers = {
+      Accept: "application/json",
+      "Content-Type": "application/json",
+      ...(batch === undefined ? {} : { "Restante-Batch": batch }),
+    };
+    const request = { method: "POST", path: "/v1/messages", headers, body } as const;
+    const { answer } = await answered(this.#terms, () => request, signal);
+    return { ...json<Omit<Receipt, "ids">>(this.#terms, expect(this.#terms, answer, 201)), ids };
+  }
+
+  /** One mailbox. `Data` is what the JSON of its messages is; nothing checks it. */
+  recipient<Data = unknown>(name: string): Recipient<Data> {
+    return new Recipient<Data>(this.#terms, name, () => this.ticket());
+  }
+
+  /** A ticket for one live connection of a program that has no token, such as a web page. */
+  async ticket({ signal }: { signal?: AbortSignal } = {}): Promise<Ticket> {
+    const request = { method: "POST", path: "/v1/tickets", headers: { Accept: "application/json" } } as const;
+    const { answer } = await answered(this.#terms, () => request, signal);
+    return json(this.#terms, expect(this.#terms, answer, 200, 201));
+  }
+}
+
+function termsOf(url: string, options: HubOptions): Terms {
+  const { token, timeout = 30 } = options;
+  checkToken(token);
+  if (!(timeout > 0 && timeout < 1e6)) throw invalidRequest(`timeout is a number of seconds above 0, not ${timeout}.`);
+  return {
+    url: addressOf(url),
+    token,
+    timeout,
+    retries: retriesOf(options.retries),
+    // A browser's fetch wants to be called as a function, not as a method.
+    fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
+    socket: options.WebSocket ?? globalThis.WebSocket,
+  };
+}

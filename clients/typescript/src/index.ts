@@ -1,0 +1,18 @@
+/** A client of a Restante hub, for browsers and Node. `connect` is where to begin. */
+
+export { connect, Hub, type HubOptions, type Receipt, type SendOptions, type StoredRange, type Ticket } from "./hub.js";
+export {
+  Bundle,
+  Recipient,
+  type BundleContent,
+  type CollectOptions,
+  type Dequeued,
+  type Explanation,
+  type OpenBundle,
+  type PeekOptions,
+  type WaitingMessages,
+} from "./recipient.js";
+export type { LiveOptions, LiveState, LiveTransport } from "./live.js";
+export type { Message, MessageState, OutgoingMessage } from "./message.js";
+export { RestanteError, type MessageFault, type ProblemCode } from "./problem.js";
+export type { Retries } from "./retries.js";

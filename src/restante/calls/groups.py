@@ -1,0 +1,122 @@
+"""Groups: defined, joined, kept alive, read, checkpointed, looked at, paused, reset, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from restante.calls.call import Call, Count, Number, Seconds
+from restante.model.groups.group import Gone, Start
+from restante.model.groups.group_answers import (
+    Checkpointed,
+    GroupPage,
+    GroupStatus,
+    HeartbeatAnswer,
+    Joined,
+    NextAnswer,
+    ReadAfter,
+    Running,
+)
+
+
+class DefineGroup(Call[GroupStatus], frozen=True):
+    """Make a group, or say once more what it is. Actions are added to those known."""
+
+    group: str
+    origins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    start: Start = Start.BEGINNING
+    actions: tuple[str, ...] = ()
+    gone: Gone = Gone.REFUSE
+    change: bool = False
+    """Whether another filter takes the place of the one it has."""
+
+
+class ReadGroup(Call[GroupStatus], frozen=True):
+    """How a group stands."""
+
+    group: str
+
+
+class ListGroups(Call[GroupPage], frozen=True, kw_only=True):
+    """The groups by name."""
+
+    limit: Count | None = None
+    after: str | None = None
+
+
+class DeleteGroup(Call[None], frozen=True):
+    """Delete a group with its positions. Its generations are never used again."""
+
+    group: str
+
+
+class JoinGroup(Call[Joined], frozen=True):
+    """Become a member. Under the name of another one, take its place."""
+
+    group: str
+    member: str
+
+
+class LeaveGroup(Call[None], frozen=True):
+    """A member leaves; what it has goes to others."""
+
+    group: str
+    member_id: str
+
+
+class SendHeartbeat(Call[HeartbeatAnswer], frozen=True):
+    """A member is there; the answer says what it has."""
+
+    group: str
+    member_id: str
+    running: Sequence[Running] = ()
+    """What it works on."""
+
+
+class ReadNext(Call[NextAnswer], frozen=True):
+    """The changes of the group's filter in partitions that a member has; if there are none, `wait` seconds for one."""
+
+    group: str
+    member_id: str
+    after: Sequence[ReadAfter]
+    limit: Count | None = None
+    wait: Seconds = 0
+
+
+class WriteCheckpoint(Call[Checkpointed], frozen=True):
+    """All of a partition up to the position is done with."""
+
+    group: str
+    partition: int
+    position: Number
+    generation: Number
+    release: bool | None = None
+    """Whether a partition that is to be given up goes on with this; None: if its holder was told before."""
+
+
+class ResetPosition(Call[Checkpointed], frozen=True):
+    """Go on elsewhere in a partition: at a number, at the first change from a time on, or at a `Start`."""
+
+    group: str
+    partition: int
+    to: int | datetime | Start
+
+
+class PauseGroup(Call[None], frozen=True):
+    """Members keep what they have and get nothing."""
+
+    group: str
+
+
+class ResumeGroup(Call[None], frozen=True):
+    """Members get changes again."""
+
+    group: str
+
+
+class DropAction(Call[None], frozen=True):
+    """An action no longer belongs to a group."""
+
+    group: str
+    action: str

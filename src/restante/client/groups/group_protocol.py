@@ -1,0 +1,185 @@
+"""Every call about groups as a dialogue with a hub over HTTP: no input and output here, only what to say.
+
+All of them may be repeated when an answer was lost. To join again under the same name takes the place of the member that
+the lost answer told of.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from restante import limits
+from restante.calls.call import query_of
+from restante.calls.groups import (
+    DefineGroup,
+    DeleteGroup,
+    DropAction,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    PauseGroup,
+    ReadGroup,
+    ReadNext,
+    ResetPosition,
+    ResumeGroup,
+    SendHeartbeat,
+    WriteCheckpoint,
+)
+from restante.client.transport.address import HubAddress, segment
+from restante.client.transport.column_answers import table_of
+from restante.client.transport.dialogues import Dialogues
+from restante.client.transport.exchange import Dialogue, HttpRequest, LongWork, Response
+from restante.client.transport.http_answers import expect, unreadable, value_of
+from restante.client.transport.options import Terms
+from restante.client.transport.requests import FOR_ARROW, FOR_JSON, WITH_JSON, done, read, said, whole_number
+from restante.client.transport.retries import Answered, answered
+from restante.model.groups.group import Start
+from restante.model.groups.group_answers import (
+    Checkpointed,
+    GroupPage,
+    GroupStatus,
+    HeartbeatAnswer,
+    Joined,
+    NextAnswer,
+)
+from restante.wire.media import JSON
+from restante.wire.outgoing.outgoing_groups import next_of_table
+
+_encoder = msgspec.json.Encoder()
+_WITH_ARROW = (*FOR_ARROW, ("Content-Type", JSON))
+
+
+def define(terms: Terms, call: DefineGroup) -> Dialogue[GroupStatus]:
+    body = {name: value for name, value in said(call).items() if name != "change"}
+    request = HttpRequest(
+        "PUT",
+        _group(call.group),
+        terms.timeout,
+        query=(("change", "true"),) if call.change else (),
+        headers=WITH_JSON,
+        body=_encoder.encode(body),
+    )
+    return value_of((yield from done(terms, request, 200)), GroupStatus, terms.address)
+
+
+def group(terms: Terms, call: ReadGroup) -> Dialogue[GroupStatus]:
+    return (yield from read(terms, _group(call.group), GroupStatus))
+
+
+def groups(terms: Terms, call: ListGroups) -> Dialogue[GroupPage]:
+    return (yield from read(terms, "/v1/groups", GroupPage, query_of(call)))
+
+
+def delete(terms: Terms, call: DeleteGroup) -> Dialogue[None]:
+    yield from _without_body(terms, "DELETE", _group(call.group))
+
+
+def join(terms: Terms, call: JoinGroup) -> Dialogue[Joined]:
+    request = _posted(terms, f"{_group(call.group)}/members", {"member": call.member})
+    return value_of((yield from done(terms, request, 201)), Joined, terms.address)
+
+
+def leave(terms: Terms, call: LeaveGroup) -> Dialogue[None]:
+    yield from _without_body(terms, "DELETE", _member(call.group, call.member_id))
+
+
+def heartbeat(terms: Terms, call: SendHeartbeat) -> Dialogue[HeartbeatAnswer]:
+    request = _posted(
+        terms,
+        f"{_member(call.group, call.member_id)}/heartbeat",
+        {"running": list(call.running)} if call.running else {},
+    )
+    return value_of((yield from done(terms, request, 200)), HeartbeatAnswer, terms.address)
+
+
+def read_next(terms: Terms, call: ReadNext) -> Dialogue[NextAnswer]:
+    """The waiting is done at the hub: the answer comes as soon as there is a change."""
+    path = f"{_member(call.group, call.member_id)}/next"
+    longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
+    asked: dict[str, object] = {"after": list(call.after)}
+    if call.limit is not None:
+        asked["limit"] = call.limit
+
+    def attempt(elapsed: float) -> HttpRequest:
+        left = max(longest - elapsed, 0)
+        body = _encoder.encode({**asked, "wait": round(left, 3)} if left else asked)
+        return HttpRequest("POST", path, terms.timeout + left, headers=_WITH_ARROW, body=body)
+
+    answer: Answered = yield from answered(terms, attempt)
+    make = partial(_next_of, expect(answer.response, terms.address, 200), terms.address)
+    pages: NextAnswer = make() if len(answer.response.body) <= limits.MIB else (yield LongWork(make))
+    return pages
+
+
+def _next_of(response: Response, address: HubAddress) -> NextAnswer:
+    try:
+        return next_of_table(table_of(response, address))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise unreadable(address, str(error)) from error
+
+
+def checkpoint(terms: Terms, call: WriteCheckpoint) -> Dialogue[Checkpointed]:
+    body: dict[str, object] = {"position": call.position, "generation": call.generation}
+    if call.release is not None:
+        body["release"] = call.release
+    path = _position(call.group, call.partition)
+    request = HttpRequest("PUT", path, terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
+    return value_of((yield from done(terms, request, 200)), Checkpointed, terms.address)
+
+
+def reset(terms: Terms, call: ResetPosition) -> Dialogue[Checkpointed]:
+    to: int | str | datetime = call.to.value if isinstance(call.to, Start) else call.to
+    request = _posted(terms, f"{_position(call.group, call.partition)}/reset", {"to": to})
+    return value_of((yield from done(terms, request, 200)), Checkpointed, terms.address)
+
+
+def pause(terms: Terms, call: PauseGroup) -> Dialogue[None]:
+    yield from _without_body(terms, "POST", f"{_group(call.group)}/pause")
+
+
+def resume(terms: Terms, call: ResumeGroup) -> Dialogue[None]:
+    yield from _without_body(terms, "POST", f"{_group(call.group)}/resume")
+
+
+def drop_action(terms: Terms, call: DropAction) -> Dialogue[None]:
+    yield from _without_body(terms, "DELETE", f"{_group(call.group)}/actions/{segment(call.action, 'action')}")
+
+
+def _without_body(terms: Terms, method: str, path: str) -> Dialogue[None]:
+    yield from done(terms, HttpRequest(method, path, terms.timeout, headers=FOR_JSON), 204)
+
+
+def _posted(terms: Terms, path: str, body: object) -> HttpRequest:
+    return HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=_encoder.encode(body))
+
+
+def _group(name: str) -> str:
+    return f"/v1/groups/{segment(name, 'group')}"
+
+
+def _member(name: str, member_id: str) -> str:
+    return f"{_group(name)}/members/{segment(member_id, 'member id')}"
+
+
+def _position(name: str, partition: object) -> str:
+    return f"{_group(name)}/positions/{whole_number('A partition', partition)}"
+
+
+DIALOGUES: Dialogues = {
+    DefineGroup: define,
+    ReadGroup: group,
+    ListGroups: groups,
+    DeleteGroup: delete,
+    JoinGroup: join,
+    LeaveGroup: leave,
+    SendHeartbeat: heartbeat,
+    ReadNext: read_next,
+    WriteCheckpoint: checkpoint,
+    ResetPosition: reset,
+    PauseGroup: pause,
+    ResumeGroup: resume,
+    DropAction: drop_action,
+}

@@ -1,0 +1,98 @@
+"""The doors of a buffered producer, for asynchronous programs: messages come in by a lock, outcomes go out by callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from restante.client.publishing.buffer import Buffering, Stack
+from restante.client.publishing.buffer_bounds import BufferBounds
+from restante.client.publishing.buffer_errors import no_room, not_told
+from restante.client.publishing.buffer_intake import BufferAdmission
+from restante.client.sending.sender_async import AsyncSender
+from restante.client.surface.asynchronous import Hub
+from restante.errors import RestanteError
+from restante.model.publishing.message import Message
+
+OnSuccess: TypeAlias = Callable[[Sequence[Message], int], Awaitable[None] | None]
+OnError: TypeAlias = Callable[[Sequence[Message], int, RestanteError], Awaitable[None] | None]
+
+_log = logging.getLogger(__name__)
+
+_CALLS_AT_ONCE = 256
+"""After so many calls that need not wait, the event loop has its turn: a caller in a hurry would starve the senders."""
+
+
+class AsyncBufferEntrance:
+    """The half of a buffered producer that takes messages in, in the order of the calls."""
+
+    def __init__(self, hub: Hub, bounds: BufferBounds, state: Buffering, sender: AsyncSender[Stack]) -> None:
+        self._hub = hub
+        self._bounds = bounds
+        self._state = state
+        self._sender = sender
+        self._changed = sender.changed
+        self._admission: BufferAdmission | None = None
+        self._calls = 0
+        self._entrance = asyncio.Lock()
+        """Callers that wait are let in in the order of their calls."""
+        self._queued = 0
+        """How many callers wait."""
+
+    async def enqueue(self, messages: Message | Sequence[Message], *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - has its own error
+        """Take a message, or a list of them, as a whole; waits until there is room, `timeout` seconds at most.
+
+        When it returns, the messages are taken, and a callback will tell what became of them. When it raises, or is
+        cancelled, none of them is. The first call asks the hub how many partitions it has.
+        """
+        self._calls += 1
+        admission = self._admission
+        waits = self._queued or not self._calls % _CALLS_AT_ONCE
+        if waits or admission is None or not self._state.takes(admission.admit(messages)):
+            await self._enter(messages, timeout)
+        if self._state.due or not self._sender.alarmed:
+            self._sender.stir()
+
+    async def _enter(self, messages: object, seconds: float | None) -> None:
+        """Take messages in when their turn has come and there is room. A callback would wait for itself."""
+        if self._admission is not None and self._sender.is_current:
+            self._state.take_in(self._admission.admit(messages))
+            return
+        self._queued += 1
+        try:
+            async with asyncio.timeout(seconds), self._entrance:
+                admitted = (self._admission or await self._learn()).admit(messages)
+                await asyncio.sleep(0)
+                while not self._state.takes(admitted):
+                    self._state.hurry()
+                    self._sender.stir()
+                    await self._changed.wait()
+        except TimeoutError as error:
+            known = self._admission is not None
+            raise (no_room(self._state.messages, seconds) if known else not_told(seconds)) from error
+        finally:
+            self._queued -= 1
+
+    async def _learn(self) -> BufferAdmission:
+        """Ask the hub how many partitions it has, once."""
+        self._state.check_open()
+        self._admission = BufferAdmission(len(await self._hub.partitions()), self._bounds)
+        return self._admission
+
+
+async def call_back(callback: Callable[[], object]) -> None:
+    """Call a callback, and wait for it if it is asynchronous. What it raises is logged, and harms nobody."""
+    try:
+        answer = callback()
+        if inspect.isawaitable(answer):
+            await answer
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        _log.exception("A callback of the buffered producer was cancelled.")
+    except Exception:  # noqa: BLE001 - the producer is not to suffer from it
+        _log.exception("A callback of the buffered producer failed.")

@@ -1,0 +1,97 @@
+"""Sending what is gathered, for programs that wait: loads are carried by threads.
+
+Of the threads that have nothing to send, one watches: it sleeps until something is due. When it goes to send, another
+takes its place, one that rests, or a new one as long as there may be more sends. So each load wakes one thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from restante.client.concurrency.condition_sync import Condition
+from restante.client.sending.send_queue import Gathering
+
+Load = TypeVar("Load")
+
+
+class Sender(Generic[Load]):
+    """Sends the loads of a gathering, `at_once` of them at a time. `send` sends a load and settles its outcome."""
+
+    def __init__(
+        self, gathering: Gathering[Load], send: Callable[[Load], None], *, name: str, at_once: int = 1
+    ) -> None:
+        self._gathering = gathering
+        self._send = send
+        self._name = name
+        self._at_once = at_once
+        self.lock = threading.Lock()
+        self._due = Condition(self.lock)
+        """The thread that watches waits for it."""
+        self._relief = Condition(self.lock)
+        """The threads that rest wait for it."""
+        self._watched = False
+        self._resting = 0
+        self._threads: list[threading.Thread] = []
+        self.alarmed = False
+        """Whether it will look by itself when the next load is due."""
+        self.changed = Condition(self.lock)
+        """Guards the gathering. Callers wait for it: for room, for outcomes, for the end."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is itself called by the sender, and so would wait for itself."""
+        return threading.current_thread() in self._threads
+
+    def stir(self) -> None:
+        """Wake the thread that watches, or begin one, if there may be more. The caller holds the lock."""
+        if self._watched:
+            self._due.notify()
+        elif self._resting:
+            self._relief.notify()
+        elif len(self._threads) < self._at_once and self._gathering.wait(time.monotonic()) is not None:
+            thread = threading.Thread(target=self._carry, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def finish(self) -> None:
+        """Wait until all is settled."""
+        with self.changed:
+            self.stir()
+            self.changed.wait_for(lambda: self._gathering.finished)
+            self._due.notify_all()
+            self._relief.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _carry(self) -> None:
+        """The thread: one load after another, until the gathering is finished."""
+        while (load := self._next()) is not None:
+            self._send(load)
+
+    def _next(self) -> Load | None:
+        """The next load, as soon as one is due; None when nothing will be any more."""
+        with self.changed:
+            while (seconds := self._gathering.wait(time.monotonic())) != 0:
+                if self._gathering.finished:
+                    return None
+                if self._watched:
+                    self._rest()
+                else:
+                    self._watch(seconds)
+            load = self._gathering.take()
+            if not self._watched and self._gathering.wait(time.monotonic()) is not None:
+                self.stir()
+            return load
+
+    def _rest(self) -> None:
+        self._resting += 1
+        self._relief.wait()
+        self._resting -= 1
+
+    def _watch(self, seconds: float | None) -> None:
+        self._watched, self.alarmed = True, seconds is not None
+        self._due.wait(seconds)
+        self._watched = self.alarmed = False

@@ -1,0 +1,54 @@
+"""Groups of a hub in this process as asynchronous programs read them. Who waits takes no thread."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
+from restante.hub.door.in_process_threads import OwnWays, Threads
+from restante.hub.engine.committer import CommitRequest
+from restante.hub.groups.next_pages import check_next, listening, look_next, nothing_to_do, read_on
+from restante.limits import WAIT_SECONDS_MAX
+from restante.model.groups.group_answers import Checkpointed, HeartbeatAnswer, NextAnswer
+
+
+async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
+    core, loop = link.hub.core, asyncio.get_running_loop()
+    check_next(core, call)
+    if call.wait <= 0:
+        return await link.thread(look_next, core, call)
+    rung, deadline = asyncio.Event(), loop.time() + min(call.wait, WAIT_SECONDS_MAX)
+
+    def ring() -> None:
+        if not rung.is_set():
+            loop.call_soon_threadsafe(rung.set)
+
+    with listening(core, call, ring):
+        while True:
+            rung.clear()
+            found = await link.thread(look_next, core, call)
+            if not nothing_to_do(found) or not await _heard(rung, deadline):
+                return found
+            call = read_on(call, found)
+
+
+async def _heard(rung: asyncio.Event, deadline: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(deadline):
+            await rung.wait()
+    return rung.is_set()
+
+
+async def checkpoint(link: Threads, call: WriteCheckpoint) -> Checkpointed:
+    future: asyncio.Future[CommitRequest[Checkpointed]] = asyncio.get_running_loop().create_future()
+    link.hub.checkpoint_soon(call, future)
+    return (await future).answer()
+
+
+async def heartbeat(link: Threads, call: SendHeartbeat) -> HeartbeatAnswer:
+    """Nothing is read or stored for it."""
+    return link.hub.call(call)
+
+
+OWN_WAYS: OwnWays = {ReadNext: read_next, WriteCheckpoint: checkpoint, SendHeartbeat: heartbeat}

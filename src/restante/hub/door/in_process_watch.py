@@ -1,0 +1,56 @@
+"""`Watch`: something that a task of an event loop waits for, without a thread meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from restante.hub.door.in_process_threads import Threads
+from restante.limits import WAIT_SECONDS_MAX
+
+T = TypeVar("T")
+
+
+class Watch(Generic[T]):
+    """Looks once, and once more each time that `ring` says that something has changed; the last look is the answer.
+
+    Have it rung before the first look: what comes in between is then not missed, and no look is made in vain.
+    """
+
+    def __init__(
+        self,
+        link: Threads,
+        look: Callable[[], T],
+        is_there: Callable[[T], bool],
+        *,
+        is_silent: Callable[[T], bool] | None = None,
+    ) -> None:
+        """`is_silent`: whether what a look found may change without a ring. It is looked at when the time is up, too."""
+        self._link = link
+        self._look = look
+        self._is_there = is_there
+        self._is_silent = is_silent
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Something has changed; from any thread."""
+        self._loop.call_soon_threadsafe(self._rung.set)
+
+    async def look(self) -> T:
+        self._rung.clear()
+        return await self._link.thread(self._look)
+
+    async def wait(self, found: T, seconds: float) -> T:
+        """After a look that found this: what the last look finds, when it is there, or the time is up."""
+        deadline = self._loop.time() + min(seconds, WAIT_SECONDS_MAX)
+        while not self._is_there(found) and not self._link.hub.closing:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._rung.wait()
+            except TimeoutError:
+                silent = self._is_silent is not None and self._is_silent(found)
+                return await self.look() if silent else found
+            found = await self.look()
+        return found

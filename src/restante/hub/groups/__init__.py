@@ -1,0 +1,1 @@
+"""Groups: readers that share the feed under one name."""

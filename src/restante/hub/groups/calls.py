@@ -1,0 +1,37 @@
+"""The calls about groups, carried out."""
+
+from __future__ import annotations
+
+from restante.calls.groups import (
+    DefineGroup,
+    DeleteGroup,
+    DropAction,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    PauseGroup,
+    ReadGroup,
+    ReadNext,
+    ResetPosition,
+    ResumeGroup,
+    SendHeartbeat,
+    WriteCheckpoint,
+)
+from restante.hub.engine.functions import Functions
+from restante.hub.groups import checkpoints, definitions, members, next_pages, status
+
+FUNCTIONS: Functions = {
+    DefineGroup: definitions.define,
+    ReadGroup: status.read_group,
+    ListGroups: status.list_groups,
+    DeleteGroup: definitions.delete,
+    JoinGroup: members.join,
+    LeaveGroup: members.leave,
+    SendHeartbeat: members.heartbeat,
+    ReadNext: next_pages.read_next,
+    WriteCheckpoint: checkpoints.checkpoint,
+    ResetPosition: checkpoints.reset_position,
+    PauseGroup: definitions.pause,
+    ResumeGroup: definitions.resume,
+    DropAction: definitions.drop_action,
+}

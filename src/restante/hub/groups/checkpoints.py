@@ -1,0 +1,151 @@
+"""Checkpoints, and positions that an operator resets. Each is one small row in its partition; many share a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from restante.calls.groups import ResetPosition, WriteCheckpoint
+from restante.errors import InvalidRequest, PositionAhead, PositionGone
+from restante.hub.engine.committer import Planned
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.feed.feed import read_feed
+from restante.hub.groups.group_rows import (
+    group_so_far,
+    membership_so_far,
+    position_so_far,
+    put_moved,
+    put_position,
+    ring_group,
+)
+from restante.hub.groups.memory import GroupMemory
+from restante.hub.publishing.publish import check_partition
+from restante.model.access.access import Grant
+from restante.model.feed.feed_answers import FeedWish
+from restante.model.groups.group import Start
+from restante.model.groups.group_answers import Checkpointed
+from restante.model.groups.group_names import check_group
+from restante.model.groups.group_position import PositionRow, checkpointed, reset
+from restante.model.groups.membership import released
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = FeedWish(columns=("sequence_number", "at"))
+
+
+def checkpoint(core: Core, call: WriteCheckpoint, _: Grant) -> Checkpointed:
+    return core.submit(checkpoint_request(core, call))
+
+
+def checkpoint_request(core: Core, call: WriteCheckpoint) -> Planned[Checkpointed]:
+    """A checkpoint to be submitted."""
+    name = check_group(call.group)
+    check_partition(core, call.partition)
+    _check_number("position", call.position)
+    _check_number("generation", call.generation)
+    return Planned(partial(_plan_checkpoint, core, name, call))
+
+
+def _check_number(parameter: str, number: int) -> None:
+    if not 0 <= number < 2**63:
+        raise InvalidRequest(f"{parameter} must be a number, 0 or more, not {number}.", parameter=parameter)
+
+
+def _plan_checkpoint(core: Core, name: str, call: WriteCheckpoint, draft: RequestDraft) -> Checkpointed:
+    group_so_far(core, draft, name)
+    before, end = position_so_far(core, draft, name, call.partition), draft.count(call.partition).visible
+    row = checkpointed(before, call.position, call.generation, end=end, now=core.clock())
+    if row is not before:
+        put_position(core, draft, name, call.partition, row)
+    if _is_release(core, draft, name, call):
+        put_moved(core, draft, name, released(membership_so_far(core, draft, name), {call.partition}))
+    return _answer(call.partition, row)
+
+
+def _is_release(core: Core, draft: RequestDraft, name: str, call: WriteCheckpoint) -> bool:
+    """Whether the partition goes on. A checkpoint from before its holder was told releases nothing."""
+    if call.release is False:
+        return False
+    if (name, call.partition) in core.memory(GroupMemory).told:
+        return True
+    membership = membership_so_far(core, draft, name)
+    return call.release is True and membership.holders[call.partition] != membership.targets[call.partition]
+
+
+def reset_position(core: Core, call: ResetPosition, _: Grant) -> Checkpointed:
+    name = check_group(call.group)
+    check_partition(core, call.partition)
+    find = _finder(core, call)
+    return core.commit(partial(_plan_reset, core, name, call.partition, find))
+
+
+def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:
+    """What tells the new position when the commit is planned. A time is looked up before."""
+    if isinstance(call.to, datetime):
+        position = position_at(core, call.partition, call.to)
+        return lambda _: position
+    if isinstance(call.to, Start):
+        to_end = call.to is Start.END
+        return lambda draft: draft.count(call.partition).visible if to_end else draft.count(call.partition).feed_gone
+    return partial(_given_number, call.partition, call.to)
+
+
+def _given_number(partition: int, number: int, draft: RequestDraft) -> int:
+    _check_number("to", number)
+    counters = draft.count(partition)
+    if number > counters.visible:
+        text = f"The feed of partition {partition} ends at {counters.visible}, before {number}."
+        raise PositionAhead(text, end=counters.visible)
+    if number < counters.feed_gone:
+        first = counters.feed_gone + 1
+        raise PositionGone(f"The feed of partition {partition} begins with {first}, after {number}.", first=first)
+    return number
+
+
+def _plan_reset(
+    core: Core, name: str, partition: int, find: Callable[[RequestDraft], int], draft: RequestDraft
+) -> Checkpointed:
+    group_so_far(core, draft, name)
+    row = reset(position_so_far(core, draft, name, partition), find(draft), core.clock())
+    put_position(core, draft, name, partition, row)
+    draft.applies.append(partial(_forget_told, core, name, partition))
+    ring_group(draft, name)
+    return _answer(partition, row)
+
+
+def _answer(partition: int, row: PositionRow) -> Checkpointed:
+    return Checkpointed(partition=partition, generation=row.generation, position=row.position)
+
+
+def _forget_told(core: Core, name: str, partition: int) -> None:
+    """Under its new generation the holder is told once more, if it is still to give the partition up."""
+    memory = core.memory(GroupMemory)
+    with memory.lock:
+        memory.told.pop((name, partition), None)
+
+
+def position_at(core: Core, partition: int, time: datetime) -> int:
+    """The number before the first change that happened at a time or later. Numbers and times ascend together."""
+    if time.tzinfo is None:
+        raise InvalidRequest("A time must say its zone.", parameter="to")
+    wanted = (time - _EPOCH) // timedelta(microseconds=1)
+    counters = core.partitions[partition].counters
+    low, high = counters.feed_gone, counters.visible
+    while low < high:
+        middle = (low + high) // 2
+        number, at = _first_after(core, partition, middle)
+        if at is None or at >= wanted:
+            high = middle
+        else:
+            low = number
+    return low
+
+
+def _first_after(core: Core, partition: int, position: int) -> tuple[int, int | None]:
+    """The first change after a position, and when it happened."""
+    table = read_feed(core, partition, position, _FIRST, 1).table
+    if not table.num_rows:
+        return position, None
+    at = table["at"][0].as_py()
+    return int(table["sequence_number"][0].as_py()), (at - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,182 @@
+"""The rows of groups in a commit: read as of now in a draft, and written, with what memory makes of them after it.
+
+A group's definition and its members lie in the partition of its name, its home. Generation, position and holder lie in
+each partition itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from restante.errors import GroupUnknown
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import Note, RequestDraft
+from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
+from restante.model.groups.group import GroupRow, encode_group, group_key
+from restante.model.groups.group_position import PositionRow, encode_position, freed, given
+from restante.model.groups.membership import Membership, Moved, encode_member, member_key
+from restante.model.groups.shares import NOBODY
+from restante.model.storage.changes import Space
+from restante.model.storage.partition import fnv1a_64, partition_of
+
+
+@dataclass(slots=True)
+class GroupsSoFar(Note):
+    """What a commit makes of groups, as far as it is planned. None: deleted."""
+
+    rows: dict[str, GroupRow | None] = field(default_factory=dict)
+    memberships: dict[str, Membership] = field(default_factory=dict)
+    positions: dict[tuple[str, int], PositionRow] = field(default_factory=dict)
+
+    def take_over(self, later: Self) -> None:
+        self.rows.update(later.rows)
+        self.memberships.update(later.memberships)
+        self.positions.update(later.positions)
+
+
+def home_of_group(core: Core, name: str) -> int:
+    return partition_of(name, core.deed.partition_count)
+
+
+def group_bell(name: str) -> int:
+    """What the bell knows a group by."""
+    return fnv1a_64(b"group\x00" + name.encode())
+
+
+def unknown_group(name: str) -> GroupUnknown:
+    return GroupUnknown(f"There is no group {name!r}. Make it with PUT /v1/groups/{name}.", group=name)
+
+
+def known_group(core: Core, name: str) -> KnownGroup:
+    """A group as of the last commit."""
+    known = core.memory(GroupMemory).groups.get(name)
+    if known is None:
+        raise unknown_group(name)
+    return known
+
+
+def row_so_far(core: Core, draft: RequestDraft, name: str) -> GroupRow | None:
+    for note in draft.noted(GroupsSoFar):
+        if name in note.rows:
+            return note.rows[name]
+    known = core.memory(GroupMemory).groups.get(name)
+    return None if known is None else known.row
+
+
+def group_so_far(core: Core, draft: RequestDraft, name: str) -> GroupRow:
+    row = row_so_far(core, draft, name)
+    if row is None:
+        raise unknown_group(name)
+    return row
+
+
+def rows_so_far(core: Core, draft: RequestDraft) -> list[GroupRow]:
+    """All groups."""
+    found: dict[str, GroupRow | None] = {}
+    for note in draft.noted(GroupsSoFar):
+        found = {**note.rows, **found}
+    known = {name: own.row for name, own in core.memory(GroupMemory).groups.items()}
+    return [row for row in {**known, **found}.values() if row is not None]
+
+
+def membership_so_far(core: Core, draft: RequestDraft, name: str) -> Membership:
+    for note in draft.noted(GroupsSoFar):
+        if name in note.memberships:
+            return note.memberships[name]
+    return known_group(core, name).membership
+
+
+def position_so_far(core: Core, draft: RequestDraft, name: str, partition: int) -> PositionRow:
+    for note in draft.noted(GroupsSoFar):
+        found = note.positions.get((name, partition))
+        if found is not None:
+            return found
+    return known_group(core, name).positions[partition]
+
+
+def put_group(core: Core, draft: RequestDraft, row: GroupRow) -> None:
+    """A group that is known is this from now on."""
+    draft.put(home_of_group(core, row.name), Space.GROUP, group_key(row.name), encode_group(row))
+    draft.note(GroupsSoFar).rows[row.name] = row
+    draft.applies.append(partial(_set_row, core, row))
+    ring_group(draft, row.name)
+
+
+def put_position(core: Core, draft: RequestDraft, name: str, partition: int, row: PositionRow) -> None:
+    draft.put(partition, Space.GROUP_POSITION, group_key(name), encode_position(row))
+    draft.note(GroupsSoFar).positions[name, partition] = row
+    draft.applies.append(partial(_set_position, core, name, partition, row))
+
+
+def ring_group(draft: RequestDraft, name: str) -> None:
+    """Those who wait at the group look again."""
+    draft.concerns.append(np.array([group_bell(name)], np.uint64))
+
+
+def put_moved(core: Core, draft: RequestDraft, name: str, moved: Moved) -> None:
+    """Members that came and went, and partitions that were given or became free."""
+    before, after, now = membership_so_far(core, draft, name), moved.membership, core.clock()
+    _put_members(core, draft, name, before, after)
+    loose = [
+        partition
+        for partition, (old, new) in enumerate(zip(before.holders, after.holders, strict=True))
+        if old != NOBODY and new == NOBODY
+    ]
+    for partition in loose:
+        put_position(core, draft, name, partition, freed(position_so_far(core, draft, name, partition)))
+    for partition, member_id in moved.givings:
+        row = given(position_so_far(core, draft, name, partition), member_id, now)
+        put_position(core, draft, name, partition, row)
+    draft.note(GroupsSoFar).memberships[name] = after
+    draft.applies.append(partial(_set_membership, core, name, moved, loose))
+    ring_group(draft, name)
+
+
+def _put_members(core: Core, draft: RequestDraft, name: str, before: Membership, after: Membership) -> None:
+    home = home_of_group(core, name)
+    old, new = set(before.members), set(after.members)
+    for member in old - new:
+        draft.delete(home, Space.GROUP_MEMBER, member_key(name, member.member_id))
+    for member in new - old:
+        draft.put(home, Space.GROUP_MEMBER, member_key(name, member.member_id), encode_member(member))
+    heard = Heard(core.memory(GroupMemory).monotonic(), core.clock())
+    came, went = {member.member_id: heard for member in new - old}, [member.member_id for member in old - new]
+    draft.applies.append(partial(_set_heard, core, came, went))
+
+
+def _set_row(core: Core, row: GroupRow) -> None:
+    known = core.memory(GroupMemory).groups.get(row.name)
+    if known is not None:
+        if known.row.filter != row.filter:
+            known.forget_skimmed()
+        known.row = row
+
+
+def _set_position(core: Core, name: str, partition: int, row: PositionRow) -> None:
+    known = core.memory(GroupMemory).groups.get(name)
+    if known is not None:
+        known.positions[partition] = row
+
+
+def _set_membership(core: Core, name: str, moved: Moved, loose: list[int]) -> None:
+    memory = core.memory(GroupMemory)
+    known = memory.groups.get(name)
+    with memory.lock:
+        if known is not None:
+            known.membership = moved.membership
+            known.givings += len(moved.givings)
+        for partition in (*loose, *(giving.partition for giving in moved.givings)):
+            memory.told.pop((name, partition), None)
+    memory.wake.set()
+
+
+def _set_heard(core: Core, came: dict[bytes, Heard], went: list[bytes]) -> None:
+    memory = core.memory(GroupMemory)
+    with memory.lock:
+        memory.heard.update(came)
+        for member_id in went:
+            memory.heard.pop(member_id, None)

@@ -1,0 +1,205 @@
+"""Members: they join, say that they are there, and leave; their leases end when nothing is heard of them.
+
+A lease ends in a commit. A member that is heard of before that commit is planned keeps its lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+
+from restante import limits
+from restante.calls.groups import JoinGroup, LeaveGroup, SendHeartbeat
+from restante.errors import InvalidRequest, MemberUnknown
+from restante.hub.engine.core import Core, parse_uuid, uuid_text
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.tasks import Task, guarded
+from restante.hub.groups.group_rows import group_so_far, known_group, membership_so_far, position_so_far, put_moved
+from restante.hub.groups.memory import GroupMemory, Heard, KnownGroup
+from restante.model.access.access import Grant
+from restante.model.groups.group_answers import Assigned, HeartbeatAnswer, Joined, Running
+from restante.model.groups.group_names import check_group, check_member
+from restante.model.groups.group_position import PositionRow
+from restante.model.groups.leases import lapsed, overdue, seconds_left
+from restante.model.groups.membership import GroupMember, Membership, joined, released, without
+from restante.model.mailboxes.answers import moment
+
+_log = logging.getLogger(__name__)
+
+
+def join(core: Core, call: JoinGroup, _: Grant) -> Joined:
+    name, member = check_group(call.group), check_member(call.member)
+    return core.commit(partial(_plan_join, core, name, member))
+
+
+def _plan_join(core: Core, name: str, member_name: str, draft: RequestDraft) -> Joined:
+    group_so_far(core, draft, name)
+    member = GroupMember(core.new_uuid(), member_name, core.clock())
+    told = core.memory(GroupMemory).told_in(name)
+    moved = joined(membership_so_far(core, draft, name), member, told)
+    put_moved(core, draft, name, moved)
+    kept = moved.membership.kept_by(member.member_id)
+    return Joined(
+        member_id=uuid_text(member.member_id),
+        heartbeat_seconds=core.settings.groups.heartbeat_seconds,
+        partitions=tuple(assigned(partition, position_so_far(core, draft, name, partition)) for partition in kept),
+    )
+
+
+def assigned(partition: int, row: PositionRow) -> Assigned:
+    return Assigned(partition=partition, generation=row.generation, position=row.position)
+
+
+def leave(core: Core, call: LeaveGroup, _: Grant) -> None:
+    core.commit(partial(_plan_leave, core, check_group(call.group), member_id_of(call.member_id)))
+
+
+def _plan_leave(core: Core, name: str, member_id: bytes, draft: RequestDraft) -> None:
+    group_so_far(core, draft, name)
+    membership = membership_so_far(core, draft, name)
+    check_known(membership, name, member_id)
+    put_moved(core, draft, name, without(membership, {member_id}, core.memory(GroupMemory).told_in(name)))
+
+
+def member_id_of(text: str) -> bytes:
+    return parse_uuid(text, "member_id")
+
+
+def check_known(membership: Membership, name: str, member_id: bytes) -> GroupMember:
+    member = membership.member(member_id)
+    if member is None:
+        raise MemberUnknown(
+            f"{uuid.UUID(bytes=member_id)} is no member of the group {name!r}: it left, its lease ended, or another one "
+            "joined under its name. Stop what is under way, and join again.",
+            group=name,
+        )
+    return member
+
+
+def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
+    """Nothing is stored for it."""
+    name, member_id = check_group(call.group), member_id_of(call.member_id)
+    known, memory = known_group(core, name), core.memory(GroupMemory)
+    running = _checked_running(call.running)
+    with memory.lock:
+        check_known(known.membership, name, member_id)
+        now = memory.monotonic()
+        memory.heard[member_id] = Heard(now, core.clock(), running)
+        kept = _tell(memory, name, known.membership, member_id, now)
+    return HeartbeatAnswer(
+        partitions=tuple(assigned(partition, known.positions[partition]) for partition in kept),
+        now=moment(core.clock()),
+    )
+
+
+def _tell(memory: GroupMemory, name: str, membership: Membership, member_id: bytes, now: float) -> list[int]:
+    """What the member keeps. What it is to give up, it knows from now on; once told, it keeps nothing of it."""
+    kept = []
+    for partition in membership.held_by(member_id):
+        if membership.targets[partition] == member_id and (name, partition) not in memory.told:
+            kept.append(partition)
+        elif (name, partition) not in memory.told:
+            memory.told[name, partition] = now
+            memory.wake.set()
+    return kept
+
+
+def _checked_running(running: Sequence[Running]) -> tuple[Running, ...]:
+    if len(running) > limits.GROUP_RUNNING_MAX:
+        raise InvalidRequest(f"running names at most {limits.GROUP_RUNNING_MAX:,} changes.", parameter="running")
+    return tuple(running)
+
+
+def end_leases(core: Core) -> int:
+    """Leases that have ended, and partitions that were not released in time; gives how many of both."""
+    memory, now = core.memory(GroupMemory), core.memory(GroupMemory).monotonic()
+    due = [name for name, known in tuple(memory.groups.items()) if _due(core, name, known.membership, now)]
+    return sum(core.commit(partial(_plan_end, core, name)) for name in due)
+
+
+def _due(core: Core, name: str, membership: Membership, now: float) -> bool:
+    return bool(_lapsed(core, membership, now) or _overdue(core, name, now))
+
+
+def _lapsed(core: Core, membership: Membership, now: float) -> frozenset[bytes]:
+    heard = core.memory(GroupMemory).heard
+    known = {own.member_id: heard[own.member_id].at for own in membership.members if own.member_id in heard}
+    return lapsed(known, now, core.settings.groups.heartbeat_seconds)
+
+
+def _overdue(core: Core, name: str, now: float) -> frozenset[int]:
+    return overdue(core.memory(GroupMemory).told_in(name), now, core.settings.groups.handover_seconds)
+
+
+def _plan_end(core: Core, name: str, draft: RequestDraft) -> int:
+    group_so_far(core, draft, name)
+    memory, membership = core.memory(GroupMemory), membership_so_far(core, draft, name)
+    now = memory.monotonic()
+    gone, late = _lapsed(core, membership, now), _overdue(core, name, now)
+    if gone:
+        _tell_of_lost(core, draft, name, membership, gone)
+        moved = without(membership, gone, memory.told_in(name))
+        put_moved(core, draft, name, moved)
+        membership = moved.membership
+        late -= {giving.partition for giving in moved.givings}
+    held = frozenset(partition for partition in late if membership.holders[partition])
+    if held:
+        put_moved(core, draft, name, released(membership, held))
+    return len(gone) + len(held)
+
+
+def _tell_of_lost(core: Core, draft: RequestDraft, name: str, membership: Membership, gone: frozenset[bytes]) -> None:
+    memory = core.memory(GroupMemory)
+    for member in membership.members:
+        if member.member_id in gone:
+            heard = memory.heard.get(member.member_id)
+            for hear in memory.lost:
+                hear(draft, name, member, () if heard is None else heard.running)
+            _log.warning("The lease of %s in the group %s has ended.", member.name, name)
+
+
+def _keep_leases(core: Core) -> None:
+    memory = core.memory(GroupMemory)
+    while not core.closing.is_set():
+        patience, began = _patience(core, memory), time.monotonic()
+        memory.wake.wait(patience)
+        memory.wake.clear()
+        if patience is not None and time.monotonic() - began > patience + core.settings.groups.heartbeat_seconds:
+            renew_all(core)
+        if not core.closing.is_set():
+            guarded(core, end_leases)
+
+
+def renew_all(core: Core) -> None:
+    """The hub itself stood still, and heard nobody: every lease counts as just renewed."""
+    memory = core.memory(GroupMemory)
+    with memory.lock:
+        now = memory.monotonic()
+        memory.heard = {own: Heard(now, heard.clock, heard.running) for own, heard in memory.heard.items()}
+
+
+def _patience(core: Core, memory: GroupMemory) -> float | None:
+    settings = core.settings.groups
+    with memory.lock:
+        heard, told = [own.at for own in memory.heard.values()], list(memory.told.values())
+    return seconds_left(
+        heard,
+        told,
+        memory.monotonic(),
+        heartbeat_seconds=settings.heartbeat_seconds,
+        handover_seconds=settings.handover_seconds,
+    )
+
+
+TASK = Task("groups", _keep_leases, wake=lambda core: core.memory(GroupMemory).wake.set())
+"""The thread that ends leases and hand-overs."""
+
+
+def known_member(core: Core, name: str, member_id: bytes) -> KnownGroup:
+    """A group as of the last commit, of which somebody is a member."""
+    known = known_group(core, name)
+    check_known(known.membership, name, member_id)
+    return known

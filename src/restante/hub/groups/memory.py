@@ -1,0 +1,115 @@
+"""What the hub remembers of groups.
+
+The rows are what is stored; only the committer's thread changes them. Heartbeats, and what members were told, are in
+memory alone, under a lock. After the hub was opened every member counts as just heard, and nobody as told anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from restante.hub.engine.plan import RequestDraft
+from restante.model.groups.group import GroupRow, decode_group
+from restante.model.groups.group_answers import Running
+from restante.model.groups.group_position import PositionRow, decode_position, freed
+from restante.model.groups.membership import GroupMember, Membership, decode_member, key_group, membership_of
+from restante.model.storage.changes import Space
+from restante.ports.store import Store
+
+LeaseLost = Callable[[RequestDraft, str, GroupMember, Sequence[Running]], None]
+"""Told in the commit that ends a lease without leaving: the group, the member, and what it worked on."""
+
+
+@dataclass(slots=True)
+class KnownGroup:
+    """One group."""
+
+    row: GroupRow
+    positions: list[PositionRow]
+    """By partition."""
+    membership: Membership
+    skimmed: list[tuple[int, int]] = field(default_factory=list)
+    """By partition, up to where a generation has looked and found nothing for the group since its position."""
+    overtaken: int = 0
+    givings: int = 0
+
+    def __post_init__(self) -> None:
+        self.forget_skimmed()
+
+    def forget_skimmed(self) -> None:
+        self.skimmed = [(0, 0)] * len(self.positions)
+
+    def passed(self, partition: int) -> int:
+        """Up to where nothing is left to do: the position, and what the filter leaves out after it."""
+        row, (generation, number) = self.positions[partition], self.skimmed[partition]
+        return max(row.position, number) if generation == row.generation else row.position
+
+    def lag(self, partition: int, end: int) -> int:
+        return max(0, end - self.passed(partition))
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """When a member was heard last: by a clock that only goes forward, and by the hub's."""
+
+    at: float
+    clock: int
+    running: tuple[Running, ...] = ()
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """The groups of one open hub."""
+
+    groups: dict[str, KnownGroup] = field(default_factory=dict)
+    heard: dict[bytes, Heard] = field(default_factory=dict)
+    """By member."""
+    told: dict[tuple[str, int], float] = field(default_factory=dict)
+    """By group and partition: since when its holder knows that it is to give it up."""
+    lost: list[LeaseLost] = field(default_factory=list)
+    """Functions of other subjects that hear of leases that ended without leaving."""
+    monotonic: Callable[[], float] = time.monotonic
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while `heard` or `told` is changed."""
+    wake: threading.Event = field(default_factory=threading.Event)
+    """Set when something may end earlier than was expected."""
+
+    def told_in(self, group: str) -> dict[int, float]:
+        with self.lock:
+            return {partition: at for (name, partition), at in self.told.items() if name == group}
+
+    def actions(self) -> dict[str, str]:
+        """Which group has which action."""
+        return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
+
+
+def load_groups(store: Store, partition_count: int, now: int) -> GroupMemory:
+    """The groups of a store. Every lease counts as just renewed."""
+    memory = GroupMemory()
+    rows = [decode_group(value) for home in range(partition_count) for _, value in store.scan(home, Space.GROUP)]
+    if not rows:
+        return memory
+    members: dict[str, list[GroupMember]] = {row.name: [] for row in rows}
+    positions = {row.name: [PositionRow() for _ in range(partition_count)] for row in rows}
+    for partition in range(partition_count):
+        for key, value in store.scan(partition, Space.GROUP_MEMBER):
+            members.get(key_group(key), []).append(decode_member(value))
+        for key, value in store.scan(partition, Space.GROUP_POSITION):
+            if (own := positions.get(key.decode())) is not None:
+                own[partition] = decode_position(value)
+    for row in rows:
+        memory.groups[row.name] = _known(row, members[row.name], positions[row.name])
+    heard = Heard(memory.monotonic(), now)
+    memory.heard = {member.member_id: heard for own in members.values() for member in own}
+    return memory
+
+
+def _known(row: GroupRow, members: list[GroupMember], positions: list[PositionRow]) -> KnownGroup:
+    by_joining = sorted(members, key=lambda member: (member.joined_at, member.member_id))
+    known = {member.member_id for member in members}
+    # Of a backup, which has no members, nobody has anything.
+    owned = [own if own.holder in known else freed(own) for own in positions]
+    return KnownGroup(row, owned, membership_of(by_joining, [own.holder for own in owned]))

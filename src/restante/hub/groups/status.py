@@ -1,0 +1,118 @@
+"""How groups stand: their positions, lags and members."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from restante.calls.groups import ListGroups, ReadGroup
+from restante.errors import PositionAhead, PositionGone
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.feed.feed import read_feed
+from restante.hub.groups.group_rows import known_group
+from restante.hub.groups.memory import GroupMemory, KnownGroup
+from restante.model.access.access import Grant
+from restante.model.feed.feed_answers import FeedWish
+from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, GroupTotals, MemberStatus
+from restante.model.groups.group_names import check_group
+from restante.model.mailboxes.answers import moment
+from restante.model.mailboxes.paging import page_size
+
+
+def read_group(core: Core, call: ReadGroup, _: Grant) -> GroupStatus:
+    return group_status(core, check_group(call.group))
+
+
+def list_groups(core: Core, call: ListGroups, caller: Grant) -> GroupPage:
+    size, after = page_size(call.limit), call.after or ""
+    seen = sorted(
+        name for name in tuple(core.memory(GroupMemory).groups) if name > after and caller.may_see_group(name)
+    )
+    shown = seen[:size]
+    memory = core.memory(GroupMemory)
+    found = tuple(_status(core, memory.groups[name]) for name in shown if name in memory.groups)
+    return GroupPage(groups=found, next=shown[-1] if len(seen) > size else None)
+
+
+def group_status(core: Core, name: str) -> GroupStatus:
+    return _status(core, known_group(core, name))
+
+
+def _status(core: Core, known: KnownGroup) -> GroupStatus:
+    partitions = tuple(_partition(core, known, partition) for partition in range(len(known.positions)))
+    row = known.row
+    return GroupStatus(
+        group=row.name,
+        origins=row.filter.origins,
+        kinds=row.filter.kinds,
+        gone=row.filter.gone,
+        actions=row.actions,
+        paused=row.paused,
+        lag=sum(own.lag for own in partitions),
+        partitions=partitions,
+        members=_members(core, known),
+    )
+
+
+def _partition(core: Core, known: KnownGroup, partition: int) -> GroupPartition:
+    row, end = known.positions[partition], core.partitions[partition].counters.visible
+    lag = known.lag(partition, end)
+    return GroupPartition(
+        partition=partition,
+        position=end - lag,
+        end=end,
+        lag=lag,
+        oldest_unread_at=_oldest(core, known, partition, end - lag) if lag else None,
+        member_id=uuid_text(row.holder) if row.holder in _ids(known) else None,
+        generation=row.generation,
+        checkpoint_at=moment(row.checkpoint_at) if row.checkpoint_at else None,
+    )
+
+
+def _ids(known: KnownGroup) -> set[bytes]:
+    return {member.member_id for member in known.membership.members}
+
+
+def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> datetime | None:
+    """When the first change after a position happened, if it is found at the first look."""
+    own = known.row.filter
+    wish = FeedWish(origins=own.origins, kinds=own.kinds, columns=("sequence_number", "at"))
+    try:
+        table = read_feed(core, partition, position, wish, 1).table
+    except (PositionGone, PositionAhead):
+        return None
+    found: datetime | None = table["at"][0].as_py() if table.num_rows else None
+    return found
+
+
+def _members(core: Core, known: KnownGroup) -> tuple[MemberStatus, ...]:
+    heard, membership = core.memory(GroupMemory).heard, known.membership
+    return tuple(
+        MemberStatus(
+            member_id=uuid_text(member.member_id),
+            member=member.name,
+            partitions=membership.held_by(member.member_id),
+            heartbeat_at=moment(heard[member.member_id].clock if member.member_id in heard else member.joined_at),
+        )
+        for member in membership.members
+    )
+
+
+def held_position(core: Core, partition: int) -> int | None:
+    """Up to where all groups with actions have passed a partition; None if no group holds the feed back."""
+    groups = tuple(core.memory(GroupMemory).groups.values())
+    return min((known.passed(partition) for known in groups if known.row.actions), default=None)
+
+
+def group_totals(core: Core) -> tuple[GroupTotals, ...]:
+    """For metrics: nothing is read from the store for it."""
+    ends = [partition.counters.visible for partition in core.partitions]
+    return tuple(
+        GroupTotals(
+            group=name,
+            lags=tuple(known.lag(partition, end) for partition, end in enumerate(ends)),
+            members=len(known.membership.members),
+            overtaken=known.overtaken,
+            givings=known.givings,
+        )
+        for name, known in sorted(core.memory(GroupMemory).groups.items())
+    )

@@ -1,0 +1,135 @@
+"""What a group is: a name, a filter, its actions; and what becomes of it when somebody defines it once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from restante import limits
+from restante.errors import ActionTaken, GroupConflict, InvalidRequest
+from restante.model.feed.feed_answers import FeedWish
+from restante.model.groups.group_names import check_actions, check_group
+from restante.model.mailboxes.filters import check_filters
+
+
+class Gone(Enum):
+    """What to do when the feed no longer has what a group has not read. The texts are part of the stored format."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
+class Start(Enum):
+    """Where a new group begins."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+class GroupFilter(msgspec.Struct, frozen=True, array_like=True):
+    """What a group reads of the feed. Empty: all origins, all kinds."""
+
+    origins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    gone: Gone = Gone.REFUSE
+
+    @property
+    def wish(self) -> FeedWish:
+        return FeedWish(origins=self.origins, kinds=self.kinds)
+
+
+class GroupRow(msgspec.Struct, frozen=True, array_like=True):
+    """A group as it is stored."""
+
+    name: str
+    filter: GroupFilter
+    made_at: int
+    actions: tuple[str, ...] = ()
+    paused: bool = False
+
+
+class GroupWish(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says that a group is."""
+
+    name: str
+    filter: GroupFilter = GroupFilter()
+    actions: tuple[str, ...] = ()
+
+
+def checked_wish(
+    name: object, *, origins: tuple[str, ...], kinds: tuple[str, ...], gone: Gone, actions: tuple[str, ...]
+) -> GroupWish:
+    """A wish in its one form, whatever order the caller listed names in."""
+    check_filters("origin", origins)
+    check_filters("kind", kinds)
+    own = GroupFilter(tuple(sorted(set(origins))), tuple(sorted(set(kinds))), gone)
+    return GroupWish(name=check_group(name), filter=own, actions=check_actions(actions))
+
+
+def defined(
+    before: GroupRow | None, wish: GroupWish, *, taken: Mapping[str, str], now: int, change: bool = False
+) -> GroupRow:
+    """The row of a group after somebody defined it. `taken` says which group has which action.
+
+    `GroupConflict` if it has another filter and that is not to be changed; `ActionTaken` if another group has an action.
+    """
+    for action in wish.actions:
+        if taken.get(action, wish.name) != wish.name:
+            raise ActionTaken(
+                f"The action {action!r} belongs to the group {taken[action]!r}. Name another one, or let an operator take "
+                f"it from that group with DELETE /v1/groups/{taken[action]}/actions/{action}.",
+                action=action,
+                group=taken[action],
+            )
+    if before is None:
+        return GroupRow(wish.name, wish.filter, now, wish.actions)
+    if before.filter != wish.filter and not change:
+        raise _conflict(before)
+    return msgspec.structs.replace(before, filter=wish.filter, actions=check_actions((*before.actions, *wish.actions)))
+
+
+def _conflict(before: GroupRow) -> GroupConflict:
+    own = before.filter
+    return GroupConflict(
+        f"The group {before.name!r} has another filter: origins {_shown(own.origins)}, kinds {_shown(own.kinds)}, gone "
+        f"{own.gone.value}. Use that one, take another name, or let an operator change it with ?change=true.",
+        group=before.name,
+        origins=list(own.origins),
+        kinds=list(own.kinds),
+        gone=own.gone.value,
+    )
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if names else "all"
+
+
+def without_action(row: GroupRow, action: str) -> GroupRow:
+    """The same without one of its actions; the same row if it has not got it."""
+    if action not in row.actions:
+        return row
+    return msgspec.structs.replace(row, actions=tuple(name for name in row.actions if name != action))
+
+
+def check_room(groups: int) -> None:
+    """`InvalidRequest` if there are so many groups that one more is too many."""
+    if groups >= limits.GROUPS_MAX:
+        raise InvalidRequest(f"There are {groups:,} groups already, the most there may be. Delete some.")
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(GroupRow)
+
+
+def encode_group(row: GroupRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_group(value: bytes) -> GroupRow:
+    return _decoder.decode(value)
+
+
+def group_key(name: str) -> bytes:
+    return name.encode()

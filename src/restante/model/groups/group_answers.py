@@ -1,0 +1,127 @@
+"""What the hub is asked and answers about groups, as values: the same in process and over the network."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+import pyarrow as pa
+
+from restante.model.groups.group import Gone
+from restante.model.uuid_text import UuidText
+
+
+class Assigned(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that a member has."""
+
+    partition: int
+    generation: int
+    position: int
+    """Where it goes on: all up to it is done with."""
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    member_id: UuidText
+    heartbeat_seconds: float
+    """How often the member is to say that it is there."""
+    partitions: tuple[Assigned, ...]
+
+
+class HeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    partitions: tuple[Assigned, ...]
+    """All that the member has from now on. One that it had and that is missing is to be given up."""
+    now: datetime
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A change that a member works on."""
+
+    partition: int
+    sequence_number: int
+
+
+class ReadAfter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to where a member has read a partition that it has."""
+
+    partition: int
+    generation: int
+    position: int
+
+
+class NextPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Changes of one partition, in order, of the group's filter."""
+
+    partition: int
+    generation: int
+    next: int
+    """The position after it."""
+    end: int
+    """The last number that there is."""
+    table: pa.Table
+
+
+class NextAnswer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    pages: tuple[NextPage, ...]
+    now: datetime
+
+
+class Checkpointed(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group is in a partition."""
+
+    partition: int
+    generation: int
+    position: int
+
+
+class GroupPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group is in a partition, and who has it."""
+
+    partition: int
+    position: int
+    end: int
+    lag: int
+    oldest_unread_at: datetime | None
+    """When the first change of the filter happened that is not done with."""
+    member_id: UuidText | None
+    generation: int
+    checkpoint_at: datetime | None
+
+
+class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
+    member_id: UuidText
+    member: str
+    partitions: tuple[int, ...]
+    heartbeat_at: datetime
+
+
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A group: what it reads, how far it has come, who is in it."""
+
+    group: str
+    origins: tuple[str, ...]
+    kinds: tuple[str, ...]
+    gone: Gone
+    actions: tuple[str, ...]
+    paused: bool
+    lag: int
+    """How many numbers lie after its positions, over all partitions."""
+    partitions: tuple[GroupPartition, ...]
+    members: tuple[MemberStatus, ...]
+
+
+class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
+    groups: tuple[GroupStatus, ...]
+    next: str | None
+
+
+class GroupTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What metrics tell of a group."""
+
+    group: str
+    lags: tuple[int, ...]
+    """By partition."""
+    members: int
+    overtaken: int
+    """How often it asked for what the feed no longer had, since the hub was opened."""
+    givings: int
+    """How often a partition was given to a member, since the hub was opened."""

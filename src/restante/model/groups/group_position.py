@@ -1,0 +1,89 @@
+"""The position of a group in one partition, and the generation that fences those who had the partition before.
+
+A generation is higher than every one before it, and at least the hub's time in whole seconds when it was given. So it
+also ascends when an older backup was restored: generations that were given after that backup are lower.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from restante.errors import GenerationStale, PositionAhead
+from restante.model.groups.shares import NOBODY
+
+_SECOND = 1_000_000
+
+
+class PositionRow(msgspec.Struct, frozen=True, array_like=True):
+    """How far a group has come in a partition. It lies in the partition, and is fenced there."""
+
+    generation: int = 0
+    position: int = 0
+    """All up to it is done with."""
+    checkpoint_at: int = 0
+    """When the position was written last; 0: never."""
+    holder: bytes = NOBODY
+    """The member that has the partition."""
+
+
+def begun(before: PositionRow | None, position: int) -> PositionRow:
+    """Of a group that is made, maybe of one that was deleted before: generations go on."""
+    return PositionRow(0 if before is None else before.generation, position)
+
+
+def given(row: PositionRow, member_id: bytes, now: int) -> PositionRow:
+    """The partition is a member's from now on, under a new generation."""
+    return msgspec.structs.replace(row, generation=_next_generation(row, now), holder=member_id)
+
+
+def freed(row: PositionRow) -> PositionRow:
+    """The partition is nobody's. Its last holder can write nothing more."""
+    return msgspec.structs.replace(row, holder=NOBODY)
+
+
+def ended(row: PositionRow) -> PositionRow:
+    """What stays of a deleted group: that its generations are used up."""
+    return PositionRow(row.generation)
+
+
+def reset(row: PositionRow, position: int, now: int) -> PositionRow:
+    """An operator decided where to go on. Who has the partition keeps it under a new generation."""
+    return PositionRow(_next_generation(row, now), position, now, row.holder)
+
+
+def checkpointed(row: PositionRow, position: int, generation: int, *, end: int, now: int) -> PositionRow:
+    """All up to a position is done with; a lower one changes nothing. `end` is the last number that there is."""
+    check_generation(row, generation)
+    if position > end:
+        raise PositionAhead(
+            f"The feed ends at {end}, before {position}. A position is the last number that was done with.", end=end
+        )
+    if position <= row.position:
+        return row
+    return msgspec.structs.replace(row, position=position, checkpoint_at=now)
+
+
+def check_generation(row: PositionRow, generation: int) -> None:
+    """`GenerationStale` unless somebody has the partition under this generation."""
+    if row.holder == NOBODY or generation != row.generation:
+        raise GenerationStale(
+            f"Generation {generation} has the partition no more; {row.generation} is in force. Nothing was changed. Ask "
+            "with a heartbeat what is yours, and go on with that.",
+            generation=row.generation,
+        )
+
+
+def _next_generation(row: PositionRow, now: int) -> int:
+    return max(row.generation + 1, now // _SECOND)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(PositionRow)
+
+
+def encode_position(row: PositionRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_position(value: bytes) -> PositionRow:
+    return _decoder.decode(value)

@@ -1,0 +1,43 @@
+"""`Few | Many`: how much a send is. Decided here, at the door through which it comes, and carried along with it.
+
+A few messages are plain values all the way: JSON on the wire, letters in the hub, work for the event loop itself. Many
+are columns, made in threads. Each layer does the one or the other by the type; none counts once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from restante import limits
+from restante.model.publishing.message import Message
+
+
+class Few(msgspec.Struct, frozen=True, gc=False):
+    """A few messages, as plain values. Whether each is a `Message` is for the hub to say, like all that may be wrong."""
+
+    messages: tuple[Message, ...]
+
+
+class Many(msgspec.Struct, frozen=True):
+    """Many messages, or columns of any length: a sequence, a table or what gives one, or messages that are `Flawed`."""
+
+    content: object
+
+
+class EncodedPublish(NamedTuple):
+    """Messages as a body. A publish over a network takes it in place of the messages: a repetition encodes nothing."""
+
+    content_type: str
+    body: bytes
+
+
+def few_or_many(sent: object) -> Few | Many:
+    """How much somebody sends: a message, a sequence of messages, or anything with Arrow columns."""
+    if isinstance(sent, Message):
+        return Few((sent,))
+    if isinstance(sent, Sequence) and len(sent) <= limits.FEW_MESSAGES_MAX and not isinstance(sent, str | bytes):
+        return Few(tuple(sent))
+    return Many(sent)

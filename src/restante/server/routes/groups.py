@@ -1,0 +1,254 @@
+"""Groups: readers that share the feed. Defined, joined, kept alive, read, checkpointed, looked at, and operated."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from restante.calls.call import Count, Number, Seconds, query_names
+from restante.calls.groups import (
+    DefineGroup,
+    DeleteGroup,
+    DropAction,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    PauseGroup,
+    ReadGroup,
+    ReadNext,
+    ResetPosition,
+    ResumeGroup,
+    SendHeartbeat,
+    WriteCheckpoint,
+)
+from restante.errors import InvalidRequest
+from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GROUP_RUNNING_MAX, MEMBER_CHARACTERS_MAX
+from restante.model.access.access import Role
+from restante.model.columns.text_ids import is_uuid
+from restante.model.groups.group import Gone, Start
+from restante.model.groups.group_answers import NextAnswer, ReadAfter, Running
+from restante.server.connections.bodies import (
+    SMALL_TABLE_BYTES,
+    read_nothing,
+    read_request,
+    send_arrow,
+    send_pieces,
+)
+from restante.server.connections.exchange import Exchange
+from restante.server.connections.room import Wait
+from restante.server.connections.waits import unless_gone
+from restante.server.desk import Desk
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
+from restante.server.routes.publishing import partition_number
+from restante.wire import media
+from restante.wire.outgoing.outgoing_groups import next_json, next_table, next_within, total_bytes
+
+_NO_STORE = ((b"cache-control", b"no-store"),)
+_OFFERED = (media.JSON, media.ARROW)
+_GROUPS = "/v1/groups"
+_GROUP = "/v1/groups/{group}"
+_MEMBERS = "/v1/groups/{group}/members"
+_MEMBER = "/v1/groups/{group}/members/{member}"
+_POSITION = "/v1/groups/{group}/positions/{partition}"
+
+
+class DefineGroupBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a group reads: these origins and kinds, all of them if left out; and where a new one begins."""
+
+    origins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    start: Start = Start.BEGINNING
+    actions: Annotated[tuple[str, ...], Meta(max_length=GROUP_ACTIONS_MAX)] = ()
+    gone: Gone = Gone.REFUSE
+
+
+class JoinBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The member's name: the same after a restart, and nobody else's."""
+
+    member: Annotated[str, Meta(min_length=1, max_length=MEMBER_CHARACTERS_MAX)]
+
+
+class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the member works on now."""
+
+    running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] = ()
+
+
+class NextBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to where the member has read each partition that it asks for."""
+
+    after: Annotated[tuple[ReadAfter, ...], Meta(max_length=GROUP_PARTITIONS_AT_ONCE_MAX)]
+    limit: Count | None = None
+    wait: Seconds = 0
+
+
+class CheckpointBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All up to the position is done with."""
+
+    position: Number
+    generation: Number
+    release: bool | None = None
+
+
+class ResetBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where to go on: a number, `beginning`, `end`, or a time."""
+
+    to: Number | str
+
+
+def _group_of(exchange: Exchange) -> str:
+    return exchange.place["group"]
+
+
+def _member_of(exchange: Exchange) -> str:
+    """The id in the path. A caller who has put the name there is told."""
+    given = exchange.place["member"]
+    if not is_uuid(given):
+        raise InvalidRequest(
+            f"A member is named by the member_id that joining answered, a UUID, not {given!r}.", parameter="member"
+        )
+    return given
+
+
+async def define(desk: Desk, exchange: Exchange) -> None:
+    sent = await read_request(desk, exchange, DefineGroupBody)
+    call = DefineGroup(
+        _group_of(exchange),
+        origins=sent.origins,
+        kinds=sent.kinds,
+        start=sent.start,
+        actions=sent.actions,
+        gone=sent.gone,
+        change=bool(exchange.flag("change")),
+    )
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+async def show(desk: Desk, exchange: Exchange) -> None:
+    await exchange.json(200, await desk.call(ReadGroup(_group_of(exchange)), exchange.grant), headers=_NO_STORE)
+
+
+async def groups(desk: Desk, exchange: Exchange) -> None:
+    await exchange.json(200, await desk.call(asked(exchange, ListGroups), exchange.grant))
+
+
+async def delete(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(DeleteGroup(_group_of(exchange)), exchange.grant)
+    await exchange.answer(204)
+
+
+async def join(desk: Desk, exchange: Exchange) -> None:
+    sent = await read_request(desk, exchange, JoinBody)
+    joined = await desk.call(JoinGroup(_group_of(exchange), sent.member), exchange.grant)
+    await exchange.json(201, joined, headers=_NO_STORE)
+
+
+async def leave(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(LeaveGroup(_group_of(exchange), _member_of(exchange)), exchange.grant)
+    await exchange.answer(204)
+
+
+async def heartbeat(desk: Desk, exchange: Exchange) -> None:
+    """It takes no room: a busy hub must not end the leases of those that it keeps busy."""
+    sent = await read_request(desk, exchange, HeartbeatBody)
+    call = SendHeartbeat(_group_of(exchange), _member_of(exchange), sent.running)
+    await exchange.json(200, await desk.link_of(exchange.grant).call(call), headers=_NO_STORE)
+
+
+async def read_next(desk: Desk, exchange: Exchange) -> None:
+    kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    sent = await read_request(desk, exchange, NextBody)
+    call = ReadNext(_group_of(exchange), _member_of(exchange), sent.after, limit=sent.limit, wait=sent.wait)
+    answer = await _changes(desk, exchange, call)
+    small = total_bytes(answer.pages) <= SMALL_TABLE_BYTES
+    if not small:
+        answer = await desk.link.thread(next_within, answer, as_json=kind == media.JSON)
+    if kind == media.ARROW:
+        await send_arrow(desk, exchange, next_table(answer), headers=_NO_STORE)
+    else:
+        await send_pieces(desk, exchange, next_json(answer), media_type=kind, headers=_NO_STORE, small=small)
+
+
+async def _changes(desk: Desk, exchange: Exchange, call: ReadNext) -> NextAnswer:
+    """What there is, or else what comes while the caller waits."""
+    if call.wait > 0:
+        with desk.room.wait(Wait.GROUP):
+            answer = await unless_gone(desk, exchange, desk.link_of(exchange.grant).call(call))
+        if answer is not None:
+            return answer
+    return await desk.call(msgspec.structs.replace(call, wait=0), exchange.grant)
+
+
+async def checkpoint(desk: Desk, exchange: Exchange) -> None:
+    sent = await read_request(desk, exchange, CheckpointBody)
+    partition = partition_number(exchange.place["partition"])
+    call = WriteCheckpoint(_group_of(exchange), partition, sent.position, sent.generation, release=sent.release)
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+async def reset(desk: Desk, exchange: Exchange) -> None:
+    sent = await read_request(desk, exchange, ResetBody)
+    call = ResetPosition(_group_of(exchange), partition_number(exchange.place["partition"]), _place_of(sent.to))
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
+
+
+def _place_of(to: int | str) -> int | datetime | Start:
+    if isinstance(to, int):
+        return to
+    if to in (Start.BEGINNING.value, Start.END.value):
+        return Start(to)
+    try:
+        found = msgspec.convert(to, datetime)
+        if found.tzinfo is None:
+            raise ValueError(to)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise InvalidRequest(
+            f'to must be a number, "beginning", "end", or a time with its zone such as 2030-01-31T12:00:00Z, not {to!r}.',
+            parameter="to",
+        ) from error
+    return found
+
+
+async def pause(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(PauseGroup(_group_of(exchange)), exchange.grant)
+    await exchange.answer(204)
+
+
+async def resume(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(ResumeGroup(_group_of(exchange)), exchange.grant)
+    await exchange.answer(204)
+
+
+async def drop_action(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    await desk.call(DropAction(_group_of(exchange), exchange.place["action"]), exchange.grant)
+    await exchange.answer(204)
+
+
+_WORKING = frozenset({Role.WORKER})
+_LOOKING = frozenset({Role.WORKER, Role.READER})
+_OPERATING: frozenset[Role] = frozenset({Role.OPERATOR})
+
+ROUTES = (
+    Route("PUT", _GROUP, define, _WORKING, frozenset({"change"})),
+    Route("GET", _GROUPS, groups, _LOOKING, query_names(ListGroups)),
+    Route("GET", _GROUP, show, _LOOKING),
+    Route("DELETE", _GROUP, delete, _OPERATING),
+    Route("POST", _MEMBERS, join, _WORKING),
+    Route("DELETE", _MEMBER, leave, _WORKING),
+    Route("POST", _MEMBER + "/heartbeat", heartbeat, _WORKING),
+    Route("POST", _MEMBER + "/next", read_next, _WORKING),
+    Route("PUT", _POSITION, checkpoint, _WORKING),
+    Route("POST", _POSITION + "/reset", reset, _OPERATING),
+    Route("POST", _GROUP + "/pause", pause, _OPERATING),
+    Route("POST", _GROUP + "/resume", resume, _OPERATING),
+    Route("DELETE", _GROUP + "/actions/{action}", drop_action, _OPERATING),
+)

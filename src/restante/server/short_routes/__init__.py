@@ -1,0 +1,1 @@
+"""Routes that are answered past the application: small publishes, dequeues and acknowledgements."""

@@ -1,0 +1,75 @@
+"""The short ways of small publishes: `POST /v1/messages`, and parcels of one partition, numbered or not."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from restante.calls.publishing import Publish
+from restante.hub.engine.committer import Listener
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import Few, few_or_many
+from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
+from restante.server.route_table import Route
+from restante.server.routes import publishing
+from restante.server.short_routes.short_route import (
+    SPECIAL_HEADERS,
+    GivenHeaders,
+    ShortRequest,
+    ShortRoute,
+    small_json_length,
+)
+from restante.wire.incoming.incoming_json import decode_json
+
+_PARCELS = re.compile(rb"/v1/partitions/([0-9]{1,9})/parcels")
+
+
+class ShortPublish(ShortRoute[Receipt]):
+    """A small publish to whichever partitions its recipients belong to."""
+
+    route: ClassVar[Route] = publishing.PUBLISH
+    status: ClassVar[int] = 201
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        return () if url == b"/v1/messages" else None
+
+    def size(self, given: GivenHeaders) -> int | None:
+        return small_json_length(given)
+
+    def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
+        return self._publish(asked, listener)
+
+    def count(self, answer: Receipt, seconds: float) -> None:
+        publishing.count_stored(self.desk, answer)
+        self.desk.metrics.publish(seconds)
+
+    def _publish(
+        self,
+        asked: ShortRequest,
+        listener: Listener[Receipt],
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+    ) -> bool:
+        sent = few_or_many(decode_json(asked.body))
+        if not isinstance(sent, Few):
+            return False
+        self.desk.link_of(asked.admitted.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
+        return True
+
+
+class ShortParcel(ShortPublish):
+    """A small publish to one partition, with or without the numbers of a producer."""
+
+    route: ClassVar[Route] = publishing.PUBLISH_PARCEL
+    special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS - NUMBER_HEADERS
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        found = _PARCELS.fullmatch(url)
+        return None if found is None else (found[1].decode(),)
+
+    def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
+        numbers = plain_numbers(asked.given)
+        if numbers is None and not NUMBER_HEADERS.isdisjoint(asked.given):
+            return False
+        return self._publish(asked, listener, int(asked.admitted.place[0]), numbers)

@@ -1,0 +1,229 @@
+"""`ShortRoute`: a request goes from the parser to the committer and back, without a task or an ASGI event.
+
+Only a request that is plainly right goes this way. Any other (its token is wrong, its body cannot be read, a header
+changes what is asked, the hub is crowded) is left to the application, which checks all of it and answers the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from restante.errors import Internal, RestanteError
+from restante.hub.engine.committer import CommitRequest, Listener
+from restante.limits import PASS_LOOK_SECONDS
+from restante.model.access.access import Grant
+from restante.server.access.web_access import WebAccess
+from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
+from restante.server.connections.incoming_messages import is_for_the_loop
+from restante.server.connections.short_way import AdmittedRequest, Answered, Headers
+from restante.server.desk import Desk
+from restante.server.route_table import Route
+from restante.wire import media
+from restante.wire.problems import problem_of, status_of
+
+R = TypeVar("R")
+GivenHeaders = Mapping[bytes, bytes]
+
+SPECIAL_HEADERS = frozenset(
+    {
+        b"access-control-request-method",
+        b"ce-specversion",
+        b"content-encoding",
+        b"expect",
+        b"origin",
+        b"restante-batch",
+        b"restante-made-anew",
+        b"restante-owner-level",
+        b"restante-producer-group",
+        b"restante-published-sequence",
+        b"sec-fetch-site",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""Headers that ask for more than a request without them."""
+JSON_TYPE = b"application/json"
+_DIGITS_MAX = 9
+"""Of a length that is worth reading."""
+_log = logging.getLogger("restante.server")
+_encode = msgspec.json.Encoder().encode
+_HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
+
+
+class ShortRequest(NamedTuple):
+    """A request that has come whole."""
+
+    admitted: AdmittedRequest
+    given: GivenHeaders
+    body: bytes
+
+
+class ShortRoute(ABC, Generic[R]):
+    """The short way of one route, for one server. Made and used in its event loop."""
+
+    route: ClassVar[Route]
+    """The route of the application that takes what this way does not. Whoever may use that one may use this one."""
+    status: ClassVar[int]
+    special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS
+    takes_room: ClassVar[bool] = True
+    """Whether a request counts as a publish that is under way."""
+    is_of_recipient: ClassVar[bool] = False
+    """Whether the first name in the path is that of the recipient whose mailbox it is about."""
+
+    def __init__(self, desk: Desk, web: WebAccess) -> None:
+        self.desk = desk
+        self._web = web
+        self.loop = asyncio.get_running_loop()
+        self.unfinished: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        """The names in the path of a request; None if it is not plainly a path of this route."""
+
+    @abstractmethod
+    def size(self, given: GivenHeaders) -> int | None:
+        """The length of a request's body; None if the headers do not say that it is one of this route, and small."""
+
+    @abstractmethod
+    def submit(self, asked: ShortRequest, listener: Listener[R]) -> bool:
+        """Give the committer what is asked; False, or an error, if the application is to take it."""
+
+    @abstractmethod
+    def count(self, answer: R, seconds: float) -> None:
+        """Count an answer in the metrics."""
+
+    def is_unfinished(self, request: CommitRequest[R]) -> bool:  # noqa: ARG002  # other routes ask the request
+        """Whether something is left to do after the commit, which may wait for somebody else."""
+        return False
+
+    def finish(self, request: CommitRequest[R]) -> R:
+        """Do what is left, in a thread."""
+        return request.answer()
+
+    def let_in(self, url: bytes, headers: Headers) -> AdmittedRequest | None:
+        """Take room for a request that may go this way, as far as its head says; None if it may not."""
+        place, given = self.place(url), dict(headers)
+        size = None if place is None else self.size(given)
+        if place is None or size is None or not self._is_plain(headers, given) or not self._has_room(size):
+            return None
+        try:
+            grant = self._granted(given, place)
+        except RestanteError:
+            return None
+        if self.takes_room:
+            self.desk.room.enter(size)
+        return AdmittedRequest(self, size, grant, place, time.monotonic())
+
+    def let_out(self, admitted: AdmittedRequest) -> None:
+        """Give back the room of a request that does not go this way, or is answered."""
+        if self.takes_room:
+            self.desk.room.leave(admitted.size)
+
+    def take(self, admitted: AdmittedRequest, headers: Headers, body: bytes, answered: Answered) -> bool:
+        """Do what is asked, and have it answered; False: nothing was done, the application is to take it."""
+        given = dict(headers)
+        if self.desk.hub.crowded:
+            return False
+        try:
+            if time.monotonic() - admitted.at > PASS_LOOK_SECONDS:
+                admitted = admitted._replace(grant=self._granted(given, admitted.place))
+            pending = _PendingAnswer(self, admitted, correlation_id_of(given.get(CORRELATION_ID)), answered)
+            return self.submit(ShortRequest(admitted, given, body), Listener(self.loop, pending.settle))
+        except RestanteError:
+            return False
+        except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
+            _log.exception("A request failed on its short way.")
+            return False
+
+    def _has_room(self, size: int) -> bool:
+        return not self.takes_room or self.desk.room.has_place(size)
+
+    def _granted(self, given: GivenHeaders, place: tuple[str, ...]) -> Grant:
+        authorization = given.get(b"authorization")
+        text = None if authorization is None else authorization.decode("latin-1")
+        return self.desk.gate.admit(text, self.route.roles or frozenset(), place[0] if self.is_of_recipient else None)
+
+    def _is_plain(self, headers: Headers, given: GivenHeaders) -> bool:
+        return (
+            len(given) == len(headers)
+            and self.special.isdisjoint(given)
+            and self._web.is_plain(given.get(b"host"))
+            and not _log.isEnabledFor(logging.DEBUG)
+        )
+
+
+def small_json_length(given: GivenHeaders) -> int | None:
+    """The length of a body of JSON, if it is one that the event loop may read."""
+    text = given.get(b"content-length")
+    if given.get(b"content-type") != JSON_TYPE or text is None or not text.isdigit():
+        return None
+    return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
+
+
+class _PendingAnswer(Generic[R]):
+    """One request that waits for its commit."""
+
+    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_route")
+
+    def __init__(
+        self, route: ShortRoute[R], admitted: AdmittedRequest, correlation_id: str, answered: Answered
+    ) -> None:
+        self._route = route
+        self._admitted = admitted
+        self._correlation_id = correlation_id
+        self._answered = answered
+        self._came_at = time.monotonic()
+
+    def settle(self, request: CommitRequest[R]) -> None:
+        if self._route.is_unfinished(request):
+            task = self._route.loop.create_task(self._finish(request))
+            self._route.unfinished.add(task)
+            task.add_done_callback(self._route.unfinished.discard)
+        else:
+            self._send(request)
+
+    async def _finish(self, request: CommitRequest[R]) -> None:
+        try:
+            request.result = await self._route.desk.link.thread(self._route.finish, request)
+        except BaseException as error:  # noqa: BLE001  # the client gets an answer whatever it is
+            request.error = error
+        self._send(request)
+
+    def _send(self, request: CommitRequest[R]) -> None:
+        desk, seconds = self._route.desk, time.monotonic() - self._came_at
+        self._route.let_out(self._admitted)
+        desk.metrics.received.add(self._admitted.size)
+        status, head, body = self._answer(request, seconds)
+        route = self._route.route
+        desk.metrics.request(route.method, route.path, status, seconds)
+        desk.metrics.sent.add(len(body))
+        self._answered(status, head, body)
+
+    def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
+        try:
+            answer = request.answer()
+            body = _encode(answer)
+        except RestanteError as error:
+            return self._problem(error, seconds)
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
+            _log.exception("A request failed.", extra={"fields": {"correlation_id": self._correlation_id}})
+            return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds)
+        self._route.count(answer, seconds)
+        return self._route.status, _HEAD % self._correlation_id.encode(), body
+
+    def _problem(self, error: RestanteError, seconds: float) -> tuple[int, bytes, bytes]:
+        status, own_id, route = status_of(error.code), self._correlation_id, self._route.route
+        level = logging.INFO if status < 500 else logging.WARNING
+        fields = {"correlation_id": own_id, "method": route.method, "route": route.path, "status": status}
+        fields |= {"code": error.code, "caller": self._admitted.grant.name, "seconds": round(seconds, 6)}
+        _log.log(level, "request", extra={"fields": fields})
+        beside = [(b"content-type", media.PROBLEM.encode()), *problem_headers(error)]
+        head = b"".join([b"%b: %b\r\n" % header for header in [(CORRELATION_ID, own_id.encode()), *beside]])
+        return status, head, _encode(problem_of(error, correlation_id=own_id))

@@ -1,0 +1,102 @@
+"""A hub with groups whose clocks go on only when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from restante.assembly import open_hub
+from restante.calls.groups import (
+    DefineGroup,
+    JoinGroup,
+    LeaveGroup,
+    ReadGroup,
+    ReadNext,
+    SendHeartbeat,
+    WriteCheckpoint,
+)
+from restante.calls.publishing import Publish
+from restante.hub.door.hub import OpenHub
+from restante.hub.groups.members import end_leases
+from restante.hub.groups.memory import GroupMemory
+from restante.model.groups.group_answers import Assigned, Checkpointed, GroupStatus, Joined, NextPage, ReadAfter
+from restante.model.publishing.message import Message
+from restante.ports.store import Store
+from restante.settings import GroupSettings, Settings
+from restante.stores.memory import MemoryStore
+from tests.hub.engines import FakeClock
+
+HEARTBEAT = 3.0
+LEASE = 3 * HEARTBEAT
+HANDOVER = 30.0
+QUIET = Settings(
+    partition_count=4,
+    housekeeping_seconds=0,
+    filing=False,
+    groups=GroupSettings(heartbeat_seconds=HEARTBEAT, handover_seconds=HANDOVER),
+)
+
+
+class GroupWorld:
+    """One hub. `advance` moves both of its clocks; leases end when `end` is called."""
+
+    def __init__(self, store: Store | None = None, settings: Settings = QUIET) -> None:
+        self.clock = FakeClock()
+        self.seconds = 0.0
+        self.settings = settings
+        self.store = store if store is not None else MemoryStore()
+        self.hub = self._open()
+
+    def _open(self) -> OpenHub:
+        hub = open_hub(None, settings=self.settings, clock=self.clock, store=self.store)
+        memory = hub.core.memory(GroupMemory)
+        memory.monotonic = lambda: self.seconds
+        for member_id, heard in memory.heard.items():
+            memory.heard[member_id] = type(heard)(self.seconds, heard.clock)
+        return hub
+
+    def open_again(self) -> None:
+        assert isinstance(self.store, MemoryStore)
+        self.hub.close()
+        self.store = self.store.survivor()
+        self.hub = self._open()
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.seconds += seconds
+
+    def end(self) -> int:
+        return end_leases(self.hub.core)
+
+    def define(self, group: str = "g", **given: Any) -> GroupStatus:
+        return self.hub.call(DefineGroup(group, **given))
+
+    def join(self, member: str, group: str = "g") -> Joined:
+        return self.hub.call(JoinGroup(group, member))
+
+    def leave(self, member_id: str, group: str = "g") -> None:
+        self.hub.call(LeaveGroup(group, member_id))
+
+    def beat(self, member_id: str, group: str = "g") -> dict[int, Assigned]:
+        answer = self.hub.call(SendHeartbeat(group, member_id))
+        return {own.partition: own for own in answer.partitions}
+
+    def checkpoint(self, own: Assigned, position: int, group: str = "g", **given: Any) -> Checkpointed:
+        return self.hub.call(WriteCheckpoint(group, own.partition, position, own.generation, **given))
+
+    def next(self, member_id: str, owned: Sequence[Assigned], group: str = "g", **given: Any) -> tuple[NextPage, ...]:
+        after = tuple(ReadAfter(**msgspec.structs.asdict(own)) for own in owned)
+        return self.hub.call(ReadNext(group, member_id, after, **given)).pages
+
+    def status(self, group: str = "g") -> GroupStatus:
+        return self.hub.call(ReadGroup(group))
+
+    def publish(self, count: int, *, kind: str = "k", first: int = 0) -> None:
+        self.hub.call(Publish.of([Message(recipient=f"r{first + n}", kind=kind, data=b"x") for n in range(count)]))
+
+
+def numbers(page: NextPage) -> list[int]:
+    found: list[int] = page.table["sequence_number"].to_pylist()
+    return found

@@ -1,0 +1,26 @@
+"""The check of words: it finds what it is for, and lets pass what is meant otherwise."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tools.check_words import INSIDE, PLAIN, _texts_of, found
+
+
+@pytest.mark.parametrize("text", ["Whoever asks.", "It tells all.", "Begin anew.", "Mend it.", "What is behind it."])
+def test_words_that_nobody_says_are_found(text: str) -> None:
+    assert len(list(found("a page", text, PLAIN))) == 1
+
+
+@pytest.mark.parametrize("text", ["Behind a proxy.", "A reader falls behind.", "Restante-Made-Anew: true", "Amend it."])
+def test_other_meanings_pass(text: str) -> None:
+    assert list(found("a page", text, PLAIN)) == []
+
+
+def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
+    tree = ast.parse('"""A shelf."""\nsay("Two mailbags were merged.")\n')
+    assert [line for text in _texts_of(tree) for line in found("tour.py", text, INSIDE)] == [
+        "tour.py: 'mailbags' in “…Two mailbags were merged.…”"
+    ]

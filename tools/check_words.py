@@ -1,0 +1,103 @@
+"""Holds what users read to plain words: fails on words of the inside, and on words that nobody says.
+
+Looked at are the README, the pages of docs/ that are not about the inside, every help text of the command line, the help
+of every metric, the texts of the tour, and the API description. Words of the inside (docs/internals/glossary.md) may
+stand on pages, where a page can explain them; everywhere else they are out.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PLAIN = re.compile(
+    r"\b(whoever|whomever|tells|(?<!Made-)anew|mend(s|ed|ing)?|(?<!fall )(?<!falls )behind(?! a proxy))\b",
+    re.IGNORECASE,
+)
+"""Not said: who does it, what happens, again, fix or correct, after."""
+INSIDE = re.compile(r"\b(mailbags?|shelf|shelves|drawers?|filing|cabinets?)\b", re.IGNORECASE)
+SAMPLES = ("samples", "cli/serving")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+        if DOCS / "internals" not in page.parents:
+            yield page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8")
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    app = importlib.import_module("restante.cli").app
+    yield from _helps_of(typer.main.get_command(app), "restante")
+
+
+def _helps_of(command: Any, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a command of Click, or a group
+    yield f"{path} --help", command.help or ""
+    yield from ((f"{path} {one.opts[0]}", one.help) for one in command.params if getattr(one, "help", None))
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _helps_of(inner, f"{path} {name}")
+
+
+def metrics() -> Iterator[tuple[str, str]]:
+    serving = importlib.import_module("restante.server.serve")
+    store = importlib.import_module("restante.stores.memory").MemoryStore()
+    with serving.start(None, store=store) as running:
+        for family in running.desk.metrics.registry.collect():
+            yield f"the metric {family.name}", family.documentation
+
+
+def tour() -> Iterator[tuple[str, str]]:
+    """The texts in the modules of the tour, less what explains the code."""
+    for folder in SAMPLES:
+        for path in sorted((ROOT / "src" / "restante" / folder).glob("*.py")):
+            yield from ((path.relative_to(ROOT).as_posix(), text) for text in _texts_of(ast.parse(path.read_text())))
+
+
+def _texts_of(tree: ast.Module) -> Iterator[str]:
+    remarks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in remarks:
+            yield node.value
+
+
+def api() -> Iterator[tuple[str, str]]:
+    app = importlib.import_module("restante.server.app")
+    openapi = importlib.import_module("restante.server.openapi.document").document(app.ROUTES)
+    yield "/openapi.json", json.dumps(openapi, ensure_ascii=False)
+    yield "/asyncapi.json", importlib.import_module("restante.server.asyncapi.document").encoded(app.SOCKETS).decode()
+
+
+def found(source: str, text: str, *words: re.Pattern[str]) -> Iterator[str]:
+    for pattern in words:
+        for match in pattern.finditer(text):
+            around = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
+            yield f"{source}: {match[0]!r} in “…{around}…”"
+
+
+def problems() -> Iterator[str]:
+    for source, text in pages():
+        yield from found(source, text, PLAIN, *([INSIDE] if source == "README.md" else []))
+    for told in (helps, metrics, tour):
+        for source, text in told():
+            yield from found(source, text, PLAIN, INSIDE)
+    for source, text in api():
+        yield from found(source, text, PLAIN)
+
+
+def main() -> int:
+    wrong = list(problems())
+    print("\n".join(wrong) if wrong else "words: all plain")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
