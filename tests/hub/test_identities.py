@@ -25,6 +25,7 @@ from restante.hub.publishing.identities import Verdict, holds, judge
 from restante.hub.publishing.publish import arrived
 from restante.model.consignments.consignment_answers import Winner
 from restante.model.publishing.arrival import Arrivals
+from restante.model.publishing.few_or_many import few_or_many
 from restante.model.publishing.intake import from_messages
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.model.storage.identity_level import decode_level
@@ -325,7 +326,7 @@ def test_consignments_are_judged_against_stored_levels() -> None:
         hub.file()
         call = inside(hub).call
         consignment = call(BeginConsignment("night")).id
-        call(StageParcel(consignment, letters(range(150, 260)), writer="a", attempt=0, parcel=0))
+        call(StageParcel(consignment, few_or_many(letters(range(150, 260))), writer="a", attempt=0, parcel=0))
         receipt = call(CommitConsignment(consignment, (Winner(writer="a", attempt=0, messages=110),)))
         assert (receipt.accepted, receipt.duplicates) == (60, 50)
         hub.file()
