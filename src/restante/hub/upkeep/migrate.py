@@ -91,6 +91,13 @@ def _to_text_ids(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
-_STEPS: Mapping[int, Step] = {1: _to_batches, 2: _to_consignments, 3: _to_text_ids}
+def _to_stored_identities(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """Format 5 stores the fingerprints of identities in levels, which older versions would drop as nobody's.
+
+    What is stored stays as it is. The first opening reads all ids once more; filing then stores them.
+    """
+
+
+_STEPS: Mapping[int, Step] = {1: _to_batches, 2: _to_consignments, 3: _to_text_ids, 4: _to_stored_identities}
 
 assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"
