@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", action="store_true", help="small sizes, to try whether everything works")
     sizes.add_argument(
-        "--full", action="store_true", help="10⁶ emptied mailboxes instead of 10⁵, and a commit of 3·10⁶"
+        "--full", action="store_true", help="10⁶ emptied mailboxes instead of 10⁵, a commit of 3·10⁶, and 10⁸ stored"
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the results")
     parser.add_argument(

@@ -60,10 +60,10 @@ class Mail:
     def newcomer(self) -> pa.StringArray:
         return self.newcomers(1)
 
-    def table(self, recipients: pa.StringArray, count: int) -> pa.Table:
+    def table(self, recipients: pa.StringArray, count: int, *, data_bytes: int = DATA_BYTES) -> pa.Table:
         """Messages for recipients drawn at random."""
         drawn = self._random.integers(0, len(recipients), count, dtype=np.int32)
-        return self._table(recipients.take(pa.array(drawn, pa.int32())))
+        return self._table(recipients.take(pa.array(drawn, pa.int32())), data_bytes)
 
     def one_each(self, recipients: pa.StringArray) -> pa.Table:
         return self._table(recipients)
@@ -72,7 +72,7 @@ class Mail:
         """Different recipients, by number."""
         return [int(number) for number in self._random.choice(recipients, count, replace=False)]
 
-    def _table(self, recipient: pa.StringArray) -> pa.Table:
+    def _table(self, recipient: pa.StringArray, data_bytes: int = DATA_BYTES) -> pa.Table:
         count = len(recipient)
         return pa.table(
             {
@@ -80,7 +80,7 @@ class Mail:
                 "recipient": recipient,
                 "origin": _constant(ORIGIN, count),
                 "kind": _constant(KIND, count),
-                "data": self._data(count),
+                "data": self._data(count, data_bytes),
             }
         )
 
@@ -90,11 +90,11 @@ class Mail:
         octets[:, 8] = octets[:, 8] & 0x3F | 0x80
         return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), count, [None, pa.py_buffer(octets.tobytes())])
 
-    def _data(self, count: int) -> pa.Array[Any]:
-        size = DATA_BYTES * count
+    def _data(self, count: int, data_bytes: int) -> pa.Array[Any]:
+        size = data_bytes * count
         assert size < POOL_BYTES
         start = int(self._random.integers(0, POOL_BYTES - size))
-        offsets = np.arange(0, size + 1, DATA_BYTES, dtype=np.int32)
+        offsets = np.arange(0, size + 1, data_bytes, dtype=np.int32)
         return pa.BinaryArray.from_buffers(
             pa.binary(), count, [None, pa.py_buffer(offsets.tobytes()), self._pool.slice(start, size)]
         )

@@ -86,7 +86,7 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
     workloads = report["workloads"]
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    if any(workloads.get(name, {}).get("series") for name in ("sustained", "growth")):
+    if any(workloads.get(name, {}).get("series") for name in ("sustained", "growth", "room")):
         drawn.append(_growth(workloads, folder / "bench-growth.png"))
     if any(name in workloads for name, _, _ in BARS):
         drawn.append(_bars(workloads, folder / "bench-bars.png"))
@@ -180,7 +180,7 @@ def _consignments(series: dict[str, Any], path: Path) -> Path:
 def _growth(workloads: dict[str, Any], path: Path) -> Path:
     """Throughput as the store grows; of two series by one name the longer."""
     series: dict[str, Any] = {}
-    for name in ("sustained", "growth"):
+    for name in ("sustained", "growth", "room"):
         series |= workloads.get(name, {}).get("series", {}).get("growth", {})
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     for name, points in series.items():

@@ -31,6 +31,11 @@ class Scale:
     probes: int = 5
     """Fresh processes that open the grown store."""
     probe_peeks: int = 1_000
+    room: tuple[int, ...] = (1_000_000, 10_000_000)
+    """Stores that are compared with the first of them."""
+    room_parcel: int = 500_000
+    room_data_bytes: int = 32
+    room_probes: int = 3
     emptied_recipients: int = 100_000
     collectors: int = 64
     """Threads that empty mailboxes at the same time."""
@@ -118,7 +123,13 @@ class Scale:
 
 
 NORMAL = Scale()
-FULL = replace(NORMAL, name="full", emptied_recipients=1_000_000, commits=(*NORMAL.commits, 3_000_000))
+FULL = replace(
+    NORMAL,
+    name="full",
+    emptied_recipients=1_000_000,
+    commits=(*NORMAL.commits, 3_000_000),
+    room=(*NORMAL.room, 100_000_000),
+)
 QUICK = Scale(
     name="quick",
     repetitions=5,
@@ -135,6 +146,9 @@ QUICK = Scale(
     recipients=1_000,
     probes=2,
     probe_peeks=100,
+    room=(10_000, 50_000),
+    room_parcel=10_000,
+    room_probes=1,
     emptied_recipients=1_000,
     collectors=16,
     spread=5_000,

@@ -23,6 +23,7 @@ ORDER = (
     "growth",
     "open_store",
     "large_store",
+    "room",
     "emptied",
     "batches_alone",
     "consignments",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from restante.model.publishing.validation import FIELDS
 from restante.spark import __all__ as functions
 from restante.spark.running.registry import Job, Option, all_jobs
 from restante.spark.source import options
+from restante.spark.source.columns import WRITTEN_FIELDS
 from restante.spark.source.schemas import CHANGES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -58,7 +58,7 @@ def test_every_start_of_a_stream_is_told() -> None:
     ("heading", "names"),
     [
         ("### Columns that are read", tuple(CHANGES.fieldNames())),
-        ("### Columns that are written", FIELDS),
+        ("### Columns that are written", WRITTEN_FIELDS),
     ],
     ids=["read", "written"],
 )

@@ -34,7 +34,9 @@ def test_what_is_few_does_not_change_with_the_list_that_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [pa.table({"recipient": ["ada"]}), Flawed([ONE], []), "", b"", "text", iter([ONE]), None, 5], ids=repr
+    "sent",
+    [pa.table({"recipient": ["ada"]}), Flawed([ONE], []), "", b"", "text", iter([ONE]), None, 5],
+    ids=["table", "flawed", "no text", "no bytes", "text", "iterator", "none", "number"],
 )
 def test_anything_else_is_many(sent: object) -> None:
     assert few_or_many(sent) == Many(sent)

@@ -230,7 +230,7 @@ def _number_runs(core: Core, draft: RequestDraft, mail: PartitionMail, batch: by
     draft.arrived.append(mail.fingerprint)
     draft.applies.append(partial(enter_runs, core, partition, runs))
     draft.applies.append(
-        partial(partition.remember_sorted, Known(first, mail.fingerprint, mail.offset.astype(np.uint32)))
+        partial(partition.remember_sorted, Known(first, mail.fingerprint, mail.offset.astype(np.uint32), following - 1))
     )
     return mail.partition, first, following - 1
 

@@ -17,6 +17,7 @@ from restante import limits
 from restante.errors import Fault, FaultyMessages
 from restante.hub.consignments.stage import staged_row
 from restante.hub.engine.core import Core
+from restante.hub.engine.identity_reads import find, has_newer
 from restante.hub.engine.partitions import Partition, PartitionRow, load_run
 from restante.hub.engine.row_reads import read_piece, read_records
 from restante.hub.publishing.batch_binding import Duplicates
@@ -34,7 +35,6 @@ from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
-from restante.model.storage.identity import have_common
 from restante.model.storage.keys import number_key
 from restante.model.storage.merge import DrawerStretch, merged
 from restante.model.storage.piece import SegmentPiece
@@ -108,8 +108,10 @@ def refreshed(core: Core, mail: PartitionMail) -> bool:
 
 def holds(core: Core, mail: PartitionMail, counters: PartitionRow | None = None) -> bool:
     """Whether no message that may share an identity was stored or removed since; a commit passes its own counters."""
-    newer, visible = mail.seen.newer(core.partitions[mail.partition], counters), mail.seen.counters.visible
-    return newer is not None and not any(have_common(level, mail.judged, beyond=visible) for level in newer.levels)
+    memory = core.partitions[mail.partition]
+    if mail.seen.has_lost(counters or memory.counters):
+        return False
+    return not has_newer(core, memory, mail.judged, beyond=mail.seen.visible, ascending=True)
 
 
 def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list[BlobKey]) -> PartitionMail:
@@ -124,7 +126,7 @@ def prepare(core: Core, partition: int, bags: Sequence[StagedBag], written: list
     recipients = np.unique(np.concatenate([stored.segment.recipient_hash for b in bags for stored in b.run.segments]))
     mail = PartitionMail(partition, [bag.run for bag in bags], fingerprint, fingerprint, order, recipients, seen, [])
     counts = np.ones(len(order), np.bool_)
-    for some in _together(order[_suspicious(memory, fingerprint)], fingerprint, order, length):
+    for some in _together(order[_suspicious(core, memory, fingerprint)], fingerprint, order, length):
         judged = _judge(core, partition, bags, start, some)
         counts[some[judged.verdict == Verdict.DUPLICATE]] = False
         mail.duplicates.append(_slim(judged, some))
@@ -148,13 +150,13 @@ def _fingerprints(core: Core, run: Run) -> tuple[Hashes, NDArray[np.uint32]]:
     return found, lengths
 
 
-def _suspicious(memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
+def _suspicious(core: Core, memory: Partition, fingerprint: Hashes) -> NDArray[np.bool_]:
     """Which of these ascending fingerprints may be stored already, may be erased, or occur more than once."""
     found = np.zeros(len(fingerprint), np.bool_)
     alike = fingerprint[1:] == fingerprint[:-1]
     found[1:] |= alike
     found[:-1] |= alike
-    found[memory.fingerprints.find(fingerprint)[0]] = True
+    found[find(core, memory, fingerprint)[0]] = True
     if len(memory.erased):
         found |= memory.erased.may_contain(fingerprint)
     return found

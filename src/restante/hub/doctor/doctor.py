@@ -22,6 +22,7 @@ from restante.hub.doctor.doctor_contents import check_names, examine_contents
 from restante.hub.doctor.doctor_delayed import examine_delayed
 from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
 from restante.hub.doctor.doctor_groups import examine_groups
+from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
@@ -122,12 +123,15 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)
+    identities = IdentitiesCheck()
+    identities.read(case, step)
     tally = seen.register.tally(case.deed.key)
     for row in rows:
         with case.guard(f"run {row.identity}"):
-            examine_run(case, row, (tally, bound), changes.numbers, step)
+            examine_run(case, row, (tally, bound, identities), changes.numbers, step)
     contents = examine_contents(case, step)
-    check_names(case, rows, contents)
+    check_names(case, rows, [*contents, *identities.blobs])
+    identities.compare(case)
     _compare(case, tally)
     if tally.complete:
         bound.compare(case)

@@ -47,9 +47,9 @@ def _examine_part(case: Case, number: int, length: int, check: int) -> None:
         raise DataDamaged("It fails its checksum.")
 
 
-def check_names(case: Case, runs: Sequence[RunRow], contents: Sequence[int]) -> None:
+def check_names(case: Case, runs: Sequence[RunRow], others: Sequence[int]) -> None:
     """No blob is named twice or is beyond the counter; one that nobody names was left by a crash."""
-    named = Counter([*(place.blob for run in runs for place in run.segments), *contents])
+    named = Counter([*(place.blob for run in runs for place in run.segments), *others])
     for blob, times in named.items():
         if times > 1:
             case.problem(f"blob {blob}", f"It is named {times} times.")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_findings import Case
+from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.doctor.doctor_segments import Sound, examine_segment
 from restante.hub.doctor.doctor_tally import DoctorTally
@@ -70,11 +71,11 @@ class _Reading:
 
 
 def examine_run(
-    case: Case, row: RunRow, counted: tuple[DoctorTally, BoundBatches], changes: Numbers, step: Step
+    case: Case, row: RunRow, counted: tuple[DoctorTally, BoundBatches, IdentitiesCheck], changes: Numbers, step: Step
 ) -> None:
     """Examine all segments of a run; a visible one is counted. `changes`: numbers that no message may have."""
     reading = _Reading()
-    tally, bound = counted
+    tally, bound, identities = counted
     for place in row.segments:
         case.checked.blobs += 1
         if place.length > limits.LARGE_BLOB_BYTES_MAX:
@@ -90,6 +91,7 @@ def examine_run(
             if row.state is RunState.VISIBLE:
                 tally.add(sound.stored, sound.records)
                 bound.add(case, sound.stored, sound.records)
+                identities.add(sound.stored, sound.records)
                 case.checked.messages += len(sound.records)
         step()
     tally.complete = tally.complete and (reading.sound or row.state is not RunState.VISIBLE)

@@ -110,6 +110,7 @@ class OpenHub:
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
+        self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
         self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING

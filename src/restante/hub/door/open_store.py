@@ -7,18 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import msgspec
-import numpy as np
 
-from restante.hub.engine.damage import sound_records
+from restante.hub.engine.fronts import Fronts
+from restante.hub.engine.identity_reads import load_fingerprints
+from restante.hub.engine.identity_upkeep import blobs_of
 from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
-from restante.model.columns.hashing import Hashes, fingerprints
 from restante.model.storage.changes import Changes, Space
-from restante.model.storage.identity import Fingerprints, expand
-from restante.model.storage.rows import ids_of
 from restante.model.storage.run import decode_run
-from restante.model.storage.segment import Segment
 from restante.model.storage.spread import check_new_count
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -39,16 +36,29 @@ def open_partitions(
     else:
         fence = store.raise_fences(deed.partition_count)
     with ThreadPoolExecutor(_THREADS) as threads:
-        partitions = list(threads.map(partial(_load, store), range(deed.partition_count)))
+        loaded = list(threads.map(partial(_load, store, Fronts()), range(deed.partition_count)))
+    partitions = [partition for partition, _ in loaded]
+    _drop_useless(store, loaded, fence)
     _drop_orphans(store, partitions, fence)
     return deed, fence, partitions
 
 
-def _load(store: Store, number: int) -> Partition:
-    partition = load_partition(store, number)
-    partition.fingerprints = known_fingerprints(store, partition)
+def _load(store: Store, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:
+    partition = load_partition(store, number, fronts)
+    useless = load_fingerprints(store, partition)
     partition.forgotten_rows = 1 if partition.counters.forgotten else 0
-    return partition
+    return partition, useless
+
+
+def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fence: int) -> None:
+    """Rows of identities that cannot be read. What they told was read from the messages, and is stored again later."""
+    changes = Changes()
+    for partition, keys in loaded:
+        for key in keys:
+            changes.delete(partition.number, Space.IDENTITIES, key)
+            changes.fences[partition.number] = fence
+    if not changes.empty():
+        store.commit(changes)
 
 
 def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None:
@@ -65,31 +75,11 @@ def _drop_orphans(store: Store, partitions: list[Partition], fence: int) -> None
 
 
 def named_blobs(store: Store, partition: Partition) -> list[int]:
-    """All blobs that runs, staged ones included, and contents name."""
+    """All blobs that runs, staged ones included, contents and levels of identities name."""
     rows = [decode_run(value) for _, value in store.scan(partition.number, Space.RUN)]
     named = [segment.blob for row in rows for segment in row.segments]
     for _, value in store.scan(partition.number, Space.CONTENT):
         named.extend(msgspec.msgpack.decode(value, type=ContentRow).blobs)
+    for _, value in store.scan(partition.number, Space.IDENTITIES):
+        named.extend(blob.number for blob in blobs_of(partition.number, value))
     return named
-
-
-def known_fingerprints(store: Store, partition: Partition) -> Fingerprints:
-    """The fingerprints of all stored messages that can be read, from their ids."""
-    prints, numbers = [], []
-    for run in partition.runs:
-        for stored in run.segments:
-            hashes = _row_hashes(stored.segment)
-            for first, records in sound_records(store, stored, 0, stored.segment.rows):
-                prints.append(fingerprints(hashes[first : first + len(records)], ids_of(records)))
-                numbers.append(records["place"].astype(np.int64) + stored.base)
-    return Fingerprints().with_more(np.concatenate(prints), np.concatenate(numbers)) if prints else Fingerprints()
-
-
-def _row_hashes(segment: Segment) -> Hashes:
-    """The recipient's hash of each row; 0 where the directory is damaged."""
-    counts = segment.drawers["count"].astype(np.int64)
-    if segment.damaged is None:
-        return np.repeat(segment.recipient_hash, counts)
-    hashes = np.zeros(segment.rows, np.uint64)
-    hashes[expand(segment.drawers["row"].astype(np.int64), counts)] = np.repeat(segment.recipient_hash, counts)
-    return hashes

@@ -21,10 +21,12 @@ from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
+from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities
 from restante.hub.engine.partitions import Partition, run_key
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import read_piece
 from restante.hub.engine.tasks import Task, guarded
+from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
@@ -38,10 +40,11 @@ from restante.model.storage.segment import EncodedSegment, Segment, decode
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
     """Do one merge, if one is worthwhile; return how many runs it merged."""
     with partition.filing_lock:
-        partition.compact_fingerprints()
+        keep_identities(core, partition)
         partition.fresh_runs = 0
         # Each failure makes one more run a border, so this ends.
         while runs := _chosen(partition, everything=everything):
+            keep_ahead(core, partition, runs)
             if rewrite(core, partition, runs):
                 return len(runs)
         return 0
@@ -162,20 +165,38 @@ def _shelf(
     places, segments = tuple(place for place, _ in written), [segment for _, segment in written]
     first, last = runs[0].row.first, runs[-1].row.last
     row = RunRow(places[0].blob, first, last, places, RunState.VISIBLE, core.clock(), mailbag=False)
-    return Run.of(row, partition.number, segments)
+    for place, segment in zip(places, segments, strict=True):
+        partition.fronts.keep(partition.number, place, segment)
+    return partition.fronts.run(core.store, partition.number, row)
 
 
 def _write_shelf(
     core: Core, partition: Partition, runs: Sequence[Run], written: list[tuple[SegmentRow, Segment]]
 ) -> None:
     """Write the segments of the shelf. `written` names every blob that was written, also after an error."""
+    _check_directories(runs)
     for stretches in slices(runs):
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
             blob = partition.take_blob()
             core.store.put_blob(blob, encoded.parts)
-            place = SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows)
-            written.append((place, decode(encoded.front, trusted=True)))
+            written.append(_place(blob, encoded))
+
+
+def _place(blob: BlobKey, encoded: EncodedSegment) -> tuple[SegmentRow, Segment]:
+    segment = decode(encoded.front, trusted=True)
+    first, expiry = int(segment.recipient_hash[0]), int(segment.drawers["earliest_expiry"].min())
+    return SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows, first, expiry), segment
+
+
+def _check_directories(runs: Sequence[Run]) -> None:
+    """What is not in the directories would be left out of the shelf."""
+    for run in runs:
+        for stored in run.segments:
+            damaged = stored.segment.damaged
+            if damaged is not None:
+                first = int(np.argmax(damaged))
+                raise _MetDamage(stored, damaged_directory(stored, first, first + 1))
 
 
 def _read(core: Core, stretch: DrawerStretch) -> SegmentPiece:
@@ -325,6 +346,7 @@ def _file_always(core: Core) -> None:
     while not core.closing.is_set():
         core.unfiled.wanted.wait()
         core.unfiled.wanted.clear()
+        guarded(core, keep_due)
         for partition in core.partitions:
             if partition.fresh_runs >= limits.FILING_HANDFUL:
                 _file_partition(core, partition)
@@ -332,7 +354,8 @@ def _file_always(core: Core) -> None:
 
 def _file_partition(core: Core, partition: Partition) -> None:
     while not core.closing.is_set() and guarded(core, partial(file_once, partition=partition)):
-        pass
+        # A merge may take long, and meanwhile ids gather everywhere.
+        guarded(core, keep_due)
 
 
 TASK = Task(

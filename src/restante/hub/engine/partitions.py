@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.row_reads import read_front
 from restante.model.batches.binding import NOTHING_BOUND, load_bindings
 from restante.model.columns.hashing import Hashes
 from restante.model.removal.erasure import Erased, decode_erased
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.model.storage.identity import Fingerprints, Known, merge
+from restante.model.storage.identity_level import StoredLevel
 from restante.model.storage.keys import number_key
 from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
@@ -80,13 +82,16 @@ class Partition:
         "filing_lock",
         "forgotten_rows",
         "fresh_runs",
+        "fronts",
         "next_blob",
         "number",
         "runs",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, fronts: Fronts | None = None) -> None:
         self.number = number
+        self.fronts = fronts or Fronts()
+        """The directories of its segments that were used last, shared with the other partitions."""
         self.counters = PartitionRow()
         self.runs: tuple[Run, ...] = ()
         """The visible runs in number order."""
@@ -167,6 +172,17 @@ class Partition:
             self._fingerprints = self._fingerprints.with_more(fingerprints, numbers)
             self._recent = {}
 
+    def enter_stored(self, level: StoredLevel) -> None:
+        """A level was stored: it takes the place of what it covers."""
+        with self._lock:
+            self._gather()
+            self._fingerprints = self._fingerprints.with_stored(level)
+
+    def leave_stored(self, level: StoredLevel, instead: Known | None) -> None:
+        """A stored level cannot be read, or is not needed any more."""
+        with self._lock:
+            self._fingerprints = self._fingerprints.without_stored(level, instead)
+
     def compact_fingerprints(self) -> None:
         """Merge arrays of fingerprints, in the background: few arrays are searched faster than many."""
         while (pair := self._fingerprints.mergeable()) is not None:
@@ -207,16 +223,16 @@ def put_deed(changes: Changes, deed: Deed) -> None:
     changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
 
 
-def load_partition(store: Store, number: int) -> Partition:
+def load_partition(store: Store, number: int, fronts: Fronts) -> Partition:
     """A partition as the store has it, without its fingerprints."""
-    partition = Partition(number)
+    partition = Partition(number, fronts)
     value = store.get(number, Space.PARTITION, PARTITION_KEY)
     if value is not None:
         partition.counters = msgspec.msgpack.decode(value, type=PartitionRow)
         partition.next_blob = partition.counters.next_blob
     rows = sorted((decode_run(value) for _, value in store.scan(number, Space.RUN)), key=lambda row: row.first)
     visible = [row for row in rows if row.state is RunState.VISIBLE]
-    partition.runs = tuple(load_run(store, number, row) for row in visible)
+    partition.runs = tuple(fronts.run(store, number, row) for row in visible)
     partition.feed_runs = tuple(row for row in rows if row.state is RunState.FEED)
     _check_order(number, visible)
     partition.erased = Erased.of([decode_erased(value) for _, value in store.scan(number, Space.ERASED)])

@@ -303,7 +303,7 @@ def _segments(runs: Sequence[Run], token: _Token) -> list[StoredSegment]:
         for run in runs
         if run.row.first <= token.position
         for stored in run.segments
-        if stored.damaged or int(stored.segment.recipient_hash[-1]) >= token.hash
+        if stored.segment.damaged is not None or int(stored.segment.recipient_hash[-1]) >= token.hash
     ]
 
 

@@ -14,6 +14,7 @@ from restante import limits
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import InvalidRequest, MessageErased, MessageUnknown
 from restante.hub.engine.core import Core, MailboxAddress, is_text
+from restante.hub.engine.identity_reads import find as find_numbers
 from restante.hub.engine.row_places import Lost, Questions, locate
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.message_columns import STATES, WAITING, Fates, chunk_table
@@ -224,7 +225,7 @@ def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
     memory = core.partitions[address.partition]
     erasures = memory.counters.erasures
     heads = core.heads(address)
-    _, numbers = memory.fingerprints.find(fingerprints(hashes, words))
+    _, numbers = find_numbers(core, memory, fingerprints(hashes, words))
     lost: Lost | None = None
     for found in locate(core.store, memory.runs, Questions(hashes, np.zeros(len(numbers), np.int64), numbers)):
         if isinstance(found, Lost):

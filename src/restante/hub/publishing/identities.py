@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import sound_data
+from restante.hub.engine.identity_reads import find, has_newer
 from restante.hub.engine.partitions import Partition, PartitionRow
 from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
@@ -26,7 +27,6 @@ from restante.model.publishing.message import MessageColumns
 from restante.model.removal.erasure import digests, second_hashes
 from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, decode_head, stored_mask
-from restante.model.storage.identity import Fingerprints, Known
 from restante.model.storage.keys import Cabinet, cabinet_key
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.rows import BUNDLEABLE, INLINE
@@ -49,21 +49,19 @@ class Seen:
     """What a partition knew when arrivals were judged against it."""
 
     counters: PartitionRow
-    levels: tuple[Known, ...]
 
     @staticmethod
     def of(partition: Partition) -> Seen:
-        """Read `counters` before `fingerprints`: a message whose number is above the counters was stored later."""
-        counters = partition.counters
-        return Seen(counters, partition.fingerprints.levels)
+        """Before `fingerprints` are read: a message whose number is above the counters was stored later."""
+        return Seen(partition.counters)
 
-    def newer(self, partition: Partition, counters: PartitionRow | None = None) -> Fingerprints | None:
-        """The fingerprints added since; None if the partition has forgotten or erased messages meanwhile."""
-        counters = counters or partition.counters
-        if (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures):
-            return None
-        known = {id(level) for level in self.levels}
-        return Fingerprints(tuple(level for level in partition.fingerprints.levels if id(level) not in known))
+    @property
+    def visible(self) -> int:
+        return self.counters.visible
+
+    def has_lost(self, counters: PartitionRow) -> bool:
+        """Whether the partition has forgotten or erased messages meanwhile."""
+        return (self.counters.forgotten, self.counters.erasures) != (counters.forgotten, counters.erasures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,10 @@ def judge(core: Core, arrivals: Arrivals, start: RowNumbers, accepted: Mask) -> 
 def holds(core: Core, judged: Judged) -> bool:
     """Whether a verdict is still right: no message with one of these fingerprints was stored or removed since."""
     for partition, rows in judged.grouped.parts():
-        newer = judged.seen[partition].newer(core.partitions[partition])
-        if newer is None or len(newer.find(judged.arrivals.fingerprint[rows])[0]):
+        memory, seen = core.partitions[partition], judged.seen[partition]
+        if seen.has_lost(memory.counters):
+            return False
+        if has_newer(core, memory, judged.arrivals.fingerprint[rows], beyond=seen.visible):
             return False
     return True
 
@@ -121,7 +121,7 @@ def _judge_stored(
     memory = core.partitions[partition]
     if len(memory.erased):
         verdict[_erased(core, arrivals, memory, rows)] = Verdict.ERASED
-    index, number = memory.fingerprints.find(arrivals.fingerprint[rows])
+    index, number = find(core, memory, arrivals.fingerprint[rows])
     if not len(index):
         return
     asked = rows[index]

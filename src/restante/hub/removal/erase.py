@@ -222,7 +222,7 @@ def _apply(core: Core, partition: Partition, visible: Sequence[_Rewritten], feed
         if new is None:
             runs.append(run)
         elif new.segments:
-            runs.append(Run.of(new.row, partition.number, new.segments))
+            runs.append(partition.fronts.run(core.store, partition.number, new.row))
     feed_rows = {new.row.identity: new.row for new in feed}
     partition.runs = tuple(runs)
     partition.feed_runs = tuple(

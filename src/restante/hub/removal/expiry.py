@@ -43,8 +43,11 @@ def _expire_partition(core: Core, partition: Partition) -> int:
 def _due(partition: Partition, stored: StoredSegment, now: int) -> list[int]:
     """The drawers of a segment in which something has expired since they were last looked at."""
     expiries = partition.expiries.get(stored.blob.number)
+    if expiries is None and stored.earliest_expiry is not None and stored.earliest_expiry > now:
+        return []
     if expiries is None:
         expiries = stored.segment.drawers["earliest_expiry"]
+        stored.earliest_expiry = int(expiries.min())
     return list(np.flatnonzero((expiries <= now) & (stored.segment.drawers["count"] > 0)).tolist())
 
 

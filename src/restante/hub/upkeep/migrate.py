@@ -91,13 +91,26 @@ def _to_text_ids(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
+def _to_stored_identities(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """Format 5 stores the fingerprints of identities in levels, which older versions would drop as nobody's.
+
+    What is stored stays as it is. The first opening reads all ids once more; filing then stores them.
+    """
+
+
 def _to_delayed(_store: Store, _deed: Deed, _changes: Changes) -> None:
-    """Format 5 has delayed messages, in rows of their own.
+    """Format 6 has delayed messages, in rows of their own.
 
     What is stored stays as it is. Older versions would never publish what is kept aside.
     """
 
 
-_STEPS: Mapping[int, Step] = {1: _to_batches, 2: _to_consignments, 3: _to_text_ids, 4: _to_delayed}
+_STEPS: Mapping[int, Step] = {
+    1: _to_batches,
+    2: _to_consignments,
+    3: _to_text_ids,
+    4: _to_stored_identities,
+    5: _to_delayed,
+}
 
 assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"

@@ -43,6 +43,7 @@ class Space(IntEnum):
     GROUP = 23
     GROUP_MEMBER = 24
     GROUP_POSITION = 25
+    IDENTITIES = 26
     DELAYED = 40
     DELAYED_DUE = 41
 

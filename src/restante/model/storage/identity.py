@@ -1,64 +1,127 @@
 """Identities: has this (recipient, id) been stored before, and was it the same message?
 
-Every stored message has a fingerprint, 64 bits of (recipient, id). A partition keeps, in memory, sorted arrays of
-fingerprints with the sequence number of each: 12 bytes an id. A new message whose fingerprint is not there is new. One
-that is there is looked up and compared in full: equal in everything → a duplicate; same identity, other content → a
+Every stored message has a fingerprint, 64 bits of (recipient, id). A partition knows the fingerprints of all its messages
+with the sequence number of each, in a few *levels*, in number order: the older ones are stored (`identity_level`), those
+of the newest messages are sorted arrays in memory, 12 bytes an id. A new message whose fingerprint is not there is new.
+One that is there is looked up and compared in full: equal in everything → a duplicate; same identity, other content → a
 conflict; another identity → a mere collision, stored.
 
-The arrays are a filter: an entry whose message has gone costs a look-up and changes nothing. They are rebuilt from the
-ids of the stored messages when a partition is opened, so nothing of them is written to the store, and filing, which
-never changes a number, does not touch them.
+The levels are a filter: an entry whose message has gone costs a look-up and changes nothing. Filing, which never changes
+a number, does not touch them. What no stored level covers is read from the ids of the stored messages when a partition is
+opened.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from restante.model.columns.hashing import Hashes
+from restante.model.storage.identity_level import StoredLevel, may_have
 
 _GROWTH = 4
+_STORED_GROWTH = 1.5
+"""Stored levels are about powers of two: each entry is written half as often as there are doublings."""
 _SPAN_MAX = 2**32 - 1
 _SHORT = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Fingerprints in ascending order; entry i is of message number base + offset[i]."""
+    """Fingerprints in ascending order, in memory; entry i is of message number base + offset[i]."""
 
     base: int
     fingerprint: Hashes
     offset: NDArray[np.uint32]
+    last: int
+    """No entry is of a message with a higher number."""
+
+    def __len__(self) -> int:
+        return len(self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStretch:
+    """Neighbouring levels in memory, and the numbers that they cover: all between the stored levels beside them."""
+
+    levels: tuple[Known, ...]
+    first: int
+    last: int
+    newest: bool
+    """Whether no stored level follows."""
+
+    @property
+    def entries(self) -> int:
+        return sum([len(level) for level in self.levels])
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """All fingerprints of a partition: a few sorted arrays; after merging, each at least four times the next."""
+    """All fingerprints of a partition: a few levels in number order; in memory each is, after merging, four times the next."""
 
-    levels: tuple[Known, ...] = ()
+    levels: tuple[Known | StoredLevel, ...] = ()
 
     def __len__(self) -> int:
-        return sum(len(level.fingerprint) for level in self.levels)
+        return sum([len(level) for level in self.levels])
 
     def with_more(self, fingerprints: Hashes, numbers: NDArray[np.int64]) -> Fingerprints:
         """These, and those of new messages; short arrays are joined at once."""
         last, levels = known(fingerprints, numbers), self.levels
-        while levels and len(levels[-1].fingerprint) + len(last.fingerprint) <= _SHORT and _near(levels[-1], last):
-            last, levels = merge(levels[-1], last), levels[:-1]
+        while levels and (short := _short(levels[-1])) and len(short) + len(last) <= _SHORT and _near(short, last):
+            last, levels = merge(short, last), levels[:-1]
         return Fingerprints((*levels, last))
 
     def with_level(self, level: Known) -> Fingerprints:
         """These, and those of new messages that are sorted already."""
         return Fingerprints((*self.levels, level))
 
+    def with_stored(self, level: StoredLevel) -> Fingerprints:
+        """These, with a stored level in the place of all that it covers."""
+        left = [other for own in self.levels if (other := _outside(own, level)) is not None]
+        return Fingerprints(tuple(sorted((*left, level), key=lambda own: own.base)))
+
+    def without_stored(self, damaged: StoredLevel, instead: Known | None) -> Fingerprints:
+        """These, with what was read elsewhere in the place of a stored level that cannot be read."""
+        levels = [instead if own is damaged else own for own in self.levels]
+        return Fingerprints(tuple(own for own in levels if own is not None))
+
+    @property
+    def stored(self) -> tuple[StoredLevel, ...]:
+        return tuple(level for level in self.levels if isinstance(level, StoredLevel))
+
+    @property
+    def covered(self) -> int:
+        """The last number that a stored level covers."""
+        return max((level.last for level in self.stored), default=0)
+
+    def in_memory(self) -> Iterator[KnownStretch]:
+        """The stretches of levels that are not stored, each no longer than an offset of 32 bits spans."""
+        own: list[Known] = []
+        before = 0
+        for level in self.levels:
+            if own and (isinstance(level, StoredLevel) or not _near(own[0], level)):
+                last = level.first - 1 if isinstance(level, StoredLevel) else own[-1].last
+                yield KnownStretch(tuple(own), before + 1, last, newest=False)
+                own, before = [], last
+            if isinstance(level, StoredLevel):
+                before = level.last
+            else:
+                own.append(level)
+        if own:
+            yield KnownStretch(tuple(own), before + 1, own[-1].last, newest=True)
+
     def has_any(self, fingerprints: Sequence[int]) -> bool:
-        """Whether there is an entry for any of these few."""
+        """Whether there may be an entry for any of these few. What it denies is not there."""
         asked = np.array(fingerprints, np.uint64)
         for level in self.levels:
+            if isinstance(level, StoredLevel):
+                if any(may_have(level, fingerprint) for fingerprint in fingerprints):
+                    return True
+                continue
             stored = level.fingerprint
             places = stored.searchsorted(asked).tolist()
             for place, fingerprint in zip(places, fingerprints, strict=True):
@@ -69,7 +132,17 @@ class Fingerprints:
     def mergeable(self) -> tuple[Known, Known] | None:
         """Two neighbouring arrays of like length, the youngest first."""
         pairs = list(itertools.pairwise(self.levels))
-        return next((pair for pair in reversed(pairs) if _alike(*pair)), None)
+        return next((pair for older, younger in reversed(pairs) if (pair := _alike_known(older, younger))), None)
+
+    def mergeable_stored(self) -> tuple[StoredLevel, ...]:
+        """Neighbouring stored levels that are better one, the youngest and all that are too short beside it; or none."""
+        for is_stored, group in itertools.groupby(reversed(self.levels), lambda level: isinstance(level, StoredLevel)):
+            levels = [level for level in group if isinstance(level, StoredLevel)] if is_stored else []
+            for start, chosen in enumerate(levels):
+                joined = _joined(chosen, levels[start + 1 :])
+                if len(joined) > 1:
+                    return tuple(reversed(joined))
+        return ()
 
     def with_merged(self, pair: tuple[Known, Known], merged: Known) -> Fingerprints:
         """These, with one array in the place of two; unchanged, if the two are no longer there."""
@@ -79,19 +152,27 @@ class Fingerprints:
         place = pairs.index(pair)
         return Fingerprints((*self.levels[:place], merged, *self.levels[place + 2 :]))
 
-    def find(self, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs (index of the fingerprint asked for, number of a message that has it); fastest if they ascend."""
-        found = [_find(level, fingerprints) for level in self.levels]
-        indices = [index for index, _ in found] or [np.zeros(0, np.int64)]
-        numbers = [number for _, number in found] or [np.zeros(0, np.int64)]
-        return np.concatenate(indices), np.concatenate(numbers)
+
+def _short(level: Known | StoredLevel) -> Known | None:
+    return level if isinstance(level, Known) and len(level) < _SHORT else None
+
+
+def _outside(level: Known | StoredLevel, stored: StoredLevel) -> Known | StoredLevel | None:
+    """What a stored level does not cover of another one."""
+    if level.last < stored.first or level.base > stored.last:
+        return level
+    if isinstance(level, StoredLevel):
+        return None
+    number = level.offset.astype(np.int64) + level.base
+    left = (number < stored.first) | (number > stored.last)
+    return known(level.fingerprint[left], number[left]) if left.any() else None
 
 
 def known(fingerprints: Hashes, numbers: NDArray[np.int64]) -> Known:
     """Fingerprints in any order, with the numbers of their messages."""
     order = np.argsort(fingerprints)
     base = int(numbers.min())
-    return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32))
+    return Known(base, fingerprints[order], (numbers[order] - base).astype(np.uint32), int(numbers.max()))
 
 
 def have_common(level: Known, fingerprints: Hashes, *, beyond: int) -> bool:
@@ -99,21 +180,34 @@ def have_common(level: Known, fingerprints: Hashes, *, beyond: int) -> bool:
 
     The shorter of the two is looked for in the longer.
     """
-    if len(fingerprints) < len(level.fingerprint):
-        return bool((_find(level, fingerprints)[1] > beyond).any())
+    if len(fingerprints) < len(level):
+        return bool((find_in(level, fingerprints)[1] > beyond).any())
     place = np.searchsorted(fingerprints, level.fingerprint)
     inside = np.flatnonzero(place < len(fingerprints))
     hit = inside[fingerprints[place[inside]] == level.fingerprint[inside]]
     return bool((level.offset[hit].astype(np.int64) + level.base > beyond).any())
 
 
-def _alike(older: Known, younger: Known) -> bool:
-    return _near(older, younger) and len(older.fingerprint) < _GROWTH * len(younger.fingerprint)
+def _alike_known(older: Known | StoredLevel, younger: Known | StoredLevel) -> tuple[Known, Known] | None:
+    if not isinstance(older, Known) or not isinstance(younger, Known):
+        return None
+    return (older, younger) if _near(older, younger) and len(older) < _GROWTH * len(younger) else None
+
+
+def _joined(youngest: StoredLevel, before: Sequence[StoredLevel]) -> list[StoredLevel]:
+    """A level and those right before it, the youngest first, as long as each is short beside all that were joined."""
+    joined, entries = [youngest], len(youngest)
+    for level in before:
+        if len(level) > _STORED_GROWTH * entries or youngest.last - level.base > _SPAN_MAX:
+            break
+        joined.append(level)
+        entries += len(level)
+    return joined
 
 
 def _near(older: Known, younger: Known) -> bool:
     """Whether an offset of 32 bits spans both."""
-    return younger.base + int(younger.offset.max(initial=0)) - older.base <= _SPAN_MAX
+    return younger.last - older.base <= _SPAN_MAX
 
 
 def merge(older: Known, younger: Known) -> Known:
@@ -121,10 +215,11 @@ def merge(older: Known, younger: Known) -> Known:
     shift = np.uint32(younger.base - older.base)
     offset = np.concatenate([older.offset, younger.offset + shift])
     order = np.argsort(fingerprint, kind="stable")
-    return Known(older.base, fingerprint[order], offset[order])
+    return Known(older.base, fingerprint[order], offset[order], younger.last)
 
 
-def _find(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_in(level: Known, fingerprints: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs (index of the fingerprint asked for, number of a message that has it); fastest if they ascend."""
     low = np.searchsorted(level.fingerprint, fingerprints, side="left")
     hit = low < len(level.fingerprint)
     hit[hit] = level.fingerprint[low[hit]] == fingerprints[hit]

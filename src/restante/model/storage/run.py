@@ -6,7 +6,7 @@ wholly before the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -18,6 +18,9 @@ from restante.model.columns.hashing import Hashes
 from restante.model.storage.changes import BlobKey
 from restante.model.storage.identity import expand
 from restante.model.storage.segment import Segment, decode
+
+LoadSegment = Callable[[], Segment]
+"""Reads what is known of a segment, or has it still."""
 
 
 class RunState(IntEnum):
@@ -35,6 +38,10 @@ class SegmentRow(msgspec.Struct, frozen=True, array_like=True):
     length: int
     front: int
     rows: int
+    first_hash: int | None = None
+    """The hash of its first recipient, of which a run of several segments is searched."""
+    earliest_expiry: int | None = None
+    """When the first of its messages expires. Both are told by shelves; of others the directory is asked."""
 
 
 class RunRow(msgspec.Struct, frozen=True, array_like=True):
@@ -78,16 +85,19 @@ def decode_run(value: bytes) -> RunRow:
 class StoredSegment:
     """A segment and where it lies."""
 
-    __slots__ = ("_dated", "_known", "base", "blob", "published_at")
+    __slots__ = ("_damaged", "_dated", "_known", "base", "blob", "earliest_expiry", "published_at")
 
-    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes, published_at: int = 0) -> None:
+    def __init__(self, blob: BlobKey, base: int, known: Segment | bytes | LoadSegment, published_at: int = 0) -> None:
         self.blob = blob
         self.base = base
         """The first sequence number of its run: a row's number is base + place."""
         self.published_at = published_at
         """When its messages were published, if that is not written with each of them."""
+        self.earliest_expiry: int | None = None
+        """When the first of its messages expires, if that is known without its directory."""
         self._known = known
         self._dated = not published_at
+        self._damaged = isinstance(known, Segment) and known.damaged is not None
 
     def numbered(self, row: RunRow) -> StoredSegment:
         """The same segment in a run with this row."""
@@ -95,27 +105,35 @@ class StoredSegment:
 
     @property
     def damaged(self) -> bool:
-        """Whether something in its directory is damaged; what was just encoded is not."""
-        return not isinstance(self._known, bytes) and self._known.damaged is not None
+        """Whether something in its directory is damaged, as far as anybody has read it."""
+        return self._damaged
 
     def may_have_origin(self, origin: str) -> bool:
         """Whether messages of an origin may be in it; a front that nobody has asked for is not decoded for that."""
         known = self._known
-        return origin.encode() in known if isinstance(known, bytes) else origin in known.names.origins
+        if isinstance(known, bytes):
+            return origin.encode() in known
+        return origin in known.names.origins if isinstance(known, Segment) else True
 
     @property
     def segment(self) -> Segment:
         """The front of a segment that was just encoded is decoded when somebody first asks: often that is filing.
 
-        Two who ask at once both decode it, which gives them the same.
+        Two who ask at once both decode it, which gives them the same. Of older segments it is read when it is asked for.
         """
         known = self._known
+        if isinstance(known, Segment) and self._dated:
+            return known
         if isinstance(known, bytes):
             known = self._known = decode(known, trusted=True)
-        if not self._dated:
-            known = self._known = known.published(self.published_at)
-            self._dated = True
-        return known
+        if isinstance(known, Segment):
+            if not self._dated:
+                known = self._known = known.published(self.published_at)
+                self._dated = True
+            return known
+        segment = known()
+        self._damaged = segment.damaged is not None
+        return segment.published(self.published_at) if self.published_at else segment
 
 
 class Run:
@@ -132,13 +150,18 @@ class Run:
 
     @staticmethod
     def of(
-        row: RunRow, partition: int, segments: Sequence[Segment | bytes], recipients: frozenset[int] | None = None
+        row: RunRow,
+        partition: int,
+        segments: Sequence[Segment | bytes | LoadSegment],
+        recipients: frozenset[int] | None = None,
     ) -> Run:
-        """Of each segment what is known of it, or the front that this process has just encoded."""
+        """Of each segment what is known of it, the front that this process has just encoded, or how it is read."""
         stored = [
             StoredSegment(BlobKey(partition, place.blob), row.first, segment, row.published_at)
             for place, segment in zip(row.segments, segments, strict=True)
         ]
+        for each, place in zip(stored, row.segments, strict=True):
+            each.earliest_expiry = place.earliest_expiry
         return Run(row, tuple(stored), recipients)
 
     def numbered(self, row: RunRow) -> Run:
@@ -150,7 +173,11 @@ class Run:
     def first_hash(self) -> Hashes:
         """The first recipient's hash of each segment: the segments of a run lie in order."""
         if self._first_hash is None:
-            self._first_hash = _first_hashes([stored.segment for stored in self.segments])
+            told = [place.first_hash for place in self.row.segments if place.first_hash is not None]
+            if len(told) == len(self.segments):
+                self._first_hash = np.array(told, np.uint64)
+            else:
+                self._first_hash = _first_hashes([stored.segment for stored in self.segments])
         return self._first_hash
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from restante.calls.mailboxes import ListPartitions
 from restante.errors import InvalidRequest
-from restante.model.publishing.validation import FIELDS
+from restante.spark.source.columns import WRITTEN_FIELDS
 from restante.spark.source.options import Positions, check_partitions, reading_of
 
 _TYPES: dict[str, DataType] = {
@@ -73,9 +73,11 @@ def compose(frame: DataFrame, function: Composing, *, columns: Sequence[str] = (
 
     Data that is neither bytes nor text becomes JSON. What the function raises is told with the row.
     """
-    unknown = [name for name in columns if name not in FIELDS]
+    unknown = [name for name in columns if name not in WRITTEN_FIELDS]
     if unknown:
-        raise InvalidRequest(f"A message has no {', '.join(unknown)}. It has: {', '.join(FIELDS)}.", columns=unknown)
+        raise InvalidRequest(
+            f"A message has no {', '.join(unknown)}. It has: {', '.join(WRITTEN_FIELDS)}.", columns=unknown
+        )
     schema = StructType([StructField(name, _TYPES.get(name, StringType())) for name in columns])
     arrow = to_arrow_schema(schema, timezone="UTC")
 

@@ -28,6 +28,8 @@ from restante.model.columns.arrow import Column, column_of
 from restante.model.publishing.validation import FIELDS
 from restante.spark.source.options import Writing
 
+WRITTEN_FIELDS = tuple(name for name in FIELDS if name != "visible_at")
+"""What a column of a frame may be: a consignment is delivered at one moment, so nothing of it is delayed."""
 _TEXT = (StringType,)
 _EXPECTED: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "id": ((StringType, BinaryType), "string or binary"),
@@ -64,9 +66,9 @@ def _missing(schema: StructType, writing: Writing) -> list[str]:
 
 
 def _unknown(schema: StructType, writing: Writing) -> list[str]:
-    known = (*FIELDS, writing.order_by)
+    known = (*WRITTEN_FIELDS, writing.order_by)
     return [
-        f"the column {name} is unknown: a message has {', '.join(FIELDS)}"
+        f"the column {name} is unknown: a message has {', '.join(WRITTEN_FIELDS)}"
         for name in schema.fieldNames()
         if name not in known
     ]
@@ -107,7 +109,7 @@ class Shaping:
         order_by = self.writing.order_by
         if order_by is not None:
             self._check_order(batch.select(["recipient", order_by]))
-            if order_by not in FIELDS:
+            if order_by not in WRITTEN_FIELDS:
                 batch = batch.drop_columns([order_by])
         if "id" in batch.schema.names and pa.types.is_binary(batch.schema.field("id").type):
             batch = _with_sized_ids(batch)
