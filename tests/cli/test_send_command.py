@@ -412,8 +412,10 @@ def test_a_hub_that_is_gone_says_how_far_it_came(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.jsonl", numbered(2))
     result = run("send", str(path), "--hub", "http://127.0.0.1:1")
     assert result.exit_code == 1
-    assert result.stderr.startswith("error unavailable: ")
-    assert result.stderr.endswith(" Acknowledged before: 0 messages.\n")
+    warning, error = result.stderr.splitlines()
+    assert "Trying again" in warning
+    assert error.startswith("error unavailable: ")
+    assert error.endswith(" Acknowledged before: 0 messages.")
 
 
 def test_messages_are_bound_to_a_batch(place: Place, tmp_path: Path) -> None:

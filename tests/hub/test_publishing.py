@@ -326,11 +326,13 @@ def test_the_largest_of_everything_is_taken(hub: Hub) -> None:
     assert peeked(hub, "r" * 256).messages[0].data == b"x" * DATA_BYTES_MAX
 
 
-def test_too_many_messages_in_one_send_are_refused(hub: Hub) -> None:
+def test_too_many_messages_in_one_send_to_a_partition_are_refused(hub: Hub) -> None:
     not_for_the_reference(hub, "it takes any number")
-    count = SEND_MESSAGES_MAX + 1
-    with pytest.raises(errors.InvalidRequest):
-        hub.producer.send(pa.table({"recipient": pa.repeat("ada", count), "data": pa.repeat(b"", count)}))
+    count, partition = SEND_MESSAGES_MAX + 1, hub.partition_of("ada")
+    with pytest.raises(errors.InvalidRequest, match="more than one body holds"):
+        hub.producer.send(
+            pa.table({"recipient": pa.repeat("ada", count), "data": pa.repeat(b"", count)}), partition=partition
+        )
 
 
 def test_a_claim_check_needs_an_origin_that_delivers(hub: Hub) -> None:
