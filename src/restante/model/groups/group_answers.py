@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from restante.model.groups.group import Gone
 from restante.model.uuid_text import UuidText
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Assigned(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from restante.model.columns import media_types
-from restante.model.publishing.intake_rules import check_bytes, check_count
 from restante.model.publishing.message import Message, text_of
+from restante.model.publishing.send_bounds import check_bytes, check_count
 
 _encoder = msgspec.json.Encoder()
 

@@ -24,9 +24,9 @@ from restante.model.columns.arrow_checks import as_binary, check_sound, is_text,
 from restante.model.columns.json_documents import is_utf8
 from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
-from restante.model.publishing.intake_rules import check_bytes, check_count
 from restante.model.publishing.intake_values import is_value_type, json_documents
 from restante.model.publishing.message import NEVER
+from restante.model.publishing.send_bounds import check_bytes, check_count
 from restante.model.publishing.validation import COLUMNS, READ_ONLY, Faults
 
 _TEXTS = "utf8, large_utf8, string_view or a dictionary of these"

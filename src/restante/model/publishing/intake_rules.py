@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import Fault, InvalidRequest
+from restante.errors import Fault
 from restante.model.columns import media_types
 from restante.model.columns.arrow import Column, column_of, nulls_of, offsets_of, strings_of
 from restante.model.columns.json_documents import json_problems
@@ -21,6 +21,7 @@ from restante.model.columns.texts import Texts
 from restante.model.publishing.draft import NOT_GIVEN, DraftColumns
 from restante.model.publishing.intake_ids import checked_ids
 from restante.model.publishing.message import NEVER, RESERVED_ORIGINS, MessageColumns
+from restante.model.publishing.send_bounds import check_bytes, check_count
 from restante.model.publishing.validation import Faults
 
 _DEFAULT = "default"
@@ -66,16 +67,6 @@ def checked(
     _check_claim_checks(columns, claim_check_origins, faults)
     _check_json(columns, faults)
     return columns, faults.listed(shown_ids(ids.words, ids.texts), ids.given)
-
-
-def check_count(n: int) -> None:
-    if n > limits.SEND_MESSAGES_MAX:
-        raise InvalidRequest(f"{n} messages are too many for one send: at most {limits.SEND_MESSAGES_MAX} are allowed")
-
-
-def check_bytes(size: int) -> None:
-    if size > limits.SEND_BYTES_MAX:
-        raise InvalidRequest(f"{size} bytes are too much for one send: at most {limits.SEND_BYTES_MAX} are allowed")
 
 
 def _media_type_problems(values: pa.StringArray) -> Problems:

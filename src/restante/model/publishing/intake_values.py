@@ -15,7 +15,7 @@ from restante.errors import InvalidRequest
 from restante.limits import DATA_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.columns.arrow import Column
 from restante.model.publishing.intake_messages import encoded_value
-from restante.model.publishing.intake_rules import check_bytes
+from restante.model.publishing.send_bounds import check_bytes
 from restante.model.publishing.validation import Faults
 
 _WEIGHTLESS_MAX = 2 * DATA_BYTES_MAX
