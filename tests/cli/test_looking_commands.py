@@ -253,8 +253,8 @@ def test_history_of_one_message_and_of_none(filled: Place) -> None:
     assert filled.run("history", "nobody").exit_code == 3
 
 
-def test_history_knows_every_state() -> None:
-    assert [state.value for state in StateName] == [state.value for state in State]
+def test_history_knows_every_state_but_that_of_what_is_not_published_yet() -> None:
+    assert [state.value for state in StateName] == [state.value for state in State if state is not State.DELAYED]
 
 
 def test_a_bench_measures_and_leaves_nothing_behind(filled: Place) -> None:

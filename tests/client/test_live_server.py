@@ -16,7 +16,7 @@ from restante.errors import (
     Unauthenticated,
     Unavailable,
 )
-from restante.limits import DATA_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
+from restante.limits import DATA_BYTES_MAX, LIVE_PUSHED_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
 from restante.model.publishing.message import Message
 from tests.client.live_server import LiveServer, stored
 from tests.client.live_twins import Asynchronous, Twin, Waiting, numbers
@@ -291,7 +291,7 @@ def test_the_largest_text_comes_through_however_json_writes_it(server: LiveServe
 def test_a_frame_beyond_the_bound_ends_the_connection(server: LiveServer, follow: Follow) -> None:
     twin = follow(after=0)
     peer = server.peer().connected()
-    peer.say("message", counter=1, message=stored(1, data="x" * 9_000_000))
+    peer.say("message", counter=1, message=stored(1, data="x" * LIVE_PUSHED_BYTES_MAX))
     assert peer.gone()
     server.peer().connected().push(1, counter=1)
     assert numbers(twin, 1) == [1]

@@ -46,7 +46,7 @@ def test_a_message_that_can_never_be_stored_is_refused_when_it_is_added(hub: syn
         parcel = producer.create_parcel(0)
         for wrong in (
             Message(recipient=" ", data=1),
-            Message(recipient="ada", data=b"x" * (limits.DATA_BYTES_MAX + 1)),
+            Message(recipient="ada", data=b"x" * (limits.LARGE_DATA_BYTES_MAX + 1)),
         ):
             with pytest.raises(errors.InvalidMessage):
                 parcel.try_add(wrong)

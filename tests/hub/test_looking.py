@@ -61,6 +61,7 @@ def test_history_of_one_state(hub: Hub) -> None:
         State.EXPIRED: [],
         State.WITHDRAWN: [5],
         State.SET_ASIDE: [3],
+        State.DELAYED: [],
     }
 
 

@@ -237,13 +237,13 @@ class Producers(RuleBasedStateMachine):
             loop = asyncio.get_running_loop()
             holder: asyncio.Future[CommitRequest[None]] = loop.create_future()
             core.core.committer.submit_soon(Planned(hold), holder)
-            await asyncio.sleep(0)  # What comes in one turn of the loop is handed over at its end.
+            core.hand_over(loop)
             assert entered.wait(PATIENCE_SECONDS)
             futures: list[asyncio.Future[CommitRequest[Receipt]]] = [loop.create_future() for _ in parcels]
             for parcel, future in zip(parcels, futures, strict=True):
                 numbers = _numbers(parcel.numbers)
                 core.publish_soon(Publish.of(_sent(parcel), partition=parcel.partition, producer=numbers), future)
-            await asyncio.sleep(0)
+            core.hand_over(loop)
             gate.set()
             return [await future for future in futures]
 

@@ -30,10 +30,26 @@ NOBODYS = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 HOME = partition_of("ada", 16)
 GROUP = 7
 
+READERS = "a group of readers"
 BATCH, CONSIGNMENT, PRODUCER = "a batch", "a consignment", "a producer group"
 MAIL, RECIPIENT, HUB, NOTHING = "mail of its own origins", "a recipient's mail", "the whole hub", "nothing"
 TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/messages": (MAIL, BATCH),
+    "GET /v1/groups": (READERS,),
+    "PUT /v1/groups/{group}": (READERS,),
+    "GET /v1/groups/{group}": (READERS,),
+    "DELETE /v1/groups/{group}": (READERS,),
+    "DELETE /v1/groups/{group}/actions/{action}": (READERS,),
+    "POST /v1/groups/{group}/pause": (READERS,),
+    "POST /v1/groups/{group}/resume": (READERS,),
+    "POST /v1/groups/{group}/members": (READERS,),
+    "DELETE /v1/groups/{group}/members/{member}": (READERS,),
+    "POST /v1/groups/{group}/members/{member}/heartbeat": (READERS,),
+    "POST /v1/groups/{group}/members/{member}/next": (READERS,),
+    "PUT /v1/groups/{group}/positions/{partition}": (READERS,),
+    "POST /v1/groups/{group}/positions/{partition}/reset": (READERS,),
+    "GET /v1/health": (HUB,),
+    "POST /v1/tickets": (RECIPIENT,),
     "POST /v1/partitions/{partition}/parcels": (MAIL, BATCH, PRODUCER),
     "GET /v1/publish": (MAIL, BATCH, PRODUCER),
     "POST /v1/partitions/{partition}/links": (PRODUCER,),

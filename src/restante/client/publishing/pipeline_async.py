@@ -146,6 +146,7 @@ class Pipeline:
         with self._changed:
             self._state.settle(load, outcome)
             is_last = self._state.idle
+        del outcome, load  # An error holds this frame: with the outcome, which is that error, both would be kept.
         if is_last:
             self._tell()
 
