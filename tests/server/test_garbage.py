@@ -89,7 +89,7 @@ def errors_in_garbage() -> Iterator[list[str]]:
         yield found
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        found += filter(None, [_trace(left) for left in gc.garbage if isinstance(left, BaseException)])
+        found += filter(None, [_trace(left) for left in gc.garbage if issubclass(type(left), BaseException)])
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
