@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from restante.errors import InvalidRequest
 from restante.model.columns.arrow import Column
-from restante.model.columns.arrow_checks import check_sound
 
 _types = pa.types
 _PROPERTIES = pa.map_(pa.string(), pa.string())
@@ -32,7 +31,7 @@ def frame_columns(sent: object) -> object:
             return _plain_table(sent)
         if hasattr(sent, "__arrow_c_stream__"):
             return _plain_reader(pa.RecordBatchReader.from_stream(sent))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InvalidRequest(f"the columns cannot be sent: {error}") from error
     return sent
 
@@ -56,7 +55,7 @@ def _plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 def _plain(batches: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a reader, or a list
     for batch in batches:
-        check_sound(pa.Table.from_batches([batch]))
+        batch.validate(full=True)
         columns = [_plain_column(column, field) for column, field in zip(batch.columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -78,11 +77,8 @@ def _cast(column: Column, kind: Any) -> Column:  # noqa: ANN401 - a type of Arro
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    try:
-        names = schema.names
-    except UnicodeDecodeError:
-        return schema  # The rules of sending say which name is no text.
-    return pa.schema([pa.field(name, _plain_type(name, kind)) for name, kind in zip(names, schema.types, strict=True)])
+    fields = zip(schema.names, schema.types, strict=True)
+    return pa.schema([pa.field(name, _plain_type(name, kind)) for name, kind in fields])
 
 
 def _plain_type(name: str, kind: pa.DataType) -> pa.DataType:
