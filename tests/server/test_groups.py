@@ -54,8 +54,9 @@ def test_pages_are_the_same_as_json_and_as_arrow_and_lag_is_told(wire: Wire) -> 
 
 
 def test_a_wait_ends_when_the_hub_has_something_else_to_say(wire: Wire) -> None:
-    joined = wire("POST", "/v1/groups/g/members", {"member": "a"}).json()
+    assert wire("PUT", "/v1/groups/waited", {}).status == 200
+    joined = wire("POST", "/v1/groups/waited/members", {"member": "a"}).json()
     stale = [{**own, "generation": 1} for own in joined["partitions"]]
-    answer = wire("POST", f"/v1/groups/g/members/{joined['member_id']}/next", {"after": stale, "wait": 20})
+    answer = wire("POST", f"/v1/groups/waited/members/{joined['member_id']}/next", {"after": stale, "wait": 20})
     assert (answer.status, answer.problem["code"]) == (409, "generation_stale")
     assert [own["partition"] for own in answer.problem["stale"]] == [0, 1, 2, 3]
