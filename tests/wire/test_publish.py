@@ -70,8 +70,10 @@ def test_messages_arrive_as_in_process_be_they_few_or_many(sent: list[Message], 
 @unhurried
 @given(st.lists(spoilt(), min_size=1, max_size=3), st.sampled_from([1, 65]))
 def test_faults_are_the_same_as_in_process(pairs: list[tuple[Message, str]], times: int) -> None:
-    large = any(isinstance(message.data, str | bytes) and len(message.data) > 100_000 for message, _ in pairs)
-    sent = [message for message, _ in pairs] * (1 if large else times)
+    sent = [message for message, _ in pairs]
+    # A client does not know the bound that its hub sets for data, so it reports the other faults of a send without it.
+    too_large = [message for message in sent if isinstance(message.data, bytes) and len(message.data) > MIB]
+    sent = too_large[:1] or sent * times
     assert outcome(lambda: over_the_wire(sent)) == outcome(lambda: intake.from_messages(sent, claim_check_origins=None))
 
 

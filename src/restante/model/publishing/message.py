@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -72,6 +73,28 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     collected_at: datetime | None = None
     state: State | None = None
     published_sequence_number: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Message({', '.join(_said(self))})"
+
+
+_SHOWN_LENGTH_MAX = 200
+"""So much of a value is shown: data may have megabytes, and a log line should not."""
+
+
+def _said(message: Message) -> Iterator[str]:
+    """What the message says beyond the defaults, each value cut to what a line can hold."""
+    for field in msgspec.structs.fields(Message):
+        value = getattr(message, field.name)
+        if field.name == "recipient" or value != (field.default if field.name != "properties" else {}):
+            yield f"{field.name}={_cut(value)}"
+
+
+def _cut(value: object) -> str:
+    if isinstance(value, str | bytes) and len(value) > _SHOWN_LENGTH_MAX:
+        return f"{value[:_SHOWN_LENGTH_MAX]!r}… ({len(value)} in all)"
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN_LENGTH_MAX else f"{shown[:_SHOWN_LENGTH_MAX]}…"
 
 
 def text_of(message: Message) -> str | None:
