@@ -45,6 +45,7 @@ SUBJECTS: tuple[Subject, ...] = (
     feed.SUBJECT,
     groups.SUBJECT,
     partitions.SUBJECT,
+    operating.ACCESS,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,

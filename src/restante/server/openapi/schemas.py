@@ -40,6 +40,7 @@ from restante.model.publishing.message import State
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
+from restante.server.rates import RateHistory
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
@@ -52,11 +53,13 @@ from restante.server.routes.groups import (
     ResetBody,
 )
 from restante.server.routes.health import Health
+from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
-from restante.server.routes.operating import Done
+from restante.server.routes.operating import Done, SettingsInForce
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
+from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -312,6 +315,13 @@ _VALUES = (
     Done,
     Health,
     HealthAnswer,
+    RateHistory,
+    SettingsInForce,
+    LiveClientPage,
+    Caller,
+    TokenPage,
+    TokenBody,
+    TokenMade,
 )
 """What the hub answers or is asked as it is in the code."""
 
