@@ -101,6 +101,7 @@ def _restante(
     restante groups list            consumer groups: how far have they read?
     restante jobs list              tables and reports, on Spark
     restante health                 show how each part of a hub is
+    restante console --hub URL      pages in a browser for a hub
     restante backup night.tar       back up a hub that runs
     restante doctor ./data          check a folder for damage
     """
@@ -108,6 +109,7 @@ def _restante(
 
 _COMMANDS = {
     "serve": "serving",
+    "console": "serving",
     "tour": "serving",
     "send": "publishing",
     "collect": "mailboxes",

@@ -317,7 +317,7 @@ class ServedHub:
         self.stop()
 
 
-def start(
+def start(  # noqa: PLR0913 - all that a program which serves a hub may choose
     folder: str | os.PathLike[str] | None,
     settings: Settings | None = None,
     *,
@@ -327,8 +327,11 @@ def start(
     store: Store | None = None,
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
+    prepare: Callable[[Service], None] = lambda _: None,
 ) -> ServedHub:
-    """Serve a hub in a thread of this process; port 0 takes a free one."""
+    """Serve a hub in a thread of this process; port 0 takes a free one. `prepare` may mount something before it runs."""
     chosen = settings or Settings()
     placed = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, host=host, port=port))
-    return ServedHub(Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock))
+    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock)
+    prepare(service)
+    return ServedHub(service)
