@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
+.PHONY: help setup run test test-spark test-kills test-wire test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,7 +54,7 @@ run: $(RUN_STAMP) ## See it work: a sample night in seconds, then one computed b
 	@$(BIN)/restante tour --data ./data --spark
 
 test: setup ## Run the tests for people: everything that matters once, in minutes.
-	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire"
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not browser"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
@@ -64,6 +64,9 @@ test-kills: setup ## Run the campaigns that kill processes under load, less the 
 
 test-wire: setup ## Run every rule of the hub over the network, and made-up and spoilt requests; less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "wire and not long"
+
+test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
+	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
@@ -107,6 +110,9 @@ bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: Postgr
 
 picture: setup ## Record `restante tour` as docs/images/tour.svg, from a real run.
 	$(BIN)/python tools/record_tour.py
+
+pictures: setup ## Take the pictures of the console for the documentation, from a real browser.
+	SCREENSHOTS=docs/images $(BIN)/python -m pytest -n 0 -m browser tests/console/test_browser.py -k pictures
 
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

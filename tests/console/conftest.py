@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import restante
+from restante.console.web import patience
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.serve import ServedHub
@@ -54,3 +55,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         with restante.connect(running.url, token=secrets["operator"]) as own:
             own.send([{"recipient": name, "data": name} for name in ("ada", "bob")])
         yield Guarded(running, tokens, secrets)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_pages() -> Iterator[None]:
+    """A machine with much to do is slow: pages wait for their lists here. Tests of patience have their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patience, "CONSOLE_PATIENCE_SECONDS", 20.0)
+        yield

@@ -25,6 +25,7 @@ from restante.console.web.exchanges import (
     redirect,
     send_reply,
 )
+from restante.console.web.patience import Patience
 from restante.console.web.routing import ConsoleRouter, FoundRoute
 from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
 from restante.console.web.streams import PageStreams
@@ -55,6 +56,7 @@ class Console:
         self._sessions = ConsoleSessions(time.monotonic)
         self._router = ConsoleRouter(ROUTES)
         self._streams = PageStreams(stream_seconds)
+        self._patience = Patience()
 
     def drain(self) -> None:
         """End the streams: pages are left as they are."""
@@ -127,7 +129,7 @@ class Console:
     async def _visit(self, request: ConsoleRequest, cookie: str, *, using: bool = True) -> Visit:
         session = self._sessions.find(cookie, using=using)
         hub = HubAsker(self._door, None if session is None else session.token)
-        return Visit(request, await hub.get(ConsoleVisitor, "whoami"), hub, self._sessions.seal(cookie))
+        return Visit(request, await hub.get(ConsoleVisitor, "whoami"), hub, self._patience, self._sessions.seal(cookie))
 
     def _cookie_of(self, request: ConsoleRequest) -> tuple[str, bool]:
         """The visitor's cookie, or a new one."""
@@ -181,7 +183,7 @@ class Console:
         async def made() -> Mapping[str, str]:
             again = await self._visit(visit.request, cookie, using=False)
             found = self._found(again)
-            again.place = found.place
+            again.place, again.again = found.place, True
             await found.route.handler(again)
             return {name: part.text for name, part in again.parts.items()}
 

@@ -21,11 +21,11 @@ def console(
 ) -> None:
     """Serve the console of a hub elsewhere, until Ctrl-C. A hub that is served by `restante serve` has one at /console.
 
-    The console asks the hub's routes and nothing else. Where the hub asks for tokens, people sign in with theirs: the
+    The address is http://127.0.0.1:8471/console. The console asks the hub's routes and nothing else. Where the hub asks for tokens, people sign in with theirs: the
     console has none of its own.
 
     \b
-    restante console --hub https://hub.example.org    http://127.0.0.1:8471/console
+    restante console --hub https://hub.example.org
     restante console --hub 10.1.2.3:8470 --port 9000
     """
     from restante.errors import ExtraMissing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from restante.console.pages.seen import SeenHistory, SeenMessage, SeenPlace
+from restante.console.pages.seen import SeenHistory, SeenLine, SeenPlace
 from restante.console.view.figures import counted, relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
@@ -67,7 +67,7 @@ async def mailbox(visit: Visit) -> ConsoleReply:
     state, before = visit.asked("state"), visit.number("before")
     explanation, history, place = await asyncio.gather(
         visit.hub.get(Explanation, "recipients", name, "explain"),
-        visit.hub.get(SeenHistory, "recipients", name, "messages", before=before or _NEWEST, state=state, limit=_ROWS),
+        _read_history(visit, name, state, before),
         visit.hub.maybe(SeenPlace, "recipients", name, "partition"),
     )
     return page(
@@ -79,6 +79,14 @@ async def mailbox(visit: Visit) -> ConsoleReply:
         _history(visit, history, state, first=before is None),
         above=_above(visit, name, place),
     )
+
+
+async def _read_history(visit: Visit, name: str, state: str | None, before: int | None) -> SeenHistory:
+    """A page of it; nothing for a stream, which sends no history."""
+    if visit.again:
+        return SeenHistory(messages=())
+    given = {"before": before or _NEWEST, "state": state, "limit": _ROWS}
+    return await visit.hub.get(SeenHistory, "recipients", name, "messages", **given)
 
 
 def check_mailbox(visit: Visit, name: str) -> None:
@@ -145,7 +153,7 @@ def _history(visit: Visit, history: SeenHistory, state: str | None, *, first: bo
     return section("History", inner, pager(visit, history.next, name="before", first=first), aside=_states(name, state))
 
 
-def _message_row(name: str, message: SeenMessage) -> tuple[Child, ...]:
+def _message_row(name: str, message: SeenLine) -> tuple[Child, ...]:
     return (
         badge(message.state),
         tag("code", link(short_id(message.id), "recipients", name, "messages", message.id), title=message.id),

@@ -13,6 +13,7 @@ from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import Values, line_plot, max_of, minute_strip
 from restante.console.view.tables import note, section, state_mark, table
 from restante.console.web.exchanges import ConsoleReply, redirect
+from restante.console.web.patience import Remembered
 from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.model.batches.batch_answers import BatchPage
@@ -55,10 +56,10 @@ def _elsewhere(visit: Visit) -> str:
     return at("batches") if visit.visitor.looks else at("groups")
 
 
-async def _recipients(visit: Visit, order: str) -> SeenRecipients | None:
+async def _recipients(visit: Visit, order: str) -> Remembered[SeenRecipients] | None:
     if not visit.visitor.operates:
         return None
-    return await visit.hub.maybe(SeenRecipients, "recipients", order=order, limit=_TOP)
+    return await visit.patiently(SeenRecipients, "recipients", order=order, limit=_TOP)
 
 
 # What is wrong
@@ -179,14 +180,30 @@ def _hour(health: SeenHealth | None) -> Markup | None:
 # Where most waits
 
 
-def _top(visit: Visit, name: str, title: str, found: SeenRecipients | None) -> Markup:
+def _top(visit: Visit, name: str, title: str, found: Remembered[SeenRecipients] | None) -> Markup:
+    order = "oldest" if name == "oldest" else "waiting"
+    inner = on_its_way() if found is None else _top_rows(found.answer, title)
+    counted_at = None if found is None else tag("span", "counted ", relative(found.came_at), class_="soft")
+    aside = counted_at, link("All", "recipients", order=order)
+    return visit.moving(name, section(title, inner, aside=aside))
+
+
+def _top_rows(found: SeenRecipients, title: str) -> Markup:
     rows = [
         (link(one.recipient, "recipients", one.recipient), whole(one.waiting), relative(one.oldest))
-        for one in (found.recipients if found else ())
+        for one in found.recipients
     ]
-    inner = table(("Recipient", "#Waiting", "Oldest"), rows, empty="Nobody has waiting messages.", caption=title)
-    order = "oldest" if name == "oldest" else "waiting"
-    return section(title, visit.moving(name, inner), aside=link("All", "recipients", order=order))
+    return table(("Recipient", "#Waiting", "Oldest"), rows, empty="Nobody has waiting messages.", caption=title)
+
+
+def on_its_way() -> Markup:
+    """For a list that the hub is still counting."""
+    return tag(
+        "p",
+        "The hub counts who waits for what. With very many recipients that takes seconds; the list comes by itself.",
+        class_="empty",
+        aria_busy="true",
+    )
 
 
 def _open_batches(visit: Visit, batches: BatchPage | None) -> Markup | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from restante.console.pages.overview import on_its_way
 from restante.console.pages.seen import SeenRecipients
 from restante.console.view.figures import relative, whole
 from restante.console.view.frame import page, pager
@@ -18,15 +19,18 @@ async def recipients(visit: Visit) -> ConsoleReply:
     if not visit.visitor.operates:
         return _own(visit)
     order, search = visit.asked("order") or "waiting", visit.asked("search")
-    found = await visit.hub.get(
+    found = await visit.patiently(
         SeenRecipients, "recipients", order=order, search=search, limit=visit.rows, after=visit.asked("after")
     )
+    inner = tag("div", on_its_way(), class_="panel") if found is None else _table(found.answer, search)
+    said = None if found is None else tag("p", "Counted ", relative(found.came_at), ".", class_="soft")
     return page(
         visit,
         "Recipients",
         _controls(order, search),
-        visit.moving("list", _table(found, search)),
-        pager(visit, found.next, first=visit.offset == 0),
+        visit.moving(
+            "list", inner, said, pager(visit, None if found is None else found.answer.next, first=visit.offset == 0)
+        ),
     )
 
 

@@ -87,8 +87,8 @@ class SeenPlace(msgspec.Struct, frozen=True):
     owner: str
 
 
-class SeenMessage(msgspec.Struct, frozen=True):
-    """A message; its data as the JSON that it came in."""
+class SeenLine(msgspec.Struct, frozen=True):
+    """A message without its data, as lists show it."""
 
     recipient: str
     id: str
@@ -105,6 +105,11 @@ class SeenMessage(msgspec.Struct, frozen=True):
     collected_at: datetime | None = None
     state: str = ""
     published_sequence_number: int | None = None
+
+
+class SeenMessage(SeenLine, frozen=True):
+    """A message; its data as the JSON that it came in."""
+
     data: msgspec.Raw = msgspec.Raw()
     """JSON as it came; empty where the data is given otherwise."""
     text: str | None = None
@@ -112,7 +117,7 @@ class SeenMessage(msgspec.Struct, frozen=True):
 
 
 class SeenHistory(msgspec.Struct, frozen=True):
-    messages: tuple[SeenMessage, ...]
+    messages: tuple[SeenLine, ...]
     next: int | None = None
 
 

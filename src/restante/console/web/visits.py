@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from restante.console.view.markup import Child, Markup, tag
 from restante.console.web.doors import HubAsker
 from restante.console.web.exchanges import ConsoleRequest
+from restante.console.web.patience import Patience, Remembered
 from restante.errors import InvalidRequest
 from restante.limits import CONSOLE_PAGE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+T = TypeVar("T")
 
 
 class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,10 +72,13 @@ class Visit:
     request: ConsoleRequest
     visitor: ConsoleVisitor
     hub: HubAsker
+    patience: Patience
     seal: str
     """What forms carry."""
     place: Mapping[str, str] = field(default_factory=dict)
     """What stands in the path in place of the names of its route."""
+    again: bool = False
+    """A stream makes the page again, for its parts that move: the rest need not be asked for."""
     parts: dict[str, Markup] = field(default_factory=dict)
     """The parts of the page that move, by name."""
 
@@ -80,6 +87,11 @@ class Visit:
         inner = tag("div", children).text.removeprefix("<div>").removesuffix("</div>")
         self.parts[name] = Markup(inner)
         return tag("div", Markup(inner), id=f"part-{name}", data_part=name)
+
+    async def patiently(self, kind: type[T], *segments: str, **query: object) -> Remembered[T] | None:
+        """What a route answers that may take long: what was known before, if it takes too long; None if nothing was."""
+        key = (self.visitor, kind, segments, tuple(sorted(query.items(), key=str)))
+        return await self.patience.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)
 
     def asked(self, name: str) -> str | None:
         """What the query says, if it says anything."""
