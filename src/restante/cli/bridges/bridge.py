@@ -76,7 +76,7 @@ def in_(
         str | None, typer.Option(metavar="TOPIC", help="A topic for records that do not fit, instead of a mailbox.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="TOML", help="Several topics: a table [[in]] for each.")
+        Path | None, typer.Option("--file", metavar="TOML", help="Several topics: a table for each.")
     ] = None,
     group: Annotated[str, typer.Option(help="The consumer group that its processes share.")] = "restante",
     prefix: Prefix = "",
@@ -93,8 +93,8 @@ def in_(
 
     \b
     restante bridge in --topic orders
-    restante bridge in --topic orders --recipient json:customer.id --kind order
-    restante bridge in --topic events --recipient header:to --dead-letter events.dead
+    restante bridge in --topic orders --recipient json:customer.id
+    restante bridge in --topic events --dead-letter events.dead
     restante bridge in --file bridges.toml
     """
     from restante.bridges.bridge_file import BridgeFile, KafkaSection, read_bridge_file
@@ -155,7 +155,7 @@ def out(
 
     \b
     restante bridge out --topic changes
-    restante bridge out --topic invoices --origin billing --kind invoice --format cloudevents
+    restante bridge out --topic invoices --kind invoice
     restante bridge out --topic orders --format avro --schema order.avsc
     """
     from restante.bridges.bridge_out import BridgeOut, OutWish
