@@ -566,7 +566,7 @@ LONG = msgspec.structs.replace(ONE, collected_retention_seconds=10**6, feed_rete
 def test_a_reader_knows_what_history_knows(open_hub: HubOpener, clock: FakeClock, seed: int) -> None:
     hub = open_hub(settings=LONG)
     chance, reader, late, position, since = Chance(seed, hub, clock), Replay(), Replay(), 0, 0
-    steps = by_profile(dev=120, ci=240)
+    steps = by_profile(dev=90, ci=240)
     middle = chance.generator.randint(40, steps - 40)
     for step in range(steps):
         chance.act()
