@@ -47,10 +47,11 @@ from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
+from restante.hub.mailboxes.aside import KeptAside
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.delayed_memory import load_delayed
+from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
 from restante.hub.removal import calls as removal
@@ -107,6 +108,7 @@ class OpenHub:
         self._core.remember(load_delayed(store, deed.partition_count))
         self._core.remember(load_room(store, deed.partition_count))
         self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
@@ -265,6 +267,10 @@ class OpenHub:
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
         """Write a checkpoint; the future gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
+
+    def delayed_count(self) -> int:
+        """How many messages are kept aside until their `visible_at`."""
+        return self._core.memory(DelayedMemory).count
 
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)
