@@ -213,6 +213,10 @@ class ProducerUnknown(RestanteError):
     code = "producer_unknown"
 
 
+class SourceUnknown(RestanteError):
+    code = "source_unknown"
+
+
 class BatchUnknown(RestanteError):
     code = "batch_unknown"
 

@@ -54,6 +54,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
+from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
 from restante.hub.removal.feed_holds import FeedHolds
@@ -187,6 +188,11 @@ class OpenHub:
     def producer_totals(self) -> ProducerMemory:
         """How often producers were answered as before, or refused, since the hub was opened."""
         return self._core.memory(ProducerMemory)
+
+    @property
+    def source_totals(self) -> SourceTotals:
+        """How much was skipped by source position since the hub was opened."""
+        return self._core.memory(SourceTotals)
 
     @property
     def health_sources(self) -> HealthSources:

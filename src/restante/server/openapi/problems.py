@@ -123,6 +123,7 @@ ADVICE: dict[str, Advice] = {
         "The producer group has not published in this partition, or so long ago that its state was removed.",
         "Nothing, if it is new: its first number is 0.",
     ),
+    "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
