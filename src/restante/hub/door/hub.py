@@ -9,10 +9,28 @@ from functools import partial
 
 import pyarrow as pa
 
-from restante.calls.batches import AcknowledgeEach
+from restante.calls.batches import (
+    AcknowledgeEach,
+    ListBatches,
+    ListPendingItems,
+    ReadBatch,
+    ReadProgress,
+    WaitForBatch,
+)
 from restante.calls.call import Answer, Call
-from restante.calls.groups import WriteCheckpoint
-from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
+from restante.calls.consignments import ListConsignments, ReadConsignment
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    Peek,
+    ReadHistory,
+)
+from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
 from restante.hub.batches import calls as batches
@@ -86,6 +104,15 @@ FUNCTIONS: Functions = {
     **delayed_calls.FUNCTIONS,
 }
 """Which function carries out which call. What needs more than the core is added by each hub."""
+
+
+_READING = (
+    *(Peek, Explain, ReadHistory, FindMessage, ListRecipients, ListPartitions),
+    *(ReadBatch, ListBatches, ListPendingItems, ReadProgress, WaitForBatch),
+    *(ReadConsignment, ListConsignments, ReadFeed, ReadSnapshot, ReadNext),
+    *(ReadProducer, ListProducers, ReadGroup, ListGroups),
+)
+"""Calls that are answered without a commit, or, as `Peek`, may be repeated after one."""
 
 
 class OpenHub:
@@ -239,7 +266,12 @@ class OpenHub:
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
-        answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        try:
+            answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        finally:
+            # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
+            if isinstance(call, _READING):
+                self._core.store.require_owned()
         return answer
 
     def dequeue_soon(self, call: Dequeue, waiter: LoopWaiter[Dequeued]) -> None:
