@@ -75,6 +75,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
+        "restante_messages_delayed": ("Messages kept aside until their visible_at.", desk.hub.delayed_count()),
         "restante_runs_unfiled": (
             "Stored runs of messages that wait to be merged.",
             sum(p.unfiled for p in partitions),

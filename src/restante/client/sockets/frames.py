@@ -103,7 +103,7 @@ class Framing:
             return carried_out(expect(reply, address, 200), address, 200, Receipt)
         if not reply.reached:
             raise unreachable(address, reply.reason)
-        advice = "It may have been carried out; to do it again does no harm."
+        advice = "The call may have been carried out; repeating it does no harm."
         raise OutcomeUnknown(f"The hub at {address.url} gave no answer: {reply.reason}. {advice}", address=address.url)
 
 

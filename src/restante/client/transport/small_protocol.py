@@ -1,4 +1,4 @@
-"""The calls whose questions and answers are JSON alone: who makes no others need not wait for Arrow."""
+"""The calls whose requests and answers are JSON only: a program that makes no other calls need not import Arrow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mailbox_path(recipient: str) -> str:
 
 
 def _batch(batch: str | None) -> Pairs:
-    """Whose items the messages become, as a header."""
+    """The batch whose items the messages become, as a header."""
     if batch is None:
         return ()
     check_batch_id(batch)

@@ -21,7 +21,7 @@ from restante.hub.engine.partitions import (
     put_deed,
 )
 from restante.model.storage.changes import Changes, Space
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 
 class Migrated(NamedTuple):
@@ -31,7 +31,7 @@ class Migrated(NamedTuple):
     after: int | None
 
 
-def format_of(store: Store) -> int | None:
+def format_of(store: StoreReader) -> int | None:
     """The format of the data, or None if there is none; `FormatUnsupported` if only a newer version knows it."""
     deed = load_deed(store)
     return None if deed is None else deed.format

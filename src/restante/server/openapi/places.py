@@ -123,7 +123,7 @@ WAIT = QueryText(
     text=f"Seconds to wait until something is there; more than {WAIT_SECONDS_MAX:g} is clipped.", example=20
 )
 
-READING = ("overloaded", "unavailable", "data_damaged")
+READING = ("overloaded", "unavailable", "not_owner", "data_damaged")
 """What may happen to whoever looks into a mailbox."""
 WRITING = (*READING, "storage_full", "store_conflict", "outcome_unknown")
 """What may happen to whoever changes one."""
