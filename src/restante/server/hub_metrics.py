@@ -101,6 +101,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
             "Producers refused because a higher owner level has taken over.",
             producers.fenced,
         ),
+        "restante_source_skipped": (
+            "Messages skipped because their source is stored beyond them.",
+            desk.hub.source_totals.skipped,
+        ),
         "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():

@@ -50,6 +50,7 @@ class MessageFields(TypedDict, total=False):
     properties: dict[str, str]
     expires_at: datetime
     visible_at: datetime
+    source_position: int
 
 
 def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:

@@ -78,7 +78,11 @@ def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
     encode = partial(encode_publish, call.sent, now_ms=terms.now_ms(), random=terms.random)
     encoded = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
     numbers = _numbers(call.producer)
-    return (yield from publish_encoded(terms, encoded, partition=call.partition, batch=call.batch, headers=numbers))
+    return (
+        yield from publish_encoded(
+            terms, encoded, partition=call.partition, batch=call.batch, source=call.source, headers=numbers
+        )
+    )
 
 
 def open_link(terms: Terms, call: OpenLink) -> Dialogue[ProducerState]:

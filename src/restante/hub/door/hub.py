@@ -9,10 +9,28 @@ from functools import partial
 
 import pyarrow as pa
 
-from restante.calls.batches import AcknowledgeEach
+from restante.calls.batches import (
+    AcknowledgeEach,
+    ListBatches,
+    ListPendingItems,
+    ReadBatch,
+    ReadProgress,
+    WaitForBatch,
+)
 from restante.calls.call import Answer, Call
-from restante.calls.groups import WriteCheckpoint
-from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
+from restante.calls.consignments import ListConsignments, ReadConsignment
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    Peek,
+    ReadHistory,
+)
+from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
 from restante.hub.batches import calls as batches
@@ -54,6 +72,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
+from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
 from restante.hub.removal.feed_holds import FeedHolds
@@ -85,6 +104,15 @@ FUNCTIONS: Functions = {
     **delayed_calls.FUNCTIONS,
 }
 """Which function carries out which call. What needs more than the core is added by each hub."""
+
+
+_READING = (
+    *(Peek, Explain, ReadHistory, FindMessage, ListRecipients, ListPartitions),
+    *(ReadBatch, ListBatches, ListPendingItems, ReadProgress, WaitForBatch),
+    *(ReadConsignment, ListConsignments, ReadFeed, ReadSnapshot, ReadNext),
+    *(ReadProducer, ListProducers, ReadGroup, ListGroups),
+)
+"""Calls that are answered without a commit, or, as `Peek`, may be repeated after one."""
 
 
 class OpenHub:
@@ -189,6 +217,11 @@ class OpenHub:
         return self._core.memory(ProducerMemory)
 
     @property
+    def source_totals(self) -> SourceTotals:
+        """How much was skipped by source position since the hub was opened."""
+        return self._core.memory(SourceTotals)
+
+    @property
     def health_sources(self) -> HealthSources:
         """What is measured of this hub, and where more of it is registered."""
         return self._core.memory(HealthSources)
@@ -233,7 +266,12 @@ class OpenHub:
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
-        answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        try:
+            answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        finally:
+            # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
+            if isinstance(call, _READING):
+                self._core.store.require_owned()
         return answer
 
     def dequeue_soon(self, call: Dequeue, waiter: LoopWaiter[Dequeued]) -> None:

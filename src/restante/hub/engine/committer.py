@@ -22,11 +22,11 @@ from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from restante import limits
-from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.commit_totals import CommitTotals
+from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.storage.changes import Changes
-from restante.ports.store import Store
 
 T = TypeVar("T")
 
@@ -155,6 +155,7 @@ class Committer:
         self._broken = False
         self._no_room_at = -math.inf
         self.totals = CommitTotals()
+        self._outcomes = Outcomes(self._bring_up, self.totals)
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -249,7 +250,7 @@ class Committer:
         """Plan light requests in this thread, which holds the pen; False if the committer's thread has to."""
         planned: _Planned | None = None
         try:
-            plan = None if self._broken else self._plan_lightly(batch)
+            plan = None if self._broken or self._outcomes.in_doubt else self._plan_lightly(batch)
             if plan is not None:
                 planned = _Planned(plan, plan.finish(), batch)
         except Exception:  # noqa: BLE001  # whatever it is, the committer's thread meets it too, and tells the callers
@@ -341,6 +342,7 @@ class Committer:
     def _commit(self, batch: Sequence[CommitRequest[object]]) -> None:
         """Plan what was queued, and write it."""
         try:
+            self._outcomes.settle()
             plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
@@ -354,21 +356,25 @@ class Committer:
 
     def _write(self, plan: CommitPlan, changes: Changes, batch: Sequence[CommitRequest[Any]]) -> None:
         """Make what was planned durable, and bring memory up to it."""
-        stored = False
         try:
-            self.totals.add(_store(plan.store, changes))
-            stored, self._no_room_at = True, -math.inf
-            plan.apply()
+            self._outcomes.store(plan, changes)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
             if isinstance(error, StorageFull):
                 self._no_room_at = time.monotonic()
-            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
-            if stored and not self._broken:
-                self._broken = True
-                _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
             self.totals.failures += 1
             _fail(batch, error)
-            return
+
+    def _bring_up(self, plan: CommitPlan) -> None:
+        """Bring memory up to what is stored, and announce it."""
+        self._no_room_at = -math.inf
+        try:
+            plan.apply()
+        except BaseException as error:
+            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
+            if not self._broken:
+                self._broken = True
+                _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            raise
         try:
             self._committed(plan)
         except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
@@ -425,30 +431,15 @@ def _are_light(requests: Sequence[CommitRequest[Any]]) -> bool:
     )
 
 
-def _store(store: Store, changes: Changes) -> float | None:
-    """Commit; gives the seconds that it took, None if there was nothing to store.
-
-    A store that fails half-way does not know itself whether all of it will be there when it is opened.
-    """
-    if changes.empty():
-        return None
-    began = time.perf_counter()
-    try:
-        store.commit(changes)
-    except (StorageFull, StoreConflict):
-        raise
-    except Unavailable as error:
-        raise OutcomeUnknown(error.message, **error.details) from error
-    return time.perf_counter() - began
-
-
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
     known = isinstance(error, RestanteError)
     if not known:
         _log.error("A commit failed.", exc_info=error)
     failure = error if known else OutcomeUnknown(f"The commit failed ({type(error).__name__}). Open the hub again.")
+    # Who does not own the store, knows nothing: a refusal may be as wrong as an answer.
+    knew_nothing = isinstance(failure, NotOwner | StoreConflict)
     for request in batch:
-        request.error = request.error or failure
+        request.error = failure if knew_nothing else request.error or failure
 
 
 def _answer(batch: Iterable[CommitRequest[object]]) -> None:

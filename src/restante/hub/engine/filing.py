@@ -179,7 +179,7 @@ def _write_shelf(
         pieces = [_read(core, stretch) for stretch in stretches]
         for encoded in merged(stretches, pieces, runs[0].row.first, _keeper(core, partition, stretches)):
             blob = partition.take_blob()
-            core.store.put_blob(blob, encoded.parts)
+            core.store.put_blob(blob, encoded.parts, fence=core.fence)
             written.append(_place(blob, encoded))
 
 

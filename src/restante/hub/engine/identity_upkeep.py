@@ -131,7 +131,7 @@ def _write_parts(core: Core, partition: Partition, source: _Source, written: lis
     for encoded in _parts(core, partition, source):
         blob = partition.take_blob()
         place = PartRow(blob.number, encoded.length, len(encoded.front), encoded.size)
-        core.store.put_blob(blob, (encoded.front, encoded.entries))
+        core.store.put_blob(blob, (encoded.front, encoded.entries), fence=core.fence)
         written.append((place, decode_front(encoded.front, place)))
 
 
