@@ -15,6 +15,7 @@ from restante.calls.groups import WriteCheckpoint
 from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
+from restante.hub.actions import calls as actions
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
@@ -79,6 +80,7 @@ FUNCTIONS: Functions = {
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
     **groups.FUNCTIONS,
+    **actions.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,

@@ -96,7 +96,7 @@ def forgotten_head(head: Head, record: ChangeRecord) -> Head:
     All that a collected bundle's range covers, or that lies before it, was settled no later than the bundle; so the
     whole stretch is forgotten. What was settled apart is forgotten one by one until such a stretch covers it.
     """
-    if record.kind is ChangeKind.COLLECTED:
+    if record.kind is ChangeKind.COLLECTED and not record.apart:
         forgotten, apart = max(head.forgotten, record.ranges[-1].last), head.apart
     else:
         forgotten, apart = head.forgotten, with_apart(head.apart, record.ranges, Apart.GONE)

@@ -1,0 +1,88 @@
+"""Every call about actions as a dialogue with a hub over HTTP: no input and output here, only what to say.
+
+An action gets its id before the first attempt, so that a repetition finds what an earlier one brought. A report may be
+repeated as it is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from restante import limits
+from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
+from restante.client.transport.address import segment
+from restante.client.transport.dialogues import Dialogues
+from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs
+from restante.client.transport.http_answers import expect, value_of
+from restante.client.transport.options import Terms
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, whole_number
+from restante.client.transport.retries import answered
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken
+from restante.model.actions.wanted_action import WantedAction
+from restante.model.columns.few_ids import made_ids
+from restante.wire.action_bodies import action_json, outcomes_json
+
+_encoder = msgspec.json.Encoder()
+
+
+def _with_id(terms: Terms, wanted: WantedAction) -> WantedAction:
+    if wanted.id is not None:
+        return wanted
+    (made,) = made_ids(1, terms.random, terms.now_ms())
+    return msgspec.structs.replace(wanted, id=made)
+
+
+def send(terms: Terms, call: SendAction) -> Dialogue[ActionStatus]:
+    """The waiting is done at the hub: the answer comes as soon as there is an outcome."""
+    body = _encoder.encode(action_json(_with_id(terms, call.wanted), named=False))
+    path = f"/v1/actions/{segment(call.wanted.action, 'action')}"
+    longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
+
+    def attempt(elapsed: float) -> HttpRequest:
+        left = max(longest - elapsed, 0)
+        return HttpRequest("POST", path, terms.timeout + left, query=_wait(left), headers=WITH_JSON, body=body)
+
+    answer = yield from answered(terms, attempt)
+    return value_of(expect(answer.response, terms.address, 200, 202), ActionStatus, terms.address)
+
+
+def _wait(seconds: float) -> Pairs:
+    return (("wait", f"{seconds:.3f}"),) if seconds else ()
+
+
+def send_many(terms: Terms, call: SendActions) -> Dialogue[AcceptedActions]:
+    sent = [action_json(_with_id(terms, wanted), named=True) for wanted in call.wanted]
+    headers = WITH_JSON if call.batch is None else (*WITH_JSON, ("Restante-Batch", call.batch))
+    body = _encoder.encode({"actions": sent})
+    request = HttpRequest("POST", "/v1/actions", long(terms), headers=headers, body=body)
+    return value_of((yield from done(terms, request, 202)), AcceptedActions, terms.address)
+
+
+def show(terms: Terms, call: ReadAction) -> Dialogue[ActionStatus]:
+    path = f"/v1/actions/{segment(call.action_id, 'id')}"
+    longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
+    named: Pairs = () if call.concerns is None else (("concerns", call.concerns),)
+
+    def attempt(elapsed: float) -> HttpRequest:
+        left = max(longest - elapsed, 0)
+        query = (*named, ("redirect", "false"), *_wait(left))
+        return HttpRequest("GET", path, terms.timeout + left, query=query, headers=FOR_JSON)
+
+    answer = yield from answered(terms, attempt)
+    return value_of(expect(answer.response, terms.address, 200), ActionStatus, terms.address)
+
+
+def report(terms: Terms, call: ReportOutcomes) -> Dialogue[OutcomesTaken]:
+    partition = whole_number("A partition", call.partition)
+    path = f"/v1/groups/{segment(call.group, 'group')}/partitions/{partition}/outcomes"
+    body = outcomes_json(call.generation, call.outcomes, call.position, call.release)
+    request = HttpRequest("POST", path, terms.timeout, headers=WITH_JSON, body=body)
+    return value_of((yield from done(terms, request, 200)), OutcomesTaken, terms.address)
+
+
+DIALOGUES: Dialogues = {
+    SendAction: send,
+    SendActions: send_many,
+    ReadAction: show,
+    ReportOutcomes: report,
+}

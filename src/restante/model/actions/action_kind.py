@@ -1,0 +1,23 @@
+"""Which messages are actions: those of one kind, named by one property."""
+
+from __future__ import annotations
+
+import msgspec
+
+from restante.model.columns.text_ids import unpacked
+
+ACTION_KIND = "action"
+"""Messages of this kind are no mail: they are in history, and never in a bundle."""
+ACTION_PROPERTY = "action"
+"""The property that has the action's name."""
+CORRELATION_PROPERTY = "correlation_id"
+TRACE_PROPERTY = "traceparent"
+
+_decoder = msgspec.json.Decoder(dict[str, str])
+
+
+def name_and_text(properties: bytes) -> tuple[str, str]:
+    """The action's name and the text of its id, from stored properties; empty where there is none."""
+    text, own = unpacked(properties)
+    name = _decoder.decode(own).get(ACTION_PROPERTY, "") if own else ""
+    return name, text or ""
