@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +11,7 @@ from restante.errors import ActionUnknown, GenerationStale, InvalidRequest, Mess
 from restante.model.actions.action_row import ActionState
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.work.results import OutcomeState
-from restante.stores.memory import MemoryStore
-from restante.stores.sqlite.store import SqliteStore
 from tests.actions.action_world import GROUP, ActionWorld, outcome
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ActionWorld]:
-    store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "data")
-    made = ActionWorld(store)
-    yield made
-    made.hub.close()
 
 
 def test_an_action_is_accepted_handed_out_done_and_looked_up(world: ActionWorld) -> None:

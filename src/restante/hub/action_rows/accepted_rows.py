@@ -36,7 +36,7 @@ def accept_letters(
     for letter, address, own_id, number in zip(letters, addresses, ids, numbers, strict=True):
         if letter.kind == ACTION_KIND:
             name, text = name_and_text(letter.properties)
-            row = ActionRow(letter.recipient, letter.origin, own_id, text, name, now, letter.expires_at)
+            row = ActionRow(letter.recipient, letter.origin, own_id, text, name, now)
             _put(draft, address.partition, address.hash, number, row)
             draft.add_waiting(address.partition, -1)
             names.append(name)
@@ -59,11 +59,11 @@ def accept_columns(
     partitions, names = arrivals.partition[rows].tolist(), []
     recipients = strings_of(own.recipient.values.take(column_of(own.recipient.codes)))
     origins = strings_of(own.origin.values.take(column_of(own.origin.codes)))
-    stored, expiries = binaries_of(own.properties), own.expires_at.tolist()
+    stored = binaries_of(own.properties)
     for index, number in enumerate(numbers[rows].tolist()):
         name, text = name_and_text(stored[index])
         own_id = own.id[index].tobytes()
-        row = ActionRow(recipients[index], origins[index], own_id, text, name, now, expiries[index])
+        row = ActionRow(recipients[index], origins[index], own_id, text, name, now)
         _put(draft, partitions[index], hashes[index], number, row)
         names.append(name)
     for partition, count in Counter(partitions).items():

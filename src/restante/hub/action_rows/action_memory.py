@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from restante import limits
 from restante.model.actions.action_counts import ActionTotals
-from restante.model.actions.action_row import ActionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,10 @@ class ActionMemory:
     handed: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
     """By partition and number, the hash of the thing: of actions handed out lately, so that reports find them."""
     under_way: OrderedDict[tuple[int, int], UnderWay] = field(default_factory=OrderedDict)
-    totals: dict[tuple[str, str], ActionTotals] = field(default_factory=dict)
-    """By group and name, for metrics. Names that no group has are counted together."""
-    undeclared_told: set[str] = field(default_factory=set)
+    totals: dict[str, ActionTotals] = field(default_factory=dict)
+    """By name. Strangers choose names: those beyond a bound are counted together, under none."""
+    busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
+    """Functions of a partition that say which of its actions are being done: these do not expire."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hand_out(self, partition: int, places: Sequence[tuple[int, int]]) -> None:
@@ -69,16 +69,15 @@ class ActionMemory:
 
     def count_accepted(self, names: Sequence[str]) -> None:
         for name in names:
-            self.of("", name).accepted += 1
+            self.of(name).accepted += 1
 
-    def of(self, group: str, name: str) -> ActionTotals:
-        """The counts of a name. Strangers choose names: those beyond a bound are counted together."""
-        found = self.totals.get((group, name))
+    def of(self, name: str) -> ActionTotals:
+        found = self.totals.get(name)
         if found is None:
-            key = (group, name) if len(self.totals) < limits.ACTION_NAMES_COUNTED_MAX else ("", "")
-            found = self.totals.setdefault(key, ActionTotals())
+            known = name if len(self.totals) < limits.ACTION_NAMES_COUNTED_MAX else ""
+            found = self.totals.setdefault(known, ActionTotals())
         return found
 
-    def count_ended(self, group: str, name: str, state: ActionState, *, queued: float, took: float) -> None:
-        """One has ended: after so many seconds in the queue, and so many of its last attempt."""
-        self.of(group, name).add(state, queued=queued, took=took)
+    def running(self, partition: int) -> set[int]:
+        """The actions of a partition that are being done, by their numbers."""
+        return {number for busy in self.busy for number in busy(partition)}

@@ -43,7 +43,7 @@ def put_ending(core: Core, draft: RequestDraft, place: ActionPlace, ending: Endi
         put_poison(draft, place, row, member, ending.texts.detail)
     elif row.noted:
         put_texts(draft, place, row, ending.texts)
-    draft.applies.append(partial(_count, core, place, row))
+    draft.applies.append(partial(count_ended, core, place, row))
 
 
 def put_texts(draft: RequestDraft, place: ActionPlace, row: ActionRow, texts: OutcomeTexts) -> None:
@@ -56,9 +56,10 @@ def put_poison(draft: RequestDraft, place: ActionPlace, row: ActionRow, member: 
     draft.put(place.partition, Space.ACTION_POISON, poison_key(row.group, place.number), encode_action(poison))
 
 
-def _count(core: Core, place: ActionPlace, row: ActionRow) -> None:
+def count_ended(core: Core, place: ActionPlace, row: ActionRow) -> None:
+    """An action has its outcome, and that is committed."""
     memory = core.memory(ActionMemory)
     memory.ended(place.partition, place.number)
     queued = (row.begun_at - row.accepted_at) / _SECOND if row.begun_at else -1.0
     took = (row.ended_at - row.begun_at) / _SECOND if row.begun_at else 0.0
-    memory.count_ended(row.group, row.name, row.state, queued=queued, took=took)
+    memory.of(row.name).add(row.state, queued=queued, took=took)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
-from restante.hub.actions import accept, look_up, outcomes
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
+from restante.hub.actions import accept, look_up, outcomes, poison
 from restante.hub.engine.functions import Functions
 
 FUNCTIONS: Functions = {
@@ -11,4 +19,7 @@ FUNCTIONS: Functions = {
     SendActions: accept.send_actions,
     ReadAction: look_up.read_action,
     ReportOutcomes: outcomes.report_outcomes,
+    ListPoison: poison.list_poison,
+    RepeatPoison: poison.repeat_poison,
+    GiveUpPoison: poison.give_up_poison,
 }

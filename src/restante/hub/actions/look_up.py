@@ -45,7 +45,7 @@ def read_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
 
 def follow_action(core: Core, call: ReadAction, caller: Grant) -> ActionStatus:
     """What became of an action, at once or within the wait."""
-    check_look_up(call)
+    check_id(call.action_id)
     deadline, rung = time.monotonic() + min(call.wait, limits.WAIT_SECONDS_MAX), threading.Event()
     with core.bell.listening(bell_of(call.action_id), rung.set):
         while True:
@@ -60,11 +60,12 @@ def bell_of(action_id: str) -> int:
     return action_bell(id_bytes(action_id))
 
 
-def check_look_up(call: ReadAction) -> None:
-    if not (is_text(call.action_id) and is_id(call.action_id)):
+def check_id(action_id: str) -> None:
+    if not (is_text(action_id) and is_id(action_id)):
         raise InvalidRequest(
             f"An action's id is text of 1 to {limits.ID_CHARACTERS_MAX} characters, not blank, without control "
-            f"characters, not {call.action_id!r:.100}."
+            f"characters, not {action_id!r:.100}.",
+            parameter="id",
         )
 
 

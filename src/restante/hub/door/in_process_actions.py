@@ -9,7 +9,7 @@ import msgspec
 from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
 from restante.calls.publishing import Publish
 from restante.hub.actions.accept import accepted_now, answered_many, declared_status, prepared, prepared_many
-from restante.hub.actions.look_up import bell_of, check_look_up
+from restante.hub.actions.look_up import bell_of, check_id
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.door.in_process_watch import Watch
@@ -51,7 +51,7 @@ async def _published(link: Threads, call: Publish) -> Receipt:
 
 
 async def read_action(link: Threads, call: ReadAction) -> ActionStatus:
-    check_look_up(call)
+    check_id(call.action_id)
     now = msgspec.structs.replace(call, wait=0)
     if call.wait <= 0:
         return await link.thread(link.hub.call, now)

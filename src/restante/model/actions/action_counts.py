@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from restante.model.actions.action_row import ActionState
 
@@ -26,3 +26,7 @@ class ActionTotals:
         self.begun += queued >= 0
         self.queued_seconds += max(0.0, queued)
         self.doing_seconds += max(0.0, took)
+
+    def take_in(self, other: ActionTotals) -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from restante.model.columns.text_ids import unpacked
+from restante.model.publishing.message import ACTION_KIND
 
-ACTION_KIND = "action"
-"""Messages of this kind are no mail: they are in history, and never in a bundle."""
+__all__ = ["ACTION_KIND", "ACTION_PROPERTY", "CORRELATION_PROPERTY", "TRACE_PROPERTY", "name_and_text"]
+
 ACTION_PROPERTY = "action"
 """The property that has the action's name."""
 CORRELATION_PROPERTY = "correlation_id"

@@ -150,3 +150,23 @@ def after_death(row: ActionRow, *, now: int, group: str) -> ActionRow:
     return msgspec.structs.replace(
         row, deaths=deaths, state=ActionState.POISONED, ended_at=now, code=WORKER_DIED, group=group
     )
+
+
+def after_settling(row: ActionRow, kind: ChangeKind, at: int) -> ActionRow | None:
+    """An action whose message was withdrawn or has expired; None: that changes nothing."""
+    if kind is ChangeKind.WITHDRAWN and row.state is ActionState.POISONED:
+        return _ended(row, ActionState.FAILED, GIVEN_UP, at)
+    if row.is_final or kind not in (ChangeKind.WITHDRAWN, ChangeKind.EXPIRED):
+        return None
+    if kind is ChangeKind.EXPIRED:
+        return _ended(row, ActionState.EXPIRED, "", at)
+    return _ended(row, ActionState.FAILED, WITHDRAWN, at)
+
+
+def _ended(row: ActionRow, state: ActionState, code: str, at: int) -> ActionRow:
+    return msgspec.structs.replace(row, state=state, code=code, ended_at=at)
+
+
+def accepted_again(row: ActionRow) -> ActionRow:
+    """The same action, of which nothing has become yet."""
+    return ActionRow(row.concerns, row.origin, row.id, row.text_id, row.name, row.accepted_at)

@@ -10,7 +10,6 @@ from enum import Enum
 
 import msgspec
 
-from restante.model.publishing.message import NEVER
 from restante.model.storage.keys import number_key
 
 
@@ -39,7 +38,6 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     """Empty: it has none."""
     accepted_at: int
-    expires_at: int = NEVER
     state: ActionState = ActionState.ACCEPTED
     attempts: int = 0
     deaths: int = 0
