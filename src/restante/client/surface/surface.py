@@ -15,6 +15,7 @@ from typing import Literal, Protocol, Self, Unpack
 import pyarrow as pa
 from msgspec import UNSET
 
+from restante.client.actions.action_surface import Actions
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_surface import Acknowledger, Batch, Batches
 from restante.client.batches.batch_view import BatchName
@@ -278,6 +279,8 @@ class Hub(Protocol):
     def producer(self) -> Producer: ...
     @property
     def batches(self) -> Batches: ...
+    @property
+    def actions(self) -> Actions: ...
     def send(
         self,
         messages: Sendable = UNSET,
