@@ -42,10 +42,11 @@ def main(url: str, step: str, count: str) -> None:
         join(self, sent)
         death.passed("joined")
 
-    def taking(self: WorkReader, answer: NextAnswer) -> None:
-        took(self, answer)
-        if any(page.table.num_rows for page in answer.pages):
+    def taking(self: WorkReader, answer: NextAnswer) -> int:
+        count = took(self, answer)
+        if count:
             death.passed("read")
+        return count
 
     async def reporting(link: AsyncLink, group: str, report: OutcomeReport) -> ReportAnswer:
         if report.outcomes:

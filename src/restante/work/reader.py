@@ -19,6 +19,10 @@ from restante.work.action_pages import action_page
 PAGE_ACTIONS_MAX = 2_000
 _ROOM_LEAST = 500
 """A partition that has read far ahead is read on when it has room for so many: not one action at a time."""
+_GATHER_SECONDS = 0.004
+"""After an answer with little in it, so long nothing is asked: what comes meanwhile comes in one answer."""
+_GATHER_ACTIONS = 100
+"""An answer with so many is much."""
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 2.0
 _log = logging.getLogger("restante.work")
@@ -74,8 +78,8 @@ class WorkReader:
                 await self._changed.wait()
                 continue
             answer = await self._answer(member_id, reads)
-            if answer is not None:
-                self._took(answer)
+            if answer is not None and self._took(answer) < _GATHER_ACTIONS:
+                await asyncio.sleep(_GATHER_SECONDS)
 
     def _reads(self) -> list[ReadOn]:
         reads = [own for own in self._core.reads() if own.limit >= min(_ROOM_LEAST, self._core.read_ahead)]
@@ -115,13 +119,15 @@ class WorkReader:
             self._asking.cancel()
             self._asking = None
 
-    def _took(self, answer: NextAnswer) -> None:
+    def _took(self, answer: NextAnswer) -> int:
+        """Gives how many actions came."""
         hub_now, now = answer.now.timestamp(), self._monotonic()
         for page in answer.pages:
             self._turn += 1
             self._served[page.partition] = self._turn
             self._core.page(action_page(page, hub_now), now)
         self._wake()
+        return sum(page.table.num_rows for page in answer.pages)
 
     def _stale(self, error: GenerationStale) -> None:
         """What has another generation in force is not this worker's any more; a heartbeat says what is."""
