@@ -28,7 +28,6 @@ CLIENT = ROOT / "src" / "restante" / "client"
 RUFF = (sys.executable, "-m", "ruff", "--config", str(ROOT / "pyproject.toml"))
 
 GENERATED: Mapping[str, str] = {
-    "actions/actions_async.py": "actions/actions_sync.py",
     "batches/acknowledger_async.py": "batches/acknowledger_sync.py",
     "batches/batches_async.py": "batches/batches_sync.py",
     "consignments/consignments_async.py": "consignments/consignments_sync.py",

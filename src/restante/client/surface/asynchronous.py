@@ -15,7 +15,6 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
-from restante.client.actions.actions_async import Actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
 from restante.client.concurrency.openings import AsyncOpening
@@ -99,7 +98,6 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
-        self.actions = Actions(link)
 
     def __repr__(self) -> str:
         return f"<Hub {where(self._link)}>"

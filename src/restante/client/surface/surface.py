@@ -15,7 +15,6 @@ from typing import Literal, Protocol, Self, Unpack
 import pyarrow as pa
 from msgspec import UNSET
 
-from restante.client.actions.action_surface import Actions
 from restante.client.batches.batch_items import Items
 from restante.client.batches.batch_surface import Acknowledger, Batch, Batches
 from restante.client.batches.batch_view import BatchName
@@ -279,8 +278,6 @@ class Hub(Protocol):
     def producer(self) -> Producer: ...
     @property
     def batches(self) -> Batches: ...
-    @property
-    def actions(self) -> Actions: ...
     def send(
         self,
         messages: Sendable = UNSET,

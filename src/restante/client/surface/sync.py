@@ -16,7 +16,6 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
-from restante.client.actions.actions_sync import Actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_sync import Batches
 from restante.client.consignments.consignments_sync import Consignment, list_consignments, open_consignment
@@ -99,7 +98,6 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
-        self.actions = Actions(link)
 
     def __repr__(self) -> str:
         return f"<Hub {where(self._link)}>"
