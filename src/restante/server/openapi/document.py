@@ -11,6 +11,7 @@ import msgspec
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.server.openapi import (
+    actions,
     batches,
     collecting,
     consignments,
@@ -44,6 +45,7 @@ SUBJECTS: tuple[Subject, ...] = (
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
+    actions.SUBJECT,
     partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,
