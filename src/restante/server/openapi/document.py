@@ -11,7 +11,6 @@ import msgspec
 from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEND_BYTES_MAX
 from restante.model.access.access import Role
 from restante.server.openapi import (
-    actions,
     batches,
     collecting,
     consignments,
@@ -30,6 +29,7 @@ from restante.server.openapi import (
     publishing,
     schemas,
 )
+from restante.server.openapi.actions import action_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
@@ -45,7 +45,7 @@ SUBJECTS: tuple[Subject, ...] = (
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
-    actions.SUBJECT,
+    action_routes.SUBJECT,
     partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,
