@@ -19,6 +19,7 @@ from restante.calls.groups import DefineGroup, ReadGroup
 from restante.client.surface import sync
 from restante.errors import ActionTaken
 from restante.model.actions.action_answers import ActionStatus
+from restante.model.actions.wanted_action import WantedAction
 from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.work import Again, App, Fenced, Job, Located, Refused
@@ -41,6 +42,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHub]:
 def hub(served: ServedHub) -> Iterator[sync.Hub]:
     with restante.connect(served.url) as opened:
         yield opened
+
+
+def wanted_note(action: str, concerns: str, n: int) -> WantedAction:
+    return WantedAction(action=action, concerns=concerns, data=b'{"n":%d}' % n)
 
 
 def outcome(status: ActionStatus) -> tuple[str, str | None]:
@@ -96,11 +101,11 @@ def test_actions_end_as_their_handlers_say(served: ServedHub, hub: sync.Hub) -> 
         assert (outcome(status), status.value, tried) == (("done", None), 3, [1, 2, 3])
         status = exhausted.send(concerns="a", wait=25)
         assert (outcome(status), status.attempts) == (("poisoned", "retries_exhausted"), 3)
-        raw = hub.actions.send("ends.done", concerns="a", data={"n": "many"}, wait=25)
+        raw = hub.act("ends.done", concerns="a", data={"n": "many"}, wait=25)
         assert outcome(raw) == ("poisoned", "invalid_body")
         with pytest.raises(BodyMisfit):
             done.send(concerns="a", data={"n": "many"})
-    found = {each.action: each.problem.code for each in hub.actions.poison("ends")}
+    found = {each.action: each.problem.code for each in hub.group("ends").poison()}
     assert found == {"ends.wrong": "error", "ends.exhausted": "retries_exhausted", "ends.done": "invalid_body"}
 
 
@@ -122,8 +127,8 @@ def test_what_concerns_one_thing_is_done_in_order_and_other_things_side_by_side(
             raise Again("once more", seconds=0.01)
         done.setdefault(job.concerns, []).append(body.n)
 
-    wanted = [{"action": "order.note", "concerns": f"thing {n % 20}", "data": {"n": n}} for n in range(400)]
-    hub.actions.send_many(wanted)
+    wanted = [wanted_note("order.note", f"thing {n % 20}", n) for n in range(400)]
+    hub.act_all(wanted)
     with WorkerHere(app, served.url) as worker:
         wait_until(lambda: sum(map(len, done.values())) == 400, "all are done")
         assert done == {f"thing {t}": list(range(t, 400, 20)) for t in range(20)}
@@ -147,8 +152,8 @@ def test_two_workers_share_and_one_takes_over_what_the_other_leaves(served: Serv
         return app
 
     def send(first: int) -> None:
-        hub.actions.send_many(
-            [{"action": "share.note", "concerns": f"t{n}", "data": {"n": n}} for n in range(first, first + 100)]
+        hub.act_all(
+            [wanted_note("share.note", f"t{n}", n) for n in range(first, first + 100)]
         )
         wait_until(lambda: len(done) >= first + 100, "all are done")
 
@@ -174,7 +179,7 @@ def test_a_name_of_nobody_fails_and_is_told_once(
 
     with caplog.at_level(logging.WARNING, "restante.work"), WorkerHere(app, served.url):
         for _ in range(2):
-            status = hub.actions.send("unknown.other", concerns="a", wait=25)
+            status = hub.act("unknown.other", concerns="a", wait=25)
             assert outcome(status) == ("failed", "action_unknown")
     told = [record.getMessage() for record in caplog.records if "unknown.other" in record.getMessage()]
     assert told == ["No group has declared the action 'unknown.other': such actions fail."]
@@ -198,13 +203,13 @@ def test_a_name_of_a_newer_release_is_left_to_a_newer_worker(served: ServedHub, 
 
     hub.link.call(DefineGroup("release", actions=("release.second",)))
     with WorkerHere(old, served.url):
-        hub.actions.send("release.second", concerns="a")
-        waiting = hub.actions.send("release.first", concerns="a")
-        status = hub.actions.send("release.first", concerns="b", wait=25)
+        hub.act("release.second", concerns="a")
+        waiting = hub.act("release.first", concerns="a")
+        status = hub.act("release.first", concerns="b", wait=25)
         assert outcome(status) == ("done", None)
-        assert hub.actions.get(waiting.id).state.value == "accepted", "its thing is parked"
+        assert hub.outcome(waiting.id).state.value == "accepted", "its thing is parked"
     with WorkerHere(new, served.url):
-        assert outcome(hub.actions.get(waiting.id, wait=25)) == ("done", None)
+        assert outcome(hub.outcome(waiting.id, wait=25)) == ("done", None)
     assert done == ["first by the old one", "second", "first"]
 
 
@@ -234,8 +239,8 @@ def test_health_checks_are_dropped_before_any_handler_and_counted(served: Served
         return message.id or ""
 
     with WorkerHere(app, served.url) as worker:
-        assert outcome(hub.actions.get(check("TRUE"), wait=25)) == ("done", None)
-        assert outcome(hub.actions.get(check("true"), wait=25)) == ("done", None)
+        assert outcome(hub.outcome(check("TRUE"), wait=25)) == ("done", None)
+        assert outcome(hub.outcome(check("true"), wait=25)) == ("done", None)
         assert called == ["true"]
         assert worker.runner.counts.health_checks == 1
         assert 0 <= worker.runner.counts.health_check_seconds < 30
@@ -249,10 +254,10 @@ def test_what_has_expired_is_not_begun(served: ServedHub, hub: sync.Hub) -> None
         raise AssertionError("it must not be called")
 
     hub.link.call(DefineGroup("expiry", actions=("expiry.note",)))
-    sent = hub.actions.send("expiry.note", concerns="a", expires_in=0.2)
+    sent = hub.act("expiry.note", concerns="a", expires_in=0.2)
     time.sleep(0.3)
     with WorkerHere(app, served.url):
-        assert hub.actions.get(sent.id, wait=25).state.value == "expired"
+        assert hub.outcome(sent.id, wait=25).state.value == "expired"
 
 
 def test_actions_sent_by_a_handler_carry_its_correlation_id_and_trace(served: ServedHub, hub: sync.Hub) -> None:
@@ -360,14 +365,14 @@ def test_a_thread_that_does_not_end_ends_the_worker_and_counts_as_a_death(served
         told.append("other")
 
     worker = WorkerHere(app, served.url).start()
-    stuck = hub.actions.send("hangs.thread", concerns="a")
-    beside = hub.actions.send("hangs.other", concerns="b")
+    stuck = hub.act("hangs.thread", concerns="a")
+    beside = hub.act("hangs.other", concerns="b")
     assert worker.join() == STUCK_EXIT
-    assert outcome(hub.actions.get(beside.id, wait=5)) == ("done", None), "its other work is left cleanly"
-    wait_until(lambda: hub.actions.get(stuck.id).deaths == 1, "a death is counted")
+    assert outcome(hub.outcome(beside.id, wait=5)) == ("done", None), "its other work is left cleanly"
+    wait_until(lambda: hub.outcome(stuck.id).deaths == 1, "a death is counted")
     hangs.set()
     with WorkerHere(app, served.url):
-        status = hub.actions.get(stuck.id, wait=25)
+        status = hub.outcome(stuck.id, wait=25)
     assert (outcome(status), status.deaths) == (("done", None), 1)
 
 
@@ -404,7 +409,7 @@ def test_an_action_that_is_too_often_asked_for_is_done_as_often_as_it_may(served
 
     with WorkerHere(app, served.url) as worker:
         wait_until(worker.has_partitions, "it has all partitions")
-        hub.actions.send_many([{"action": "seldom.note", "concerns": f"t{n}"} for n in range(10)])
+        hub.act_all([wanted_note("seldom.note", f"t{n}", n) for n in range(10)])
         wait_until(lambda: len(at) == 10, "all are done")
     assert at[-1] - at[0] >= 9 / 20 * 0.9
 

@@ -22,6 +22,7 @@ import restante
 from restante.client.surface import sync
 from restante.client.transport.options import Retrying
 from restante.model.actions.action_answers import ActionStatus
+from restante.model.actions.wanted_action import WantedAction
 from restante.server.serve import start
 from tests.crash.campaign import CHECKOUT, LONG
 from tests.crash.served import Served
@@ -89,8 +90,10 @@ class Load(threading.Thread):
         with restante.connect(self._url, retries=PATIENT) as hub:
             turn = 0
             while turn < self._most and not self.ending.wait(0.005):
-                wanted = [{"action": "take_turn", "concerns": thing, "data": {"turn": turn}} for thing in THINGS]
-                for each in hub.actions.send_many(wanted):
+                wanted = [
+                    WantedAction(action="take_turn", concerns=thing, data=b'{"turn":%d}' % turn) for thing in THINGS
+                ]
+                for each in hub.act_all(wanted):
                     self.accepted[each.concerns].append(each.id)
                 turn += 1
 
@@ -123,9 +126,9 @@ def workers(served: Served, file: Path) -> Iterator[Workers]:
 def check(hub: sync.Hub, load: Load, file: Path) -> None:
     """Every accepted action is done, once, in order; and the hub says so."""
     for thing, ids in load.accepted.items():
-        last = hub.actions.get(ids[-1], concerns=thing, wait=25)
+        last = hub.outcome(ids[-1], concerns=thing, wait=25)
         assert last.state.value == "done", f"{thing} stands still: {last}"
-        states = {hub.actions.get(each, concerns=thing).state.value for each in ids}
+        states = {hub.outcome(each, concerns=thing).state.value for each in ids}
         assert states == {"done"}
     assert ledger(file) == {thing: list(range(len(ids))) for thing, ids in load.accepted.items()}
 
@@ -137,7 +140,7 @@ def wait_until_done(hub: sync.Hub, load: Load) -> None:
 
 
 def _final(hub: sync.Hub, action_id: str, thing: str) -> bool:
-    return hub.actions.get(action_id, concerns=thing, wait=1).is_final
+    return hub.outcome(action_id, concerns=thing, wait=1).is_final
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -211,27 +214,27 @@ def test_a_database_that_is_gone_for_a_while_makes_no_poison(
             part.rename(tmp_path / part.name)
         load.end()
         wait_until_done(hub, load)
-        assert list(hub.actions.poison("ledger")) == []
+        assert list(hub.group("ledger").poison()) == []
         check(hub, load, file)
 
 
 def test_poison_that_cannot_be_written_is_reported_until_it_is(served: Served, workers: Workers, file: Path) -> None:
     with restante.connect(served.url, retries=PATIENT) as hub:
         worker = workers.start()
-        first = hub.actions.send("take_turn", concerns="a", data={"turn": 0}, wait=25)
+        first = hub.act("take_turn", concerns="a", data={"turn": 0}, wait=25)
         assert first.state.value == "done"
         worker.send_signal(signal.SIGSTOP)
-        bad = hub.actions.send("break_down", concerns="a")
-        after = hub.actions.send("take_turn", concerns="a", data={"turn": 1})
+        bad = hub.act("break_down", concerns="a")
+        after = hub.act("take_turn", concerns="a", data={"turn": 1})
         served.kill()
         worker.send_signal(signal.SIGCONT)
         time.sleep(LEASE)
         served.start()
-        status = hub.actions.get(after.id, wait=25)
+        status = hub.outcome(after.id, wait=25)
         assert status.state.value == "done"
-        poisoned = hub.actions.get(bad.id)
+        poisoned = hub.outcome(bad.id)
         assert (poisoned.state.value, _code(poisoned)) == ("poisoned", "error")
-        assert [each.id for each in hub.actions.poison("ledger")] == [bad.id]
+        assert [each.id for each in hub.group("ledger").poison()] == [bad.id]
     assert ledger(file) == {"a": [0, 1]}
 
 

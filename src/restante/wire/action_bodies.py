@@ -15,7 +15,8 @@ from restante.model.actions.wanted_action import WantedAction
 from restante.model.work.results import OutcomeState, WorkOutcome, WorkProblem
 from restante.wire.json_values import Body, compact, utf8_body
 
-_NOTHING = Raw(b"{}")
+_NOTHING = b"{}"
+"""The data of an action that says nothing."""
 ExpiresIn = Annotated[float, Meta(gt=0)]
 
 
@@ -23,7 +24,7 @@ class ActionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Something to be done: the thing that it concerns, and what its handler is to know."""
 
     concerns: str
-    data: Raw = _NOTHING
+    data: Raw | UnsetType = UNSET
     id: str | UnsetType = UNSET
     expires_in: ExpiresIn | UnsetType = UNSET
     origin: str | UnsetType = UNSET
@@ -88,7 +89,7 @@ def _wanted(name: str, sent: ActionBody) -> WantedAction:
     return WantedAction(
         action=name,
         concerns=sent.concerns,
-        data=compact(bytes(sent.data)),
+        data=_NOTHING if sent.data is UNSET else compact(bytes(sent.data)),
         id=None if sent.id is UNSET else sent.id,
         expires_in=None if sent.expires_in is UNSET else sent.expires_in,
         origin=None if sent.origin is UNSET else sent.origin,

@@ -11,15 +11,24 @@ from collections.abc import Mapping
 import msgspec
 
 from restante import limits
-from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
+from restante.calls.call import query_of
 from restante.client.transport.address import segment
 from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest, Pairs
 from restante.client.transport.http_answers import expect, value_of
 from restante.client.transport.options import Terms
-from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, whole_number
+from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, whole_number
 from restante.client.transport.retries import answered
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.columns.few_ids import made_ids
@@ -92,7 +101,29 @@ def report(terms: Terms, call: ReportOutcomes) -> Dialogue[OutcomesTaken]:
     return value_of((yield from done(terms, request, 200)), OutcomesTaken, terms.address)
 
 
+def poison(terms: Terms, call: ListPoison) -> Dialogue[PoisonPage]:
+    return (yield from read(terms, _poison(call.group), PoisonPage, query_of(call)))
+
+
+def again(terms: Terms, call: RepeatPoison) -> Dialogue[ActionStatus]:
+    path = f"{_poison(call.group)}/{segment(call.action_id, 'id')}/again"
+    request = HttpRequest("POST", path, terms.timeout, query=query_of(call), headers=FOR_JSON)
+    return value_of((yield from done(terms, request, 202)), ActionStatus, terms.address)
+
+
+def give_up(terms: Terms, call: GiveUpPoison) -> Dialogue[None]:
+    path = f"{_poison(call.group)}/{segment(call.action_id, 'id')}"
+    yield from done(terms, HttpRequest("DELETE", path, terms.timeout, query=query_of(call), headers=FOR_JSON), 204)
+
+
+def _poison(group: str) -> str:
+    return f"/v1/groups/{segment(group, 'group')}/poison"
+
+
 DIALOGUES: Dialogues = {
+    ListPoison: poison,
+    RepeatPoison: again,
+    GiveUpPoison: give_up,
     SendAction: send,
     SendActions: send_many,
     ReadAction: show,

@@ -24,7 +24,7 @@ class ActionPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class TriedAction:
     """An action that was tried, and has no outcome yet."""
 
     attempts: int
@@ -40,7 +40,7 @@ class ActionMemory:
 
     handed: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
     """By partition and number, the hash of the thing: of actions handed out lately, so that reports find them."""
-    under_way: OrderedDict[tuple[int, int], UnderWay] = field(default_factory=OrderedDict)
+    under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
     totals: dict[str, ActionTotals] = field(default_factory=dict)
     """By name. Strangers choose names: those beyond a bound are counted together, under none."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class ActionMemory:
             while len(self.handed) > limits.ACTIONS_REMEMBERED_MAX:
                 self.handed.popitem(last=False)
 
-    def tried(self, partition: int, number: int, under_way: UnderWay) -> None:
+    def tried(self, partition: int, number: int, under_way: TriedAction) -> None:
         with self.lock:
             self.under_way[partition, number] = under_way
             while len(self.under_way) > limits.ACTIONS_REMEMBERED_MAX:

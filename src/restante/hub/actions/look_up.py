@@ -12,7 +12,7 @@ import msgspec
 from restante import limits
 from restante.calls.actions import ReadAction
 from restante.errors import ActionUnknown, InvalidRequest, MessageUnknown
-from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, UnderWay
+from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, TriedAction
 from restante.hub.action_rows.settle_action import action_bell
 from restante.hub.engine.core import Core, is_text, uuid_text
 from restante.hub.groups.memory import GroupMemory
@@ -139,7 +139,7 @@ def _status_open(core: Core, place: ActionPlace, row: ActionRow) -> ActionStatus
     return _status(row, state=ActionState.UNDER_WAY, tried=tried, problem=_problem_of(tried))
 
 
-def _problem_of(tried: UnderWay) -> ActionProblem | None:
+def _problem_of(tried: TriedAction) -> ActionProblem | None:
     return ActionProblem(code=tried.code, detail=tried.detail) if tried.code else None
 
 
@@ -164,7 +164,7 @@ def _status(
     row: ActionRow,
     *,
     state: ActionState | None = None,
-    tried: UnderWay | None = None,
+    tried: TriedAction | None = None,
     result: bytes = b"",
     problem: ActionProblem | None = None,
 ) -> ActionStatus:

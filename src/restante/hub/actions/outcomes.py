@@ -13,7 +13,7 @@ from restante import limits
 from restante.calls.actions import ReportOutcomes
 from restante.calls.groups import WriteCheckpoint
 from restante.errors import InvalidRequest, PositionAhead, PositionGone
-from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, UnderWay
+from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, TriedAction
 from restante.hub.action_rows.outcome_rows import action_so_far, put_ending
 from restante.hub.action_rows.settle_action import ring_actions
 from restante.hub.engine.committer import Planned
@@ -143,7 +143,7 @@ def _take(
 
 def _note_tried(core: Core, place: ActionPlace, outcome: WorkOutcome) -> None:
     problem = outcome.problem
-    tried = UnderWay(
+    tried = TriedAction(
         outcome.attempts,
         _microseconds(outcome.begun_at),
         _microseconds(outcome.next_attempt_at),

@@ -6,13 +6,21 @@ from urllib.parse import quote
 
 import msgspec
 
-from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
 from restante.calls.call import query_names
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
 from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.action_row import ActionState
-from restante.server.connections.bodies import read_json
+from restante.server.connections.bodies import read_json, read_nothing
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import read_apart
 from restante.server.connections.room import Wait
@@ -29,6 +37,7 @@ _LATER = (b"retry-after", b"1")
 _ACTIONS = "/v1/actions"
 _ACTION = "/v1/actions/{action}"
 _OUTCOMES = "/v1/groups/{group}/partitions/{partition}/outcomes"
+_POISON = "/v1/groups/{group}/poison"
 _TRACE_CHARACTERS_MAX = 128
 
 
@@ -89,6 +98,25 @@ async def show(desk: Desk, exchange: Exchange) -> None:
         await exchange.json(200, found, headers=headers)
 
 
+async def poison(desk: Desk, exchange: Exchange) -> None:
+    call = asked(exchange, ListPoison, group=exchange.place["group"])
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=[_NO_STORE])
+
+
+async def again(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    call = asked(exchange, RepeatPoison, group=exchange.place["group"], action_id=exchange.place["id"])
+    status = await desk.call(call, exchange.grant)
+    await exchange.json(202, status, headers=_headers(status))
+
+
+async def give_up(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    call = asked(exchange, GiveUpPoison, group=exchange.place["group"], action_id=exchange.place["id"])
+    await desk.call(call, exchange.grant)
+    await exchange.answer(204)
+
+
 async def report(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
     with desk.room.publish() as parcel:
@@ -109,10 +137,14 @@ async def report(desk: Desk, exchange: Exchange) -> None:
 _PUBLISHER = frozenset({Role.PUBLISHER})
 _ASKING = frozenset({Role.PUBLISHER, Role.RECIPIENT, Role.WORKER})
 _WORKING = frozenset({Role.WORKER})
+_OPERATING = frozenset({Role.OPERATOR})
 
 ROUTES = (
     Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"})),
     Route("POST", _ACTIONS, send_many, _PUBLISHER),
     Route("GET", _ACTION, show, _ASKING, query_names(ReadAction) | {"redirect"}),
     Route("POST", _OUTCOMES, report, _WORKING),
+    Route("GET", _POISON, poison, _WORKING, query_names(ListPoison)),
+    Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
+    Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),
 )
