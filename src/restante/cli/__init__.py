@@ -100,6 +100,8 @@ def _restante(
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
     restante bridge in --topic orders   Kafka topics into mailboxes
+    restante work shop.worker:app   do the actions of an app
+    restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
     restante health                 show how each part of a hub is
     restante backup night.tar       back up a hub that runs
@@ -115,6 +117,7 @@ _COMMANDS = {
     "explain": "mailboxes",
     "history": "mailboxes",
     "feed": "feed",
+    "work": "work",
     "bench": "partitions",
     "health": "health",
     "doctor": "upkeep",
@@ -128,6 +131,7 @@ _GROUPS = {
     "bridge": "bridges",
     "consignments": "consignments",
     "groups": "groups",
+    "poison": "work",
     "jobs": "jobs",
     "recipients": "mailboxes",
     "partitions": "partitions",
