@@ -154,7 +154,8 @@ class RecordMapper:
             for name, value in record.headers
             if name.lower().startswith("ce_")
         }
-        headers.setdefault("ce-recipient", self._pick_quietly(record).replace("%", "%25"))
+        if "ce-recipient" not in headers:
+            headers["ce-recipient"] = self._pick(record).replace("%", "%25")
         content_type = _utf8(media_type)
         found = decode_binary(record.value or b"", content_type=content_type, headers=_encoded(headers))
         if not isinstance(found, list | tuple):
@@ -163,7 +164,7 @@ class RecordMapper:
 
     def _event(self, record: RawRecord, shaped: Shaped) -> Message:
         if "recipient" not in shaped.fields:
-            shaped.fields["recipient"] = self._pick_quietly(record)
+            shaped.fields["recipient"] = self._pick(record)
             shaped.faults = [fault for fault in shaped.faults if fault[0] != "recipient"]
         if shaped.faults:
             raise Misfit(shaped.faults[0][1])
@@ -172,13 +173,6 @@ class RecordMapper:
 
     def _placed(self, record: RawRecord, message: Message) -> Message:
         return msgspec.structs.replace(message, source_position=record.offset)
-
-    def _pick_quietly(self, record: RawRecord) -> str:
-        """An event may name its recipient itself; if it does not, the rule must find one."""
-        try:
-            return self._pick(record)
-        except Misfit:
-            return ""
 
 
 def _encoded(headers: Mapping[str, str]) -> dict[str, str]:
