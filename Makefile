@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed
 # What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
-PATHS := src tests bench tools
+PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
