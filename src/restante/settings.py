@@ -27,6 +27,7 @@ _SHOWN_CHARACTERS_MAX = 80
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+Undeclared = Literal["fail", "refuse", "poison"]
 
 
 class Rule(NamedTuple):
@@ -275,6 +276,21 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     }
 
 
+class ActionSettings(Section, frozen=True, kw_only=True):
+    """How actions are taken, and how long what became of them is told."""
+
+    undeclared: Undeclared = "fail"
+    """What becomes of an action whose name no group has declared: it fails when a group comes to it, is refused at once, or
+    becomes poison."""
+    expires_seconds: float = 7 * DAY_SECONDS
+    """How long an action waits that does not say it itself; at most `groups.hold_seconds`."""
+
+    rules = {
+        "undeclared": _choice("fail", "refuse", "poison"),
+        "expires_seconds": Rule("a number of seconds, more than 0", lambda value: 0 < value < math.inf),
+    }
+
+
 class BoundSettings(Section, frozen=True, kw_only=True):
     """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
 
@@ -398,6 +414,9 @@ class Settings(Section, frozen=True, kw_only=True):
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
     groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
+    actions: ActionSettings = msgspec.field(default_factory=ActionSettings)
+    outcome_retention_seconds: float = DAY_SECONDS
+    """How long the result of an action, and the text of its problem, are kept."""
     health: HealthSettings = msgspec.field(default_factory=HealthSettings)
 
     rules = {
@@ -423,6 +442,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
         "groups": Rule("the settings of groups"),
+        "actions": Rule("the settings of actions"),
+        "outcome_retention_seconds": _SECONDS,
         "health": Rule("the settings of health"),
     }
 

@@ -80,6 +80,13 @@ ALLOWED = {
     "POST /v1/groups/{group}/pause": "o",
     "POST /v1/groups/{group}/resume": "o",
     "DELETE /v1/groups/{group}/actions/{action}": "o",
+    "POST /v1/actions/{action}": "po",
+    "POST /v1/actions": "po",
+    "GET /v1/actions/{action}": "pxwo",
+    "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
+    "GET /v1/groups/{group}/poison": "wo",
+    "POST /v1/groups/{group}/poison/{id}/again": "o",
+    "DELETE /v1/groups/{group}/poison/{id}": "o",
     "GET /metrics": "ro",
     "GET /v1/health": "ro",
 }

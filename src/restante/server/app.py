@@ -15,6 +15,7 @@ from restante.server.live.web_socket import TICKET
 from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
+    actions,
     batches,
     collecting,
     consignments,
@@ -45,6 +46,7 @@ _WORKING: tuple[Route, ...] = (
     *partitions.ROUTES,
     *feed.ROUTES,
     *groups.ROUTES,
+    *actions.ROUTES,
     *events.ROUTES,
     *tickets.ROUTES,
     *operating.ROUTES,

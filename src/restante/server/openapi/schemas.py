@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from restante import limits
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -39,6 +40,7 @@ from restante.model.mailboxes.answers import (
 from restante.model.publishing.message import State
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
+from restante.server.openapi.actions import action_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
@@ -57,6 +59,7 @@ from restante.server.routes.operating import Done
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
+from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -196,6 +199,15 @@ _CHANGED: dict[str, Schema] = {
     "batch": {**UUID, "description": "The batch that is complete."},
     "key": {**TEXT, "description": "The key of that batch."},
     "messages": {"type": "integer", "minimum": 0, "description": "How many messages were erased."},
+    "owner": {
+        "enum": ["group", "nobody"],
+        "description": "Of what a group with actions reads: whether the name of the action is its own, or nobody's.",
+    },
+    "attempts": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Of what a group with actions reads: how often it was tried before, as far as the hub knows.",
+    },
 }
 CHANGE = record(
     _CHANGED,
@@ -307,6 +319,13 @@ _VALUES = (
     CheckpointBody,
     Checkpointed,
     ResetBody,
+    ActionBody,
+    ActionsBody,
+    ActionStatus,
+    AcceptedActions,
+    OutcomesBody,
+    OutcomesTaken,
+    PoisonPage,
     Place,
     Removed,
     Done,
@@ -320,6 +339,7 @@ def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     added_schemas.complete(made)
+    action_schemas.complete(made, _FIELDS)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
