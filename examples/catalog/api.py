@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import hmac
 import uuid
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TypeVar
-
-import msgspec
 
 from examples.catalog import records
 from examples.catalog.database import Database, DatabaseThrottled, DatabaseUnavailable
@@ -33,14 +30,10 @@ from examples.catalog.shapes import (
     decode,
 )
 from examples.catalog.web import Answer, Handler, Problem, Request, Routes
-from examples.catalog.worker import add_comment, add_rating, delete_object
+from restante.client.surface.asynchronous import Hub
 from restante.errors import Overloaded, RestanteError
-from restante.work import ActionRequest
 
 T = TypeVar("T")
-AskFor = Callable[[ActionRequest], Awaitable[object]]
-"""Has the hub accept an action, or raises a `RestanteError`."""
-
 MISSING = "Missing required fields"
 _RETRY = ("retry-after", "1")
 
@@ -48,8 +41,8 @@ _RETRY = ("retry-after", "1")
 class Catalog:
     """The handlers of the API."""
 
-    def __init__(self, database: Database, ask_for: AskFor, api_key: str) -> None:
-        self._database, self._ask_for, self._api_key = database, ask_for, api_key.encode()
+    def __init__(self, database: Database, hub: Hub, api_key: str) -> None:
+        self._database, self._hub, self._api_key = database, hub, api_key.encode()
 
     def routes(self) -> Routes:
         item, comments, ratings = "/catalogitem/{id}", "/catalogitem/{id}/comments", "/catalogitem/{id}/ratings"
@@ -130,9 +123,8 @@ class Catalog:
             creation_date=_now(),
         )
         self._known(comment.catalog_item_id)
-        body = AddComment(comment=comment, test_data=_is_test(request))
-        asked = add_comment.request(concerns=comment.catalog_item_id, data=body)
-        return await self._accepted(asked, f"/catalogitem/{request.ids[0]}/comments/{comment.id}", comment)
+        action_id = await self._ask(request, "add_comment", AddComment(comment=comment, test_data=_is_test(request)))
+        return _accepted(action_id, f"/catalogitem/{request.ids[0]}/comments/{comment.id}", comment)
 
     async def delete_comment(self, request: Request) -> Answer:
         item_id, comment_id = request.ids
@@ -156,9 +148,8 @@ class Catalog:
             creation_date=_now(),
         )
         self._known(rating.catalog_item_id)
-        body = AddRating(rating=rating, test_data=_is_test(request))
-        asked = add_rating.request(concerns=rating.catalog_item_id, data=body)
-        return await self._accepted(asked, f"/catalogitem/{request.ids[0]}/ratings/{rating.id}", rating)
+        action_id = await self._ask(request, "add_rating", AddRating(rating=rating, test_data=_is_test(request)))
+        return _accepted(action_id, f"/catalogitem/{request.ids[0]}/ratings/{rating.id}", rating)
 
     async def delete_rating(self, request: Request) -> Answer:
         item_id, rating_id = request.ids
@@ -170,13 +161,14 @@ class Catalog:
         """Accepted without a look whether it is there: deleting what is gone is fine."""
         self._authorise(request)
         body = DeleteObject(object_type=what, object_id=request.ids[-1])
-        return await self._accepted(delete_object.request(concerns=request.ids[0], data=body), location, None)
+        return _accepted(await self._ask(request, "delete_object", body), location)
 
-    async def _accepted(self, asked: ActionRequest, location: str, body: object) -> Answer:
-        """Everything that concerns an item is done in the order in which it was accepted."""
-        asked = msgspec.structs.replace(asked, id=str(uuid.uuid4()), origin="catalog")
-        await self._ask_for(asked)
-        return Answer(body, 202, (("location", location), ("x-action-id", str(asked.id)), _RETRY))
+    async def _ask(self, request: Request, action: str, body: object) -> str:
+        """Have a worker do it; gives the action's id. What concerns an item is done in the order of acceptance."""
+        accepted = await self._hub.act(
+            action, concerns=request.ids[0], data=body, origin="catalog", correlation_id=request.correlation_id
+        )
+        return accepted.id
 
     def _known(self, item_id: str) -> None:
         if not records.has_item(self._database, item_id):
@@ -188,6 +180,10 @@ class Catalog:
             raise Problem(401, "Api Key was not provided")
         if not hmac.compare_digest(given, self._api_key):
             raise Problem(401, "Api Key is not valid")
+
+
+def _accepted(action_id: str, location: str, body: object = None) -> Answer:
+    return Answer(body, 202, (("location", location), ("x-action-id", action_id), _RETRY))
 
 
 def recognised(error: Exception) -> Problem | None:

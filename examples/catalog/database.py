@@ -14,6 +14,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+from restante.work.once.dialogue import SCHEMA as ONCE
+
 BUSY_SECONDS = 5.0
 PURGE_SECONDS = 10.0
 SCHEMA = """
@@ -75,10 +77,10 @@ def opened(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connect
 class Database:
     """Reads at once, since SQLite answers them in microseconds; writes share commits."""
 
-    def __init__(self, path: Path, *, schema: str = SCHEMA, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         with translated():
             self._reader = opened(path, busy_seconds=busy_seconds)
-            self._reader.executescript(schema)
+            self._reader.executescript(SCHEMA + ONCE)
             self._writer = opened(path, busy_seconds=busy_seconds)
         self._turn = asyncio.Lock()
         self._commit: asyncio.Task[None] | None = None

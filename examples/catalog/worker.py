@@ -37,7 +37,7 @@ def close_database() -> None:
 
 @app.action("add_comment", timeout=30, passing=(DatabaseError,))
 async def add_comment(body: AddComment, job: Job) -> None:
-    async with _writing() as connection:
+    async with _writing(job) as connection:
         if connection is not None and _has_item(connection, job):
             expires_at = records.expiry(test_data=body.test_data)
             records.put_comment(connection, body.comment, number=job.number, expires_at=expires_at)
@@ -45,14 +45,14 @@ async def add_comment(body: AddComment, job: Job) -> None:
 
 @app.action("add_rating", timeout=30, passing=(DatabaseError,))
 async def add_rating(body: AddRating, job: Job) -> None:
-    async with _writing() as connection:
+    async with _writing(job) as connection:
         if connection is not None and _has_item(connection, job):
             records.put_rating(connection, body.rating, expires_at=records.expiry(test_data=body.test_data))
 
 
 @app.action("delete_object", timeout=30, passing=(DatabaseError,))
 async def delete_object(body: DeleteObject, job: Job) -> None:
-    async with _writing() as connection:
+    async with _writing(job) as connection:
         if connection is None:
             return
         match body.object_type:
@@ -69,10 +69,10 @@ async def delete_object(body: DeleteObject, job: Job) -> None:
 
 
 @asynccontextmanager
-async def _writing() -> AsyncIterator[sqlite3.Connection | None]:
+async def _writing(job: Job) -> AsyncIterator[sqlite3.Connection | None]:
     """A transaction that does this action once; None, if it was done before."""
     async with _opened[-1].writing() as connection:
-        yield connection
+        yield connection if job.once(connection) else None
 
 
 def _has_item(connection: sqlite3.Connection, job: Job) -> bool:

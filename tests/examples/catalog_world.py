@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+import uvicorn
 
+import restante
+import restante.aio
 from examples.catalog.database import Database
-from examples.catalog.serve import listening, server_of
+from examples.catalog.reckoning import Filed, Ledger
+from examples.catalog.serve import RETRIES, listening, server_of
 from examples.catalog.worker import DATABASE_VARIABLE, app
-from restante.work import ActionRequest
-from restante.work.testing import WorkRun, run
+from restante.server.serve import start
+from restante.stores.memory import MemoryStore
+from tests.work.workers import SETTINGS, WorkerHere, wait_until
 
 KEY = "the key of these tests"
 TEST_DATA = {"X-Test-Data": "true"}
@@ -72,43 +78,67 @@ class Caller:
 
 
 class ServedCatalog(Caller):
-    """An API whose actions wait in `asked` until `work` does them."""
+    """An API and its hub. Actions wait until `work` has them done."""
 
-    def __init__(self, url: str, path: Path) -> None:
+    def __init__(self, url: str, path: Path, hub_url: str) -> None:
         super().__init__(url)
-        self.path = path
-        self.asked: list[ActionRequest] = []
-        self.refusal: Exception | None = None
-        """What the hub says instead of accepting."""
+        self.path, self.hub_url = path, hub_url
 
-    async def ask_for(self, action: ActionRequest) -> None:
-        if self.refusal is not None:
-            raise self.refusal
-        self.asked.append(action)
+    def asked(self) -> list[Filed]:
+        """The actions that wait."""
+        ledger = self._ledger()
+        return [action for place, action in ledger.filed.items() if place not in ledger.ended]
 
-    def work(self) -> WorkRun:
-        """Do what was asked for, as a worker would."""
-        asked, self.asked = self.asked, []
+    def ended(self) -> list[str]:
+        """How each action ended."""
+        return list(self._ledger().ended.values())
+
+    def _ledger(self) -> Ledger:
+        ledger = Ledger()
+        with restante.connect(self.hub_url) as hub:
+            ledger.read(hub)
+        return ledger
+
+    def work(self) -> None:
+        """Have a worker do all that waits; then the worker leaves."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(DATABASE_VARIABLE, str(self.path))
-            ran = run(app, asked)
-        assert set(ran.states) <= {"done"}
-        return ran
+            with WorkerHere(app, self.hub_url):
+                wait_until(lambda: not self.asked(), "everything is done")
+        assert set(self.ended()) <= {"collected"}
 
 
 @contextmanager
-def served_catalog(folder: Path) -> Iterator[ServedCatalog]:
-    path = folder / "catalog.db"
-    with listening("127.0.0.1", 0) as (listener, url):
-        world = ServedCatalog(url, path)
-        database = Database(path, busy_seconds=BUSY_SECONDS)
-        server = server_of(database, world.ask_for, KEY)
-        thread = threading.Thread(target=asyncio.run, args=(server.serve([listener]),))
-        thread.start()
-        try:
-            yield world
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            assert not thread.is_alive()
-            database.close()
+def served_catalog(folder: Path, hub_url: str | None = None) -> Iterator[ServedCatalog]:
+    """With a hub of its own in memory, unless it is given one."""
+    with ExitStack() as stack:
+        if hub_url is None:
+            hub_url = stack.enter_context(start(None, SETTINGS, store=MemoryStore())).url
+        listener, url = stack.enter_context(listening("127.0.0.1", 0))
+        database = stack.enter_context(closing(Database(folder / "catalog.db", busy_seconds=BUSY_SECONDS)))
+        api = _Api(database, hub_url, listener)
+        stack.callback(api.stop)
+        yield ServedCatalog(url, folder / "catalog.db", hub_url)
+
+
+class _Api:
+    """An API in a thread of its own."""
+
+    def __init__(self, database: Database, hub_url: str, listener: socket.socket) -> None:
+        self._begun = threading.Event()
+        self._server: uvicorn.Server | None = None
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(database, hub_url, listener),))
+        self._thread.start()
+        assert self._begun.wait(30)
+
+    async def _serve(self, database: Database, hub_url: str, listener: socket.socket) -> None:
+        async with restante.aio.connect(hub_url, retries=RETRIES) as hub:
+            self._server = server_of(database, hub, KEY)
+            self._begun.set()
+            await self._server.serve([listener])
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive()
