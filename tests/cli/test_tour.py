@@ -117,6 +117,7 @@ def test_night_after_night_is_kept_in_the_same_folder_and_is_sound(tmp_path: Pat
     assert CliRunner().invoke(app, ["doctor", str(folder)]).exit_code == 0
     with restante.open(folder) as hub:
         assert sum(status.visible_sequence for status in hub.partitions()) >= 1_000
+        assert list(hub.groups()) == []
 
 
 def test_what_an_interrupted_night_left_is_not_in_the_way(tmp_path: Path) -> None:

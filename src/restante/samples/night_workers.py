@@ -15,7 +15,7 @@ from restante.client.batches.batch_surface import Batch
 from restante.client.surface.surface import Hub
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.figures import counted
-from restante.samples.night_steps import Advance, NightResult, Watch, timed
+from restante.samples.night_steps import NightResult, Watch, timed
 from restante.work import App, Job
 from restante.work.runner import WorkRunner
 from restante.work.serving import WorkerPlace, work_async
@@ -104,28 +104,28 @@ class NightWork:
 
 
 def act(hub: Hub, place: WorkerPlace, name: str, night: NightResult, watch: Watch) -> None:
-    """Have workers do things, and replace the first worker when it has done some."""
+    """Have workers do things, and replace the first worker when it has done some. The group goes at the end."""
     work = NightWork(name)
     batch = hub.batches.open(key=f"{name}-actions")
     with timed(night, watch, "act", ACTIONS) as (step, advance):
         first = TourWorker(work.app, replace(place, member="tour-1"))
         work.ask(hub, batch)
-        _until(lambda: work.count >= ACTIONS // 3, work, advance)
+        _until(lambda: first.error is not None or work.count >= ACTIONS // 3)
         first.stop()
         by_first = work.count
+        advance(by_first)
         second = TourWorker(work.app, replace(place, member="tour-2"))
-        _until(lambda: batch.status().completed_at is not None, work, advance)
+        _until(lambda: second.error is not None or batch.status().completed_at is not None)
         second.stop()
+        advance(work.count - by_first)
     step.detail = f"a worker did {by_first:,} and was replaced by another, which did the rest; each thing in its order"
     night.wrong += [*work.wrong, *(f"A worker ended: {one.error}." for one in (first, second) if one.error)]
     if batch.status().completed_at is None:
         night.wrong.append("The batch of actions is not complete.")
+    hub.group(work.app.name).delete()
 
 
-def _until(fulfilled: Callable[[], bool], work: NightWork, advance: Advance) -> None:
-    shown = work.count
+def _until(fulfilled: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not fulfilled() and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
-        advance(work.count - shown)
-        shown = work.count
