@@ -152,9 +152,7 @@ def test_two_workers_share_and_one_takes_over_what_the_other_leaves(served: Serv
         return app
 
     def send(first: int) -> None:
-        hub.act_all(
-            [wanted_note("share.note", f"t{n}", n) for n in range(first, first + 100)]
-        )
+        hub.act_all([wanted_note("share.note", f"t{n}", n) for n in range(first, first + 100)])
         wait_until(lambda: len(done) >= first + 100, "all are done")
 
     with WorkerHere(made("one"), served.url) as one:

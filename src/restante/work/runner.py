@@ -50,6 +50,9 @@ class WorkRunner:
     ) -> None:
         self.app = app
         self.member = member
+        self.has_joined = False
+        self.on_join: Callable[[], None] = lambda: None
+        """Called once, when the worker is a member of its group for the first time."""
         self.stuck = False
         """Whether a handler in a thread did not end: the process has to."""
         self.core = WorkCore(app.rules, app.policy)
@@ -115,6 +118,9 @@ class WorkRunner:
     # What happens
 
     def joined(self, status: GroupStatus, assigned: Sequence[Assigned]) -> None:
+        if not self.has_joined:
+            self.has_joined = True
+            self.on_join()
         self.core.names(declared=status.actions, elsewhere=())
         self._odd = frozenset()
         self._assign(assigned)

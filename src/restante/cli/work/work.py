@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
     from restante.work import App
+    from restante.work.runner import WorkRunner
     from restante.work.serving import WorkerPlace
 
 _PANEL = "How the worker is watched"
@@ -124,9 +126,15 @@ def _worked(app: App, place: WorkerPlace) -> int:
     from restante.work.serving import work as serve
 
     progress = WorkProgress() if sys.stderr.isatty() else None
+
+    def watch(runner: WorkRunner) -> None:
+        runner.on_join = partial(say, f"Doing the actions of {app.name} at {place.hub}", flush=True)
+        if progress is not None:
+            progress.watch(runner)
+
     with nullcontext() if progress is None else progress.shown():
         _set_up_logs()
-        return serve(app, place, watch=None if progress is None else progress.watch)
+        return serve(app, place, watch=watch)
 
 
 def _set_up_logs() -> None:

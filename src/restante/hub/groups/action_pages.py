@@ -25,6 +25,17 @@ _OWNER_TEXTS = string_array(OWNERS)
 
 def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
     """Of a page of actions those that this group is to do, or to say of that nobody does them."""
+    rows, owners, places = waiting_rows(core, group, partition, table)
+    memory = core.memory(ActionMemory)
+    memory.hand_out(partition, places)
+    attempts = [_attempts(memory, partition, number) for number, _ in places]
+    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts)
+
+
+def waiting_rows(
+    core: Core, group: str, partition: int, table: pa.Table
+) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """The rows that wait and are not another group's; of each whose it is, its number and the hash of its thing."""
     numbers: list[int] = numbers_of(table["sequence_number"]).tolist()
     names = [_name(properties) for properties in table["properties"].to_pylist()]
     recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
@@ -39,10 +50,7 @@ def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Ta
             rows.append(row)
             owners.append(0 if owner == group else 1)
             places.append((number, recipient_hash))
-    memory = core.memory(ActionMemory)
-    memory.hand_out(partition, places)
-    attempts = [_attempts(memory, partition, number) for number, _ in places]
-    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts)
+    return rows, owners, places
 
 
 def _texts(table: pa.Table, column: str) -> list[str]:
