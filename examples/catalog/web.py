@@ -52,7 +52,7 @@ class Answer:
 
 
 class Problem(Exception):
-    """An answer that is an error; the detail is for whoever asked."""
+    """An answer that is an error; the caller sees the detail."""
 
     def __init__(self, status: int, detail: str, *headers: tuple[str, str]) -> None:
         super().__init__(detail)
