@@ -96,6 +96,7 @@ def reckoned(ledger: Ledger, accepted: Collection[str], database: Path) -> Recko
         *_told("wait", (ledger.filed[place].id for place in ledger.filed.keys() - ledger.ended.keys())),
         *_told("ended before one that was accepted earlier", _overtaking(ledger)),
         *_told("items are not as their actions made them", _differing(ledger, database)),
+        *_told("were not done once in the database, or not in their order", _misdone(ledger, database)),
     ]
     return Reckoning(len(ledger.filed), ledger.count(_DONE), ledger.count(_POISONED), wrong)
 
@@ -129,6 +130,19 @@ def _differing(ledger: Ledger, database: Path) -> Iterator[str]:
     wanted = played(ledger.filed[place] for place in sorted(ledger.filed) if ledger.ended.get(place) == _DONE)
     with closing(sqlite3.connect(database)) as connection:
         yield from (item_id for item_id, held in wanted.items() if _held(connection, item_id) != held)
+
+
+def _misdone(ledger: Ledger, database: Path) -> Iterator[str]:
+    """Each action that is done left a row of `job.once` in its transaction: one each, and those of an item in order."""
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT concerns, id, number FROM restante_once ORDER BY rowid").fetchall()
+    done = {ledger.filed[place].id for place, change in ledger.ended.items() if change == _DONE}
+    yield from done ^ {row[1] for row in rows}
+    last: dict[str, int] = {}
+    for item_id, action_id, number in rows:
+        if last.get(item_id, 0) >= number:
+            yield action_id
+        last[item_id] = number
 
 
 def played(actions: Iterable[Filed]) -> dict[str, Held]:

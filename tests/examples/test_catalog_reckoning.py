@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -51,7 +52,21 @@ class World:
         self.ledger.filed[place] = Filed(str(uuid.uuid4()), name, item, encode(body))
         if ended is not None:
             self.ledger.ended[place] = ended
+        if ended == "collected":
+            self.note(item, self.ledger.filed[place].id, place[1])
         return self.ledger.filed[place].id
+
+    def note(self, item: str, action_id: str, number: int) -> None:
+        """The row of `job.once`."""
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute(
+                "INSERT INTO restante_once (group_name, concerns, id, number) VALUES ('catalog', ?, ?, ?)",
+                (item, action_id, number),
+            )
+
+    def forget(self, number: int) -> None:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute("DELETE FROM restante_once WHERE number = ?", (number,))
 
     def comment(self, item: str, own_id: str, ended: str | None = "collected") -> str:
         return self.file("add_comment", item, AddComment(comment=comment(item, own_id)), ended)
@@ -125,3 +140,25 @@ def test_an_item_that_should_be_gone_is_found(world: World) -> None:
     world.delete("lamp", "item", "lamp")
     (wrong,) = world.wrong()
     assert "lamp" in wrong
+
+
+def test_what_is_done_without_its_transaction_or_done_out_of_order_in_the_database_is_found(world: World) -> None:
+    world.write("lamp", comments=("one", "two"))
+    ids = [world.comment("lamp", "one"), world.comment("lamp", "two")]
+    world.forget(1)
+    (wrong,) = world.wrong(*ids)
+    assert ids[0] in wrong
+    world.note("lamp", ids[0], 1)
+    (wrong,) = world.wrong(*ids)
+    assert "not in their order" in wrong
+    world.forget(2)
+    world.note("lamp", ids[1], 2)
+    assert world.wrong(*ids) == []
+
+
+def test_a_transaction_of_an_action_that_is_not_done_is_found(world: World) -> None:
+    world.write("lamp")
+    world.comment("lamp", "one", ended="set_aside")
+    world.note("lamp", "another", 7)
+    (wrong,) = world.wrong()
+    assert "another" in wrong
