@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+from sqlalchemy.orm import Session
 
 from restante.errors import InvalidRequest
 from restante.model.work.actions import WorkAction
@@ -100,12 +102,10 @@ def test_a_connection_of_nobody_is_refused() -> None:
 
 
 def test_sqlalchemy_waits_and_is_fenced_too(path: Path) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    orm = pytest.importorskip("sqlalchemy.orm")
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     with engine.begin() as own:
         assert job(generation=2).once(own) is True
-    with orm.Session(engine) as session, session.begin():
+    with Session(engine) as session, session.begin():
         assert job(generation=2).once(session) is False
         assert job(2, generation=2).once(session) is True
     with pytest.raises(Fenced), engine.begin() as own:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from bench.peers.postgresql import Postgresql
 from restante.errors import InvalidRequest
@@ -162,7 +164,6 @@ def test_asynchronous_connections_are_awaited(connect: Callable[[], Any], addres
 
 
 def test_sqlalchemy_over_psycopg(connect: Callable[[], Any], address: str) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
     told = dict(part.split("=") for part in address.split())
     url = f"postgresql+psycopg://{told['user']}@{told['host']}:{told['port']}/{told['dbname']}"
     engine = sqlalchemy.create_engine(url)
@@ -177,16 +178,15 @@ def test_sqlalchemy_over_psycopg(connect: Callable[[], Any], address: str) -> No
 
 def test_sqlalchemy_asynchronous(connect: Callable[[], Any], address: str) -> None:
     pytest.importorskip("greenlet")
-    asyncio_part = pytest.importorskip("sqlalchemy.ext.asyncio")
     told = dict(part.split("=") for part in address.split())
     url = f"postgresql+psycopg_async://{told['user']}@{told['host']}:{told['port']}/{told['dbname']}"
 
     async def asked() -> list[bool]:
-        engine = asyncio_part.create_async_engine(url)
+        engine = create_async_engine(url)
         found = []
         async with engine.begin() as own:
             found.append(await job().once(own))
-        async with asyncio_part.AsyncSession(engine) as session, session.begin():
+        async with AsyncSession(engine) as session, session.begin():
             found.append(await job().once(session))
         await engine.dispose()
         return found

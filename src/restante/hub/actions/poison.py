@@ -12,7 +12,7 @@ from restante import limits
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.errors import ActionUnknown, InvalidRequest, MessageErased, MessageUnknown
 from restante.hub.action_rows.action_memory import ActionPlace
-from restante.hub.actions.look_up import FoundAction, check_id, find_action, look_up
+from restante.hub.actions.look_up import check_id, find_action, look_up
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.group_rows import known_group
 from restante.hub.mailboxes.history import find
@@ -128,28 +128,27 @@ def _content(message: Message) -> tuple[Raw | UnsetType, str | UnsetType, str | 
     return (UNSET if message.data is UNSET else Raw(_encoder.encode(message.data))), UNSET, UNSET
 
 
-def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> FoundAction:
+def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> ActionRow:
     name = check_group(group)
     known_group(core, name)
     check_id(action_id)
-    found = find_action(core, action_id, concerns)
-    row = found[1]
+    _, row = find_action(core, action_id, concerns)
     if row.state is not ActionState.POISONED or row.group != name:
         raise ActionUnknown(
             f"No poison of the group {name!r} has the id {action_id!r}. GET /v1/actions/{action_id} says what became of it.",
             id=action_id,
             group=name,
         )
-    return found
+    return row
 
 
 def repeat_poison(core: Core, call: RepeatPoison, _: Grant) -> ActionStatus:
     """Released to the end, with a fresh count."""
-    _, row = _poison_of(core, call.group, call.action_id, call.concerns)
+    row = _poison_of(core, call.group, call.action_id, call.concerns)
     removal.release(core, core.address(row.concerns), call.action_id)
     return look_up(core, call.action_id, row.concerns, EVERYTHING)
 
 
 def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
-    _, row = _poison_of(core, call.group, call.action_id, call.concerns)
+    row = _poison_of(core, call.group, call.action_id, call.concerns)
     removal.withdraw(core, core.address(row.concerns), call.action_id)

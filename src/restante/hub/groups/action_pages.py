@@ -6,6 +6,8 @@ often it was tried before, as far as the hub knows (`attempts`): what a worker w
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pyarrow as pa
 
@@ -54,8 +56,8 @@ def waiting_rows(
 
 
 def _texts(table: pa.Table, column: str) -> list[str]:
-    found: list[str] = table[column].to_pylist()
-    return found
+    found = table[column].to_pylist()
+    return cast("list[str]", found)
 
 
 def _name(properties: list[tuple[str, str]] | None) -> str | None:

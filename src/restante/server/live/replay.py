@@ -99,7 +99,7 @@ def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: i
     fitting = max(1, int(np.searchsorted(np.cumsum(sizes), bytes_max, side="right")))
     page = table.slice(0, fitting)
     position = int(page["sequence_number"][-1].as_py())
-    is_mail = pc.not_equal(page["kind"].cast(pa.string()), ACTION_KIND)
+    is_mail = pc.not_equal(page["kind"].cast(pa.string()), pa.scalar(ACTION_KIND))
     shown = page.filter(pc.and_(pc.is_in(page["state"].cast(pa.string()), _SHOWN), is_mail))
     numbers = numbers_of(shown["sequence_number"].combine_chunks()).tolist()
     rows = tuple(zip(numbers, message_texts(shown), strict=True))

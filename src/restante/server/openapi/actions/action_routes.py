@@ -150,7 +150,7 @@ messages are settled with it. `sequence_number` is that of the change that broug
 outcome keeps it, so the same report again is harmless; but what is done happened, even if it expired or was withdrawn
 meanwhile. Another generation than the one in force changes nothing. `release` is as for a checkpoint.
 
-`under_way` is not final: it tells how attempts go, and is kept in memory. A `result` of more than {RESULT_BYTES_MAX:,} bytes
+`under_way` is not final: it says how attempts go, and is kept in memory. A `result` of more than {RESULT_BYTES_MAX:,} bytes
 makes the action poison; a problem has at most {PROBLEM_BYTES_MAX:,} bytes. A `location` is a path, or an https address without
 credentials.
 """,
