@@ -50,6 +50,7 @@ class Space(IntEnum):
     ACTION_ID = 43
     ACTION_POISON = 44
     ACTION_TEXTS = 45
+    SOURCE = 47
 
 
 class BlobKey(NamedTuple):

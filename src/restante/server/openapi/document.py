@@ -42,6 +42,7 @@ SUBJECTS: tuple[Subject, ...] = (
     live.SUBJECT,
     batches.SUBJECT,
     producers.SUBJECT,
+    producers.SOURCES_SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
