@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import restante
 from restante.bridges.bridge_file import read_bridge_file
 from restante.bridges.in_messages import RecordMapper
-from restante.bridges.in_rules import DataForm, InRule, RecordMisfit, RawRecord, picker
+from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, picker
 from restante.bridges.kafka_library import kafka_settings, option_pairs
 from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
 from restante.model.publishing.message import Message

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RecordMisfit, RawRecord, Tombstones, picker
+from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
