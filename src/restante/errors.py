@@ -39,12 +39,14 @@
     ├── GroupConflict              group_conflict          the group has another filter, and is shown
     ├── GenerationStale            generation_stale        the partition was given to somebody since
     ├── ActionTaken                action_taken            another group has the action, and is named
+    ├── ActionUnknown              action_unknown          no action has this id, or no group this action
     ├── PositionGone               position_gone           the feed no longer reaches back so far
     ├── PositionAhead              position_ahead          the feed does not reach so far: an older backup was restored
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
     │   ├── Overloaded             overloaded              more is waiting than the hub has room for
+    │   ├── NotOwner               not_owner               this hub does not own the partition, or not for certain
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
     │   ├── DataLocked             data_locked             another process has the data folder open
     │   └── StorageFull            storage_full
@@ -213,6 +215,10 @@ class ProducerUnknown(RestanteError):
     code = "producer_unknown"
 
 
+class SourceUnknown(RestanteError):
+    code = "source_unknown"
+
+
 class BatchUnknown(RestanteError):
     code = "batch_unknown"
 
@@ -267,6 +273,12 @@ class ActionTaken(RestanteError):
     code = "action_taken"
 
 
+class ActionUnknown(RestanteError):
+    """There is no such action, or nobody does it."""
+
+    code = "action_unknown"
+
+
 class PositionGone(RestanteError):
     """Details: `first`, the first number that there is."""
 
@@ -301,6 +313,12 @@ class Overloaded(Unavailable):
     """`details["retry_after"]` says after how many seconds to try again."""
 
     code = "overloaded"
+
+
+class NotOwner(Unavailable):
+    """The hub's lease of the store has ended. Nothing was changed, and nothing that was read is told."""
+
+    code = "not_owner"
 
 
 class StoreConflict(Unavailable):

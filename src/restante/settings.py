@@ -6,20 +6,17 @@ are checked here; `settings_file` applies the same ones to files and environment
 
 from __future__ import annotations
 
-import base64
-import binascii
-import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from restante import limits
 from restante.errors import InvalidSettings
+from restante.settings_texts import SECRET_PREFIX, is_address, is_network, is_web_address, secret_bytes
 
 DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
@@ -27,6 +24,7 @@ _SHOWN_CHARACTERS_MAX = 80
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+Undeclared = Literal["fail", "refuse", "poison"]
 
 
 class Rule(NamedTuple):
@@ -58,44 +56,6 @@ def _is_path(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text and _is_unicode(text)
 
 
-def is_web_address(text: str) -> bool:
-    """Whether it is an address that the hub may call: it has no password in it."""
-    return _is_address(text, ("http", "https"))
-
-
-def _is_address(text: str, schemes: tuple[str, ...]) -> bool:
-    """Without a user and password: settings are shown, and errors name what was asked."""
-    if not re.fullmatch(r"[!-~]+", text):
-        return False
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # which raises when it is no port
-    except ValueError:
-        return False
-    return parts.scheme in schemes and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
-
-
-SECRET_PREFIX = "whsec_"
-
-
-def secret_bytes(text: str) -> bytes | None:
-    """The bytes of a secret as Standard Webhooks write it; None when it is none."""
-    if not text.startswith(SECRET_PREFIX):
-        return None
-    try:
-        secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return secret if limits.WEBHOOK_SECRET_BYTES_MIN <= len(secret) <= limits.WEBHOOK_SECRET_BYTES_MAX else None
-
-
-def _is_network(text: str) -> bool:
-    try:
-        return bool(ipaddress.ip_network(text))
-    except ValueError:
-        return False
-
-
 _SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
 _IDLE_SECONDS = Rule(
     f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
@@ -124,13 +84,26 @@ _WEB_ORIGINS = Rule(
 )
 _COUNTERS_URL = Rule(
     "an address redis://host:port/number or rediss://…, without user and password (RESTANTE_COUNTERS_PASSWORD)",
-    lambda value: value is None or _is_address(value, ("redis", "rediss")),
+    lambda value: value is None or is_address(value, ("redis", "rediss")),
 )
 
 
+def is_store_url(text: str) -> bool:
+    """Whether it is the address of a store that is not a folder."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
+def _is_store_address(text: str) -> bool:
+    return is_store_url(text) and _is_unicode(text) and not re.search(r"://[^@/?]*:[^@/?]*@|[?&]password=", text)
+
+
+_STORE_URL = Rule(
+    "an address postgresql://user@host:port/database, without a password (PGPASSWORD, PGPASSFILE, store_password_file)",
+    lambda value: value is None or _is_store_address(value),
+)
 _NETWORKS = Rule(
     'a list of networks as address and length, such as ["10.1.0.0/16", "fd00::/8"]',
-    lambda value: all(map(_is_network, value)),
+    lambda value: all(map(is_network, value)),
 )
 
 
@@ -278,6 +251,21 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     }
 
 
+class ActionSettings(Section, frozen=True, kw_only=True):
+    """How actions are taken, and how long what became of them is told."""
+
+    undeclared: Undeclared = "fail"
+    """What becomes of an action whose name no group has declared: it fails when a group comes to it, is refused at once, or
+    becomes poison."""
+    expires_seconds: float = 7 * DAY_SECONDS
+    """How long an action waits that does not say it itself; at most `groups.hold_seconds`."""
+
+    rules = {
+        "undeclared": _choice("fail", "refuse", "poison"),
+        "expires_seconds": Rule("a number of seconds, more than 0", lambda value: 0 < value < math.inf),
+    }
+
+
 class BoundSettings(Section, frozen=True, kw_only=True):
     """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
 
@@ -391,6 +379,10 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long a committed consignment's key and answer are kept."""
     counters_url: str | None = None
     """Where estimated batches are counted (redis:// or rediss://); in the memory of the hub by default."""
+    store_url: str | None = None
+    """The database in which a served hub keeps its data (postgresql://); in the data folder by default."""
+    store_password_file: str | None = None
+    """A file that holds the password for the database, and nothing else."""
     housekeeping_seconds: float = 30.0
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
@@ -401,6 +393,9 @@ class Settings(Section, frozen=True, kw_only=True):
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
     groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
+    actions: ActionSettings = msgspec.field(default_factory=ActionSettings)
+    outcome_retention_seconds: float = DAY_SECONDS
+    """How long the result of an action, and the text of its problem, are kept."""
     health: HealthSettings = msgspec.field(default_factory=HealthSettings)
 
     rules = {
@@ -418,6 +413,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "consignment_idle_seconds": _SECONDS,
         "consignment_retention_seconds": _SECONDS,
         "counters_url": _COUNTERS_URL,
+        "store_url": _STORE_URL,
+        "store_password_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),
@@ -426,6 +423,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
         "groups": Rule("the settings of groups"),
+        "actions": Rule("the settings of actions"),
+        "outcome_retention_seconds": _SECONDS,
         "health": Rule("the settings of health"),
     }
 

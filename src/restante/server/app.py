@@ -17,6 +17,7 @@ from restante.server.mounts import MountedApplication, hand_over, is_below
 from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
+    actions,
     batches,
     collecting,
     consignments,
@@ -29,6 +30,7 @@ from restante.server.routes import (
     partitions,
     producers,
     publishing,
+    sources,
     tickets,
     tokens,
 )
@@ -41,6 +43,7 @@ SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *producers.ROUTES,
+    *sources.ROUTES,
     *consignments.ROUTES,
     *collecting.ROUTES,
     *messages.ROUTES,
@@ -49,6 +52,7 @@ _WORKING: tuple[Route, ...] = (
     *partitions.ROUTES,
     *feed.ROUTES,
     *groups.ROUTES,
+    *actions.ROUTES,
     *events.ROUTES,
     *live_clients.ROUTES,
     *tickets.ROUTES,

@@ -123,6 +123,7 @@ ADVICE: dict[str, Advice] = {
         "The producer group has not published in this partition, or so long ago that its state was removed.",
         "Nothing, if it is new: its first number is 0.",
     ),
+    "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
@@ -178,6 +179,12 @@ ADVICE: dict[str, Advice] = {
         "Use another name. An operator may take it back: `DELETE /v1/groups/{group}/actions/{action}`.",
         ("action", "group"),
     ),
+    "action_unknown": Advice(
+        "No action has this id, or none that the caller may know of; of a name: no group has declared it, and the hub "
+        "refuses such (`actions.undeclared`).",
+        "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
+        ("id", "action", "group"),
+    ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",
@@ -209,6 +216,10 @@ ADVICE: dict[str, Advice] = {
         "Repeat it unchanged, with the same ids or numbers: what was stored is not stored again.",
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
+    "not_owner": Advice(
+        "The hub's lease of its store has ended: it could not renew it, or another hub has taken over. Nothing was changed.",
+        _AGAIN,
+    ),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
     "storage_full": Advice(
         "The disk is full, or consignments have staged as much as the settings allow; then `setting` names which. "
