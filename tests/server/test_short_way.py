@@ -51,13 +51,14 @@ class Raw(NamedTuple):
 def ways() -> Iterator[list[bool]]:
     """For each request that came to a short way, whether it went it."""
     taken: list[bool] = []
-    take = ShortRoute.take
+    take = ShortRoute._taken
 
-    def noted(self: ShortRoute[object], *given: object) -> bool:
-        taken.append(take(self, *given))  # type: ignore[arg-type]
-        return taken[-1]
+    def noted(self: ShortRoute[object], *given: object) -> object:
+        answer = take(self, *given)  # type: ignore[arg-type]
+        taken.append(answer is not None)
+        return answer
 
-    with patch.object(ShortRoute, "take", noted):
+    with patch.object(ShortRoute, "_taken", noted):
         yield taken
 
 

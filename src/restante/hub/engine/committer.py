@@ -37,11 +37,16 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
-class Listener(NamedTuple, Generic[T]):
+class Listener(Generic[T]):
     """Who is told in an event loop when a request is answered, without a task that waits there."""
 
+    __slots__ = ()
+
     loop: asyncio.AbstractEventLoop
-    tell: Callable[[CommitRequest[T]], None]
+
+    def tell(self, request: CommitRequest[T]) -> None:
+        """Take the request, answered; called in the loop."""
+        raise NotImplementedError
 
 
 class CommitRequest(Generic[T]):

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from restante import limits
 from restante.errors import (
     DataDamaged,
     Fault,
@@ -46,7 +47,6 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
-from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
@@ -148,7 +148,7 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
 
 def _are_few(small: Sequence[PublishRequest]) -> bool:
     """Whether the messages of a commit, each from a send of few, are few together."""
-    return isinstance(few_or_many([message for request in small for message in request.messages]), Few)
+    return sum([request.count() for request in small]) <= limits.FEW_MESSAGES_MAX
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:

@@ -193,7 +193,9 @@ def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
     """The directory's line about a drawer."""
     recipient_hash, cabinet_hash, _, origin, kind, rows = drawer
     _, expires_at, published_at, first, weight, _, _, _, _, _ = rows[0]
-    if len(rows) > 1:
+    count, last = len(rows), first
+    if count > 1:
+        last = rows[-1][3]
         expires_at = min([other[1] for other in rows])
         published_at = min([other[2] for other in rows])
         weight = sum([other[4] for other in rows])
@@ -204,9 +206,9 @@ def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
         expires_at,
         published_at,
         row,
-        len(rows),
+        count,
         first,
-        rows[-1][3],
+        last,
         recipient_end,
         origin,
         kind,

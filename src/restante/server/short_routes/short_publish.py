@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
@@ -10,6 +12,8 @@ from restante.hub.engine.committer import Listener
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
 from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
@@ -21,6 +25,7 @@ from restante.server.short_routes.short_route import (
     small_json_length,
 )
 from restante.wire.incoming.incoming_json import decode_json
+from restante.wire.incoming.plain_json import plain_letters
 
 _PARCELS = re.compile(rb"/v1/partitions/([0-9]{1,9})/parcels")
 
@@ -51,11 +56,23 @@ class ShortPublish(ShortRoute[Receipt]):
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
     ) -> bool:
+        letters = plain_letters(asked.body)
+        if letters is not None:
+            read = partial(_messages, asked.body)
+            self.desk.hub.publish_letters_soon(letters, read, listener, asked.grant, partition, numbers)
+            return True
         sent = few_or_many(decode_json(asked.body))
         if not isinstance(sent, Few):
             return False
         self.desk.link_of(asked.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
         return True
+
+
+def _messages(body: bytes) -> Sequence[Message]:
+    """The messages of a body that was plainly right."""
+    sent = decode_json(body)
+    assert not isinstance(sent, Flawed), "what is plainly right has no faults"
+    return sent
 
 
 class ShortParcel(ShortPublish):

@@ -22,7 +22,7 @@ from restante.model.access.access import Grant, Role
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
-from restante.server.connections.short_way import AdmittedRequest, Answered, Headers, PlainHead
+from restante.server.connections.short_way import AdmittedRequest, Answering, Headers, PlainHead, ShortAnswer
 from restante.server.desk import Desk
 from restante.server.route_table import Route
 from restante.wire import media
@@ -84,6 +84,7 @@ class ShortRoute(ABC, Generic[R]):
         self.desk = desk
         self._web = web
         self.loop = asyncio.get_running_loop()
+        self.counted = self.route.method, self.route.path
         self.unfinished: set[asyncio.Task[None]] = set()
 
     @abstractmethod
@@ -133,25 +134,46 @@ class ShortRoute(ABC, Generic[R]):
         return AdmittedRequest(head, grant, time.monotonic())
 
     def let_out(self, admitted: AdmittedRequest) -> None:
-        """Give back the room of a request that does not go this way, or is answered."""
+        """Give back the room of a request that does not go this way."""
         if self.takes_room:
             self.desk.room.leave(admitted.head.size)
 
-    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
-        """Do what is asked, and have it answered; False: nothing was done, the application is to take it."""
-        head, now = admitted.head, time.monotonic()
-        if self.desk.hub.crowded:
-            return False
+    def take(self, admitted: AdmittedRequest, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Do what is asked; its answer comes later. None: nothing was done, the application is to take it."""
+        head, grant, now = admitted.head, admitted.grant, time.monotonic()
+        if now - admitted.at > PASS_LOOK_SECONDS:
+            try:
+                grant = self._granted(head)
+            except RestanteError:
+                return None
+        return self._taken(head, grant, body, connection, now)
+
+    def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
+        if not self._has_room(head.size) or _log.isEnabledFor(logging.DEBUG):
+            return None
         try:
-            if now - admitted.at > PASS_LOOK_SECONDS:
-                admitted = admitted._replace(grant=self._granted(head))
-            pending = _PendingAnswer(self, admitted, answered, now)
-            return self.submit(ShortRequest(head, admitted.grant, body), Listener(self.loop, pending.settle))
+            grant = self._granted(head)
         except RestanteError:
-            return False
+            return None
+        answer = self._taken(head, grant, body, connection, time.monotonic())
+        if answer is not None and self.takes_room:
+            self.desk.room.enter(head.size)
+        return answer
+
+    def _taken(
+        self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
+    ) -> PendingAnswer[R] | None:
+        if self.desk.hub.crowded:
+            return None
+        answer = PendingAnswer(self, head, grant, connection, now)
+        try:
+            return answer if self.submit(ShortRequest(head, grant, body), answer) else None
+        except RestanteError:
+            return None
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
             _log.exception("A request failed on its short way.")
-            return False
+            return None
 
     def _has_room(self, size: int) -> bool:
         return not self.takes_room or self.desk.room.has_place(size)
@@ -172,19 +194,24 @@ def small_json_length(given: GivenHeaders) -> int | None:
     return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
 
 
-class _PendingAnswer(Generic[R]):
-    """One request that waits for its commit."""
+class PendingAnswer(ShortAnswer, Listener[R]):
+    """The answer to one request, which waits for its commit."""
 
-    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_route")
+    __slots__ = ("_asked", "_came_at", "_correlation_id", "_grant", "_route", "loop")
 
-    def __init__(self, route: ShortRoute[R], admitted: AdmittedRequest, answered: Answered, came_at: float) -> None:
+    def __init__(
+        self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
+    ) -> None:
+        self._connection = connection
+        self.status, self.head, self.body = 0, b"", b""
+        self.loop = route.loop
         self._route = route
-        self._admitted = admitted
-        self._correlation_id = correlation_id_of(admitted.head.given.get(CORRELATION_ID))
-        self._answered = answered
+        self._asked = asked
+        self._grant = grant
+        self._correlation_id = correlation_id_of(asked.given.get(CORRELATION_ID))
         self._came_at = came_at
 
-    def settle(self, request: CommitRequest[R]) -> None:
+    def tell(self, request: CommitRequest[R]) -> None:
         if self._route.is_unfinished(request):
             task = self._route.loop.create_task(self._finish(request))
             self._route.unfinished.add(task)
@@ -200,15 +227,12 @@ class _PendingAnswer(Generic[R]):
         self._send(request)
 
     def _send(self, request: CommitRequest[R]) -> None:
-        desk, seconds = self._route.desk, time.monotonic() - self._came_at
-        self._route.let_out(self._admitted)
-        desk.metrics.received.add(self._admitted.head.size)
+        route, size, seconds = self._route, self._asked.size, time.monotonic() - self._came_at
+        if route.takes_room:
+            route.desk.room.leave(size)
         status, head, body = self._answer(request, seconds)
-        route = self._route.route
-        desk.metrics.request(route.method, route.path, status, seconds)
-        desk.metrics.api.add(status, seconds, waited=False)
-        desk.metrics.sent.add(len(body))
-        self._answered(status, head, body)
+        route.desk.metrics.exchange(route.counted, status, seconds, size, len(body))
+        self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
         try:
@@ -226,7 +250,7 @@ class _PendingAnswer(Generic[R]):
         status, own_id, route = status_of(error.code), self._correlation_id, self._route.route
         level = logging.INFO if status < 500 else logging.WARNING
         fields = {"correlation_id": own_id, "method": route.method, "route": route.path, "status": status}
-        fields |= {"code": error.code, "caller": self._admitted.grant.name, "seconds": round(seconds, 6)}
+        fields |= {"code": error.code, "caller": self._grant.name, "seconds": round(seconds, 6)}
         _log.log(level, "request", extra={"fields": fields})
         beside = [(b"content-type", media.PROBLEM.encode()), *problem_headers(error)]
         head = b"".join([b"%b: %b\r\n" % header for header in [(CORRELATION_ID, own_id.encode()), *beside]])
