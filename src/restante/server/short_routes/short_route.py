@@ -11,7 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -58,14 +58,6 @@ _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
 
 
-class ShortRequest(NamedTuple):
-    """A request that has come whole."""
-
-    head: PlainHead
-    grant: Grant
-    body: bytes
-
-
 class ShortRoute(ABC, Generic[R]):
     """The short way of one route, for one server. Made and used in its event loop."""
 
@@ -77,6 +69,8 @@ class ShortRoute(ABC, Generic[R]):
     """Whether a request counts as a publish that is under way."""
     recurs: ClassVar[bool] = True
     """Whether requests of one connection are likely to have the same head."""
+    finishes: ClassVar[bool] = False
+    """Whether something may be left to do after the commit: `is_unfinished` is asked."""
     is_of_recipient: ClassVar[bool] = False
     """Whether the first name in the path is that of the recipient whose mailbox it is about."""
 
@@ -96,8 +90,8 @@ class ShortRoute(ABC, Generic[R]):
         """The length of a request's body; None if the headers do not say that it is one of this route, and small."""
 
     @abstractmethod
-    def submit(self, asked: ShortRequest, listener: Listener[R]) -> bool:
-        """Give the committer what is asked; False, or an error, if the application is to take it."""
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[R]) -> bool:
+        """Give the committer what a request asks for that has come whole; False, or an error, if the application is to take it."""
 
     @abstractmethod
     def count(self, answer: R, seconds: float) -> None:
@@ -150,7 +144,7 @@ class ShortRoute(ABC, Generic[R]):
 
     def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
         """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
-        if not self._has_room(head.size) or _log.isEnabledFor(logging.DEBUG):
+        if (self.takes_room and not self.desk.room.has_place(head.size)) or _log.isEnabledFor(logging.DEBUG):
             return None
         try:
             grant = self._granted(head)
@@ -168,7 +162,7 @@ class ShortRoute(ABC, Generic[R]):
             return None
         answer = PendingAnswer(self, head, grant, connection, now)
         try:
-            return answer if self.submit(ShortRequest(head, grant, body), answer) else None
+            return answer if self.submit(head, grant, body, answer) else None
         except RestanteError:
             return None
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
@@ -212,7 +206,7 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         self._came_at = came_at
 
     def tell(self, request: CommitRequest[R]) -> None:
-        if self._route.is_unfinished(request):
+        if self._route.finishes and self._route.is_unfinished(request):
             task = self._route.loop.create_task(self._finish(request))
             self._route.unfinished.add(task)
             task.add_done_callback(self._route.unfinished.discard)
