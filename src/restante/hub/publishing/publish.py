@@ -263,7 +263,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:
     """Compare what is new with what is delayed: the same again is a duplicate; in a batch a conflict, for items are stored."""
     memory, arrivals = core.memory(DelayedMemory), unit.arrivals
-    if not memory.knows_any(arrivals.fingerprint.tolist()):
+    if not memory.count or not memory.knows_any(arrivals.fingerprint.tolist()):
         return
     for index, request in enumerate(unit.requests):
         if request.error is not None or request.beside is not None:
