@@ -116,7 +116,7 @@ lock: setup ## Resolve the newest versions again and write the requirements-*.lo
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	compile() { "$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header "$$@" pyproject.toml; } && \
-	compile --group dev --extra redis --extra server --extra spark --output-file requirements-dev.lock && \
+	compile --group dev --extra postgresql --extra redis --extra server --extra spark --output-file requirements-dev.lock && \
 	compile --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --output-file requirements-run.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --extra spark \

@@ -42,7 +42,9 @@ _WIRE_TESTS = tuple(
 )
 """Pages whose examples run many programs against a served hub."""
 _ENGINES = ("engine", "desk", "place")
-"""Fixtures and parameters that put a test on each engine in turn, of which one is called `wire`."""
+"""Fixtures and parameters that put a test on each engine in turn."""
+_DISTANT = frozenset({"wire", "postgresql"})
+"""Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -66,7 +68,7 @@ def _deep_checks_on_demand() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    represented: set[Path] = set()
+    represented: set[tuple[Path, str]] = set()
     for item in items:
         if _folder_of(item) == "spark" and not _is_quick(item):
             item.add_marker(pytest.mark.spark)
@@ -74,10 +76,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kills)
         if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):
             item.add_marker(pytest.mark.wire)
-        if _is_on_the_wire(item):
-            if item.path in represented:
+        distant = _distant_engine(item)
+        if distant is not None:
+            if (item.path, distant) in represented:
                 item.add_marker(pytest.mark.wire)
-            represented.add(item.path)
+            represented.add((item.path, distant))
 
 
 def _folder_of(item: pytest.Item) -> str:
@@ -89,6 +92,9 @@ def _is_quick(item: pytest.Item) -> bool:
     return item.path.name in _WITHOUT_SPARK or item.nodeid.split("[")[0].endswith(_SPARK_SMOKE)
 
 
-def _is_on_the_wire(item: pytest.Item) -> bool:
+def _distant_engine(item: pytest.Item) -> str | None:
+    """The engine that a test is put on, if it is one of those that take longer."""
     called = getattr(item, "callspec", None)
-    return called is not None and any(called.params.get(name) == "wire" for name in _ENGINES)
+    if called is None:
+        return None
+    return next((called.params[name] for name in _ENGINES if called.params.get(name) in _DISTANT), None)

@@ -40,6 +40,7 @@ GENERATED: Mapping[str, str] = {
     "publishing/buffered_async.py": "publishing/buffered_sync.py",
     "publishing/carriers_async.py": "publishing/carriers_sync.py",
     "publishing/pipeline_async.py": "publishing/pipeline_sync.py",
+    "sources/sources_async.py": "sources/sources_sync.py",
     "surface/asynchronous.py": "surface/sync.py",
     "surface/recipient_async.py": "surface/recipient_sync.py",
     "transport/http_async.py": "transport/http_sync.py",

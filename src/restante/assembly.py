@@ -7,19 +7,21 @@ import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from restante.client.surface import asynchronous, sync
 from restante.counters import open_counters
-from restante.errors import DataDamaged, InvalidRequest
+from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.outside.webhooks import webhook_poster
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
-from restante.ports.store import Store
-from restante.settings import Settings
+from restante.ports.store import Store, StoreReader
+from restante.settings import Settings, is_store_url
 from restante.stores.sqlite import SqliteStore
 
 
@@ -28,9 +30,11 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
-def open_store(folder: str | os.PathLike[str]) -> Store:
-    """The store of a data folder that is there already, without a hub: for those who look after it."""
-    path = Path(os.fspath(folder))
+def open_store(place: str | os.PathLike[str], settings: Settings | None = None) -> Store:
+    """The store of a data folder that is there already, or of a database, without a hub: for those who look after it."""
+    if is_store_url(os.fspath(place)):
+        return open_database(os.fspath(place), settings)
+    path = Path(os.fspath(place))
     if not (path / "restante.db").is_file():
         lost = (path / "blobs").is_dir()
         detail = (
@@ -38,6 +42,46 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
         )
         raise (DataDamaged if lost else InvalidRequest)(f"{path} is not a data folder of Restante: {detail}.")
     return SqliteStore.open(path)
+
+
+def open_database(url: str, settings: Settings | None = None) -> Store:
+    """The store in a database; its tables are made if need be."""
+    store: Store = _postgresql().PostgresqlStore.open(url, password=store_password(settings))
+    return store
+
+
+def open_moment(place: str | os.PathLike[str], settings: Settings | None = None) -> StoreReader:
+    """A store to be looked at: a data folder that no hub has open, or a database as it is at this moment."""
+    if not is_store_url(os.fspath(place)):
+        return open_store(place)
+    moment: StoreReader = _postgresql().PostgresqlMoment.open(os.fspath(place), password=store_password(settings))
+    return moment
+
+
+def database_layout() -> int:
+    """The number of the layout of tables that this version makes."""
+    layout: int = _postgresql().LAYOUT
+    return layout
+
+
+def _postgresql() -> ModuleType:
+    try:
+        return import_module("restante.stores.postgresql")  # only who uses it needs the extra
+    except ImportError as error:
+        raise ExtraMissing(
+            f"A store in PostgreSQL needs more than is installed ({error}): pip install 'restante[postgresql]'."
+        ) from error
+
+
+def store_password(settings: Settings | None) -> str | None:
+    """What the password file says, if the settings name one."""
+    named = settings.store_password_file if settings is not None else None
+    if named is None:
+        return None
+    try:
+        return Path(named).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSettings(f"store_password_file: {named} cannot be read ({error}).") from error
 
 
 def open_hub(
@@ -48,13 +92,11 @@ def open_hub(
     clock: Clock | None = None,
     store: Store | None = None,
 ) -> OpenHub:
-    """A hub over a data folder (made if need be), or over a store of the caller's."""
+    """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's."""
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
-    if store is None and folder is not None and Path(os.fspath(folder)).is_file():
-        raise InvalidRequest(f"{os.fspath(folder)} is a file. Give a folder for the data; it is made if need be.")
-    chosen = store if store is not None else SqliteStore.open(Path(os.fspath(folder or "")))
     known = settings or Settings()
+    chosen = store if store is not None else _opened(os.fspath(folder or ""), known)
     try:
         return OpenHub(
             chosen,
@@ -68,6 +110,14 @@ def open_hub(
     except BaseException:
         chosen.close()
         raise
+
+
+def _opened(place: str, settings: Settings) -> Store:
+    if is_store_url(place):
+        return open_database(place, settings)
+    if Path(place).is_file():
+        raise InvalidRequest(f"{place} is a file. Give a folder for the data; it is made if need be.")
+    return SqliteStore.open(Path(place))
 
 
 def open(  # the public name

@@ -45,6 +45,7 @@
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
     │   ├── Overloaded             overloaded              more is waiting than the hub has room for
+    │   ├── NotOwner               not_owner               this hub does not own the partition, or not for certain
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
     │   ├── DataLocked             data_locked             another process has the data folder open
     │   └── StorageFull            storage_full
@@ -213,6 +214,10 @@ class ProducerUnknown(RestanteError):
     code = "producer_unknown"
 
 
+class SourceUnknown(RestanteError):
+    code = "source_unknown"
+
+
 class BatchUnknown(RestanteError):
     code = "batch_unknown"
 
@@ -301,6 +306,12 @@ class Overloaded(Unavailable):
     """`details["retry_after"]` says after how many seconds to try again."""
 
     code = "overloaded"
+
+
+class NotOwner(Unavailable):
+    """The hub's lease of the store has ended. Nothing was changed, and nothing that was read is told."""
+
+    code = "not_owner"
 
 
 class StoreConflict(Unavailable):

@@ -54,6 +54,10 @@ OWNER_LEVEL_MAX = 2**15 - 1
 PUBLISHED_SEQUENCE_MAX = 2**31 - 1
 PRODUCERS_REMEMBERED_MAX = 65_536
 
+# Sources: where messages come from.
+SOURCE_CHARACTERS_MAX = 256
+SOURCE_POSITION_MAX = 2**62 - 1
+
 # Pages of lists.
 PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
@@ -246,6 +250,10 @@ ANSWER_BYTES_TARGET = 4 * MIB
 FRAME_HEADER_BYTES_MAX = 64 * KIB
 
 # How messages lie in the store.
+OUTCOME_SECONDS_MAX = 5.0
+"""So long callers wait for the store to say what became of a commit, before they are told that nobody knows."""
+BLOB_NUMBERS_PER_FENCE = 1 << 36
+"""A blob's number begins with the fence of who wrote it, so that two owners never write one name."""
 DRAWER_MESSAGES_MAX = 10_000
 SEGMENT_BYTES_TARGET = 7 * MIB
 BLOB_BYTES_MAX = 8 * MIB

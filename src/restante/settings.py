@@ -128,6 +128,19 @@ _COUNTERS_URL = Rule(
 )
 
 
+def is_store_url(text: str) -> bool:
+    """Whether it is the address of a store that is not a folder."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
+def _is_store_address(text: str) -> bool:
+    return is_store_url(text) and _is_unicode(text) and not re.search(r"://[^@/?]*:[^@/?]*@|[?&]password=", text)
+
+
+_STORE_URL = Rule(
+    "an address postgresql://user@host:port/database, without a password (PGPASSWORD, PGPASSFILE, store_password_file)",
+    lambda value: value is None or _is_store_address(value),
+)
 _NETWORKS = Rule(
     'a list of networks as address and length, such as ["10.1.0.0/16", "fd00::/8"]',
     lambda value: all(map(_is_network, value)),
@@ -388,6 +401,10 @@ class Settings(Section, frozen=True, kw_only=True):
     """How long a committed consignment's key and answer are kept."""
     counters_url: str | None = None
     """Where estimated batches are counted (redis:// or rediss://); in the memory of the hub by default."""
+    store_url: str | None = None
+    """The database in which a served hub keeps its data (postgresql://); in the data folder by default."""
+    store_password_file: str | None = None
+    """A file that holds the password for the database, and nothing else."""
     housekeeping_seconds: float = 30.0
     """How often expiry and retention are looked after in the background; 0 leaves it to explicit calls."""
     filing: bool = True
@@ -415,6 +432,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "consignment_idle_seconds": _SECONDS,
         "consignment_retention_seconds": _SECONDS,
         "counters_url": _COUNTERS_URL,
+        "store_url": _STORE_URL,
+        "store_password_file": Rule("the path of a file", lambda value: value is None or _is_path(value)),
         "housekeeping_seconds": _SECONDS,
         "filing": _FLAG,
         "origins": Rule(f"origins by their names, each {_NAME.allowed}", lambda value: all(map(_is_name, value))),

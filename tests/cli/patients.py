@@ -140,7 +140,7 @@ class Patient:
     def replace(self, blob: BlobKey, content: bytes | bytearray) -> None:
         self.drop(blob)
         self.store.checkpoint()  # else the number counts as used
-        self.store.put_blob(blob, [bytes(content)])
+        self.store.put_blob(blob, [bytes(content)], fence=self._fence)
 
     def flip(self, area: Area, at: int) -> None:
         """Flip a bit of the largest run; a negative place counts from the area's end."""

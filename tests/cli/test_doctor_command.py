@@ -95,7 +95,7 @@ def test_a_missing_blob_file_is_named(folder: Path) -> None:
 
 def test_a_blob_left_by_a_crash_is_a_note_and_no_problem(folder: Path) -> None:
     with patient(folder) as store:
-        store.store.put_blob(BlobKey(0, 5_000), [b"left behind"])
+        store.store.put_blob(BlobKey(0, 5_000), [b"left behind"], fence=store.store.raise_fences(1))
     assert [entry["severity"] for entry in findings(folder)] == ["note"]
     result = doctor(folder)
     assert result.exit_code == 0

@@ -17,6 +17,7 @@ from restante.ports.content import OriginPort
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
+from tests.postgresql_server import schema_address
 from tests.reference.hub import ReferenceHub
 from tests.reference.office import Office, ReferenceStore
 
@@ -60,6 +61,14 @@ class SqliteEngine:
         return restante.open(self.folder, settings=settings, origins=origins, clock=clock)
 
 
+class PostgresqlEngine:
+    def __init__(self, folder: Path) -> None:
+        self.address = schema_address(folder)
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return restante.open(self.address, settings=settings, origins=origins, clock=clock)
+
+
 class ReferenceEngine:
     """The reference passes the same tests: it is a fake that must keep what the real thing keeps."""
 
@@ -96,6 +105,7 @@ class WireEngine:
 ENGINES: dict[str, Callable[[Path], Engine]] = {
     "memory": MemoryEngine,
     "sqlite": SqliteEngine,
+    "postgresql": PostgresqlEngine,
     "wire": WireEngine,
     "reference": ReferenceEngine,
 }

@@ -380,8 +380,8 @@ class InterruptedStore(MemoryStore):
         self._read()
         return content
 
-    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
-        super().put_blob(blob, parts)
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
+        super().put_blob(blob, parts, fence=fence)
         self._read()
 
 

@@ -250,7 +250,7 @@ def test_counts_are_not_compared_where_messages_cannot_be_read(patient: Patient)
 
 
 def test_a_blob_that_nobody_names_is_a_note(patient: Patient) -> None:
-    patient.store.put_blob(BlobKey(0, 4_000), [b"left by a crash"])
+    patient.store.put_blob(BlobKey(0, 4_000), [b"left by a crash"], fence=patient.store.raise_fences(1))
     report = patient.examined()
     assert report.sound
     assert [finding.severity for finding in report.findings] == [Severity.NOTE]

@@ -58,11 +58,11 @@ class FaultyStore(MemoryStore):
         self._count(len(self._steps(changes)))
         super().commit(changes)
 
-    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         if self.before_blob is not None:
             self.before_blob()
         self._count(1)
-        super().put_blob(blob, parts)
+        super().put_blob(blob, parts, fence=fence)
 
     def _count(self, steps: int) -> None:
         if self.fault is not None and self.fault[0] == len(self.steps):

@@ -73,7 +73,7 @@ class Shelf:
         self.store = MemoryStore()
         self.rows = []
         for number, encoded in enumerate(segments, identity):
-            self.store.put_blob(BlobKey(0, number), encoded.parts)
+            self.store.put_blob(BlobKey(0, number), encoded.parts, fence=self.store.raise_fences(1))
             self.rows.append(SegmentRow(number, encoded.length, len(encoded.front), encoded.rows))
         row = RunRow(identity, first, first + count - 1, tuple(self.rows), RunState.VISIBLE, 0, mailbag=True)
         fronts = [bytes(self.store.read_blob(BlobKey(0, each.blob), 0, each.front)) for each in self.rows]

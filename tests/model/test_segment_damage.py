@@ -77,7 +77,7 @@ class Kept:
 
     def __init__(self, blob: bytes, encoded: EncodedSegment) -> None:
         self.store = MemoryStore()
-        self.store.put_blob(BLOB, [blob])
+        self.store.put_blob(BLOB, [blob], fence=self.store.raise_fences(1))
         self.row = SegmentRow(BLOB.number, encoded.length, len(encoded.front), encoded.rows)
 
     def stored(self) -> StoredSegment:

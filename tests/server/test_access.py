@@ -28,6 +28,10 @@ ALLOWED = {
     "POST /v1/partitions/{partition}/links": "po",
     "GET /v1/partitions/{partition}/producers/{group}": "pro",
     "GET /v1/partitions/{partition}/producers": "pro",
+    "GET /v1/sources": "pro",
+    "GET /v1/sources/{source}": "pro",
+    "POST /v1/sources/{source}/reset": "o",
+    "DELETE /v1/sources/{source}": "o",
     "GET /v1/recipients/{recipient}/peek": "xo",
     "DELETE /v1/recipients/{recipient}/bundles/{bundle_id}": "xo",
     "GET /v1/recipients/{recipient}/explain": "xo",
@@ -96,6 +100,7 @@ PLACES = {
     "{consignment}": ID,
     "{member}": ID,
     "{action}": "charge",
+    "{source}": "orders",
 }
 
 

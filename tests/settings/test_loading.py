@@ -289,7 +289,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert (
         len(sources)
         == len(effective)
-        == 14 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules) + health
+        == 16 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules) + health
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from restante.errors import StorageFull, Unavailable
+from restante.errors import OutcomeUnknown, StorageFull, Unavailable
 from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.ports.store import Store
 from restante.stores.memory import MemoryStore
@@ -22,6 +22,11 @@ class TestMemoryStore(StoreContract):
         store.close()
         return store.survivor()
 
+    def lose_answer(self, store: Store, *, stored: bool) -> None:
+        assert isinstance(store, MemoryStore)
+        # A blob, the entries of a partition, and being seen.
+        store.fail_at(3 if stored else 1, OutcomeUnknown("The answer is lost."))
+
 
 def two_of_each() -> Changes:
     changes = Changes(blobs=[(BlobKey(0, 1), [b"one"]), (BlobKey(1, 1), [b"two"])], dropped=[BlobKey(0, 0)])
@@ -32,7 +37,7 @@ def two_of_each() -> Changes:
 
 def store_with_a_blob() -> MemoryStore:
     store = MemoryStore()
-    store.put_blob(BlobKey(0, 0), [b"zero"])
+    store.put_blob(BlobKey(0, 0), [b"zero"], fence=store.raise_fences(1))
     return store
 
 

@@ -31,6 +31,9 @@ class TestSqliteStore(StoreContract):
     def open(self, folder: Path) -> Store:
         return SqliteStore.open(folder)
 
+    def open_doubtful(self, folder: Path) -> None:
+        """A commit whose flush fails stops the store."""
+
 
 def blob_files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "blobs").iterdir())
@@ -187,21 +190,21 @@ def test_a_file_goes_when_its_last_blob_is_dropped(tmp_path: Path) -> None:
 
 def test_files_that_a_crash_left_unnamed_are_removed_at_start(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
-    store.put_blob(BlobKey(0, 1), [LARGE])
+    store.put_blob(BlobKey(0, 1), [LARGE], fence=store.raise_fences(1))
     named = blob_files(tmp_path)
     store.close()
     for name in ("000000000099", "half.written"):
         (tmp_path / "blobs" / name).write_bytes(b"left")
     store = SqliteStore.open(tmp_path)
     assert blob_files(tmp_path) == named
-    store.put_blob(BlobKey(0, 2), [LARGE])
+    store.put_blob(BlobKey(0, 2), [LARGE], fence=store.raise_fences(1))
     assert store.read_blob(BlobKey(0, 2), 0, len(LARGE)) == LARGE
     store.close()
 
 
 def test_blobs_without_their_database_are_damaged_data_and_stay(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
-    store.put_blob(BlobKey(0, 1), [LARGE])
+    store.put_blob(BlobKey(0, 1), [LARGE], fence=store.raise_fences(1))
     store.close()
     (tmp_path / "restante.db").rename(tmp_path / "elsewhere.db")
     for _ in range(2):
@@ -224,9 +227,9 @@ def test_a_refused_commit_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("second", [b"small", LARGE])
 def test_a_blob_number_used_twice_is_a_mistake_that_changes_nothing(tmp_path: Path, second: bytes) -> None:
     store = SqliteStore.open(tmp_path)
-    store.put_blob(BlobKey(0, 1), [b"first"])
+    store.put_blob(BlobKey(0, 1), [b"first"], fence=store.raise_fences(1))
     with pytest.raises(AssertionError, match="written once"):
-        store.put_blob(BlobKey(0, 1), [second])
+        store.put_blob(BlobKey(0, 1), [second], fence=store.raise_fences(1))
     assert store.read_blob(BlobKey(0, 1), 0, 5) == b"first"
     assert blob_files(tmp_path) == []
     store.close()
@@ -235,7 +238,7 @@ def test_a_blob_number_used_twice_is_a_mistake_that_changes_nothing(tmp_path: Pa
 def test_a_blob_of_thousands_of_parts_is_written_whole(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
     parts = [number.to_bytes(2, "big") * 100 for number in range(2_500)]
-    store.put_blob(BlobKey(0, 1), parts)
+    store.put_blob(BlobKey(0, 1), parts, fence=store.raise_fences(1))
     assert len(blob_files(tmp_path)) == 1
     assert store.read_blob(BlobKey(0, 1), 0, 500_000) == b"".join(parts)
     store.close()
@@ -244,7 +247,7 @@ def test_a_blob_of_thousands_of_parts_is_written_whole(tmp_path: Path) -> None:
 def test_a_missing_or_shortened_file_is_damaged_data_and_harms_no_other(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
     for number in range(3):
-        store.put_blob(BlobKey(0, number), [LARGE])
+        store.put_blob(BlobKey(0, number), [LARGE], fence=store.raise_fences(1))
     store.close()
     missing, shortened, _ = ((tmp_path / "blobs") / name for name in blob_files(tmp_path))
     missing.unlink()
@@ -302,7 +305,7 @@ def test_a_checkpoint_empties_the_journal_for_the_next_commit(tmp_path: Path) ->
 def test_a_long_journal_is_transferred_without_being_asked(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path)
     for number in range(2 * JOURNAL_BYTES_TARGET // INLINE_BYTES_MAX):
-        store.put_blob(BlobKey(0, number), [bytes(INLINE_BYTES_MAX)])
+        store.put_blob(BlobKey(0, number), [bytes(INLINE_BYTES_MAX)], fence=store.raise_fences(1))
     # Closing waits for the thread, and would itself transfer the journal uncounted.
     store.close()
     assert store._journal._transferred_bytes >= JOURNAL_BYTES_TARGET

@@ -63,6 +63,9 @@ class TestSqliteStoreThatTransfersAllTheTime(StoreContract):
     def open(self, folder: Path) -> Store:
         return SqliteStore.open(folder, bounds=TINY)
 
+    def open_doubtful(self, folder: Path) -> None:
+        """A commit whose flush fails stops the store."""
+
 
 class TestSqliteStoreThatCrashesInsteadOfClosing(StoreContract):
     def open(self, folder: Path) -> Store:
@@ -74,6 +77,9 @@ class TestSqliteStoreThatCrashesInsteadOfClosing(StoreContract):
         shutil.rmtree(folder)
         left.rename(folder)
         return self.open(folder)
+
+    def open_doubtful(self, folder: Path) -> None:
+        """A commit whose flush fails stops the store."""
 
 
 def numbered_commit(number: int) -> Changes:
@@ -258,8 +264,8 @@ def test_a_closed_store_holds_no_file_open_though_its_log_stays(tmp_path: Path) 
 
 def test_a_file_whose_blobs_came_and_went_in_the_log_is_gone_after_a_crash_too(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "live")
-    store.put_blob(BlobKey(0, 1), [LARGE])
-    store.put_blob(BlobKey(0, 2), [LARGE])
+    store.put_blob(BlobKey(0, 1), [LARGE], fence=store.raise_fences(1))
+    store.put_blob(BlobKey(0, 2), [LARGE], fence=store.raise_fences(1))
     before = copy_as_it_lies(tmp_path / "live", tmp_path / "before")
     store.commit(Changes(dropped=[BlobKey(0, 1)]))
     after = copy_as_it_lies(tmp_path / "live", tmp_path / "after")
@@ -561,7 +567,7 @@ def test_the_log_is_transferred_without_being_asked_and_counted_in_the_size(tmp_
     store = SqliteStore.open(tmp_path, bounds=bounds)
     before = store.size().stored_bytes
     for number in range(1, 200):
-        store.put_blob(BlobKey(0, number), [bytes(1_000)])
+        store.put_blob(BlobKey(0, number), [bytes(1_000)], fence=store.raise_fences(1))
         assert store._overlay.weight_bytes() < bounds.most_bytes + 2_000
     assert store._overlay.epoch >= 2
     logs = sum(path.stat().st_size for path in log_files(tmp_path))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.publishing.letter import letter_of
 from restante.model.publishing.refusals import Flawed
-from restante.wire.incoming.incoming_json import decode_json
-from restante.wire.incoming.plain_json import plain_letters
+from restante.wire.incoming.incoming_json import SentMessage, decode_json
+from restante.wire.incoming.plain_json import is_bare, plain_letters
 from tests.model.strategies import json_values, unhurried
 
 ID = "0198c5a2-6f1e-7c3b-9d4a-1b2c3d4e5f60"
@@ -68,6 +68,16 @@ def test_ordinary_messages_are_read_as_letters(message: dict[str, object]) -> No
     assert found == letter_of(expected, claim_check_origins=())
 
 
+BARE = {"recipient", "data", "id", "origin", "kind"}
+
+
+@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(SentMessage)])
+def test_a_message_that_says_anything_more_is_not_bare(name: str) -> None:
+    sent = SentMessage(recipient="ada", data=msgspec.Raw(b"1"))
+    setattr(sent, name, False if name == "bundleable" else "given")
+    assert is_bare(sent) == (name in BARE)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -84,6 +94,7 @@ def test_ordinary_messages_are_read_as_letters(message: dict[str, object]) -> No
         b'{"recipients":["ada","ben"],"data":1}',
         b'{"recipient":"ada","data":1,"visible_at":"2030-01-31T12:00:00Z"}',
         b'{"recipient":"ada","data":1,"origin":"restante"}',
+        b'{"recipient":"ada","data":1,"source_position":7}',
         b"[" * 5_000,
         b"[" + b",".join([b'{"recipient":"ada","data":1}'] * (FEW_MESSAGES_MAX + 1)) + b"]",
     ],

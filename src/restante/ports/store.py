@@ -5,10 +5,15 @@ An engine decides nothing but how bytes lie. Everything it promises is in `resta
 - `commit` is atomic over everything in it, durable when it returns, and refused with `StoreConflict` (nothing
   changed) when a partition's fence differs from the one given. No disk space left is `StorageFull`, nothing
   changed, and the store goes on working when there is room again.
+- Three ways in which a commit fails otherwise. `OutcomeUnknown`: it may be stored; nothing is committed until `resolve`
+  has said whether it is. `Unavailable` while `failure` gives None: nothing was changed, and the same commit may be
+  stored later. `Unavailable` with a `failure`: the store has stopped, and only opening it finds out.
 - `get`, `scan` and `read_blob` see all that was committed before they were called and nothing uncommitted. They may
   be called from any thread, beside a commit. Commits come from one thread at a time.
-- `put_blob` makes a blob durable ahead of the commit that will name it in an entry. What was put and is not kept by
-  anybody is the hub's to drop: `blobs` lists what there is.
+- `put_blob` makes a blob durable ahead of the commit that will name it in an entry, and is refused like a commit if the
+  fence is another. What was put and is not kept by anybody is the hub's to drop: `blobs` lists what there is.
+- A store is `shared` if another process may take it while this one has it open. Then blob numbers begin with the fence,
+  and an answer that rests on no commit is given only after `require_owned`.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 
 
 class StoreSize(NamedTuple):
@@ -26,11 +31,18 @@ class StoreSize(NamedTuple):
     written_bytes: int
 
 
-class Store(Protocol):
-    """A store engine. All methods raise only errors of `restante.errors`."""
+class StoreReader(Protocol):
+    """What is read of a store. All methods raise only errors of `restante.errors`."""
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         """The value, or None."""
+        ...
+
+    def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
+        """The values of those that are there, for the price of one `get` where the store is far away.
+
+        They are of one moment if no commit comes in between.
+        """
         ...
 
     def scan(
@@ -50,12 +62,28 @@ class Store(Protocol):
         """Exactly that slice; `DataDamaged` when the blob is missing or shorter."""
         ...
 
-    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
-        """Write a blob durably before any commit names it."""
-        ...
-
     def blobs(self, partition: int) -> list[BlobKey]:
         """All blobs of a partition, ascending."""
+        ...
+
+    def size(self) -> StoreSize: ...
+
+    def close(self) -> None: ...
+
+
+class Store(StoreReader, Protocol):
+    """A store engine. All methods raise only errors of `restante.errors`."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether another process may take the store while this one has it open."""
+        ...
+
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
+        """Write a blob durably before any commit names it; `StoreConflict` if its partition has another fence.
+
+        After `Unavailable` it may be there all the same: its number is not used again.
+        """
         ...
 
     def raise_fences(self, partition_count: int) -> int:
@@ -63,6 +91,17 @@ class Store(Protocol):
         ...
 
     def commit(self, changes: Changes) -> None: ...
+
+    def resolve(self) -> bool:
+        """Whether the commit that ended in `OutcomeUnknown` is stored. Looked up, never guessed.
+
+        `Unavailable` if the store cannot say yet; `StoreConflict` if another owner has taken it, or commits are lost.
+        """
+        ...
+
+    def require_owned(self) -> None:
+        """Raise `NotOwner` if another may own the store by now. What was read before is still true when it returns."""
+        ...
 
     def checkpoint(self) -> None:
         """Tidy up what commits left behind (journals, deleted files); may be called from any thread."""
@@ -78,7 +117,3 @@ class Store(Protocol):
     def failure(self) -> str | None:
         """Why nothing is committed any more until the store is opened again; None while it works."""
         ...
-
-    def size(self) -> StoreSize: ...
-
-    def close(self) -> None: ...

@@ -26,6 +26,7 @@ from restante.server.routes import (
     partitions,
     producers,
     publishing,
+    sources,
     tickets,
 )
 from restante.server.routes.pages import Pages
@@ -37,6 +38,7 @@ SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *producers.ROUTES,
+    *sources.ROUTES,
     *consignments.ROUTES,
     *collecting.ROUTES,
     *messages.ROUTES,

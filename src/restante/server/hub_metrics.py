@@ -75,6 +75,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
+        "restante_messages_delayed": ("Messages kept aside until their visible_at.", desk.hub.delayed_count()),
         "restante_runs_unfiled": (
             "Stored runs of messages that wait to be merged.",
             sum(p.unfiled for p in partitions),
@@ -99,6 +100,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_producer_fenced": (
             "Producers refused because a higher owner level has taken over.",
             producers.fenced,
+        ),
+        "restante_source_skipped": (
+            "Messages skipped because their source is stored beyond them.",
+            desk.hub.source_totals.skipped,
         ),
         "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }

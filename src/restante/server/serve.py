@@ -86,14 +86,16 @@ class Service:
         self._socket = _bound(settings.server.host, settings.server.port)
         try:
             ports = origin_ports(settings, _origin_secret(settings, path)) if origins is None else dict(origins)
-            hub = open_hub(path, settings=settings, origins=ports, clock=clock, store=store)
+            place = None if store is not None else settings.store_url or path
+            hub = open_hub(place, settings=settings, origins=ports, clock=clock, store=store)
         except BaseException:
             self._socket.close()
             raise
         metrics = Metrics()
         host, port = self._socket.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        self.desk = Desk(InProcess(hub), settings, gate, path, metrics, self.url)
+        folder_of_data = None if settings.store_url else path
+        self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, self.url)
         metrics.registry.register(HubMetrics(self.desk))
         self.desk.health.checks.update(cached_checks(self.desk))
         self._application = Application(self.desk)
@@ -144,6 +146,7 @@ class Service:
             await asyncio.wait((post, passes))
             await self.desk.link.thread(self.desk.health.close)
             await self.desk.link.close()
+            _log.info("ended")
 
     async def _begin_health(self) -> None:
         """The server answers already. It is announced when its health is known, unless that takes long."""
@@ -155,7 +158,7 @@ class Service:
         fields = {
             "version": __version__,
             "url": self.url,
-            "data": str(self.desk.folder),
+            "data": self.desk.settings.store_url or str(self.desk.folder),
             "access": "open" if gate.open else "tokens",
         }
         _log.info("serving", extra={"fields": fields})
@@ -166,6 +169,8 @@ class Service:
         """Stop accepting, tell those who wait, finish; from the event loop's thread."""
         if self.desk.draining.is_set():
             self._server.force_exit = True
+        else:
+            _log.info("ending")
         self.desk.draining.set()
         self._server.should_exit = True
 

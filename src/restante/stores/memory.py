@@ -15,7 +15,15 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
-from restante.errors import DataDamaged, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.errors import (
+    DataDamaged,
+    NotOwner,
+    OutcomeUnknown,
+    RestanteError,
+    StorageFull,
+    StoreConflict,
+    Unavailable,
+)
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 
@@ -46,11 +54,17 @@ class _Durable:
     tables: defaultdict[tuple[int, Space], _Table] = field(default_factory=lambda: defaultdict(_Table))
     blobs: dict[BlobKey, bytes] = field(default_factory=dict)
     fences: dict[int, int] = field(default_factory=dict)
+    commits: int = 0
     written_bytes: int = 0
 
 
 class MemoryStore:
-    """A `Store` in memory. Use `survivor` where another engine would be opened again."""
+    """A `Store` in memory. Use `survivor` where another engine would be opened again.
+
+    It is `shared`, although nobody else can take it: so the hub's tests meet what is special about shared stores.
+    """
+
+    shared = True
 
     def __init__(self) -> None:
         self._durable = _Durable()
@@ -59,6 +73,11 @@ class MemoryStore:
         self._closed = False
         self._fail_after: int | None = None
         self._failure: RestanteError | None = None
+        self._doubtful_since: int | None = None
+        """The number of commits before the one whose outcome is unknown."""
+        self._unresolved: RestanteError | None = None
+        self.owned = True
+        """Whether the lease lasts: tests end it."""
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         with self._lock:
@@ -97,9 +116,17 @@ class MemoryStore:
             raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} ends before byte {offset + length}.")
         return memoryview(data)[offset : offset + length]
 
-    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
+    def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
+        with self._lock:
+            self._require_open()
+            tables = self._durable.tables
+            found = ((entry, tables[entry.partition, entry.space].values.get(entry.key)) for entry in keys)
+            return {entry: value for entry, value in found if value is not None}
+
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         with self._lock:
             self._require_writable()
+            self._require_fences({blob.partition: fence})
             self._carry_out([partial(self._write_blob, blob, parts)], blobs=[blob])
 
     def blobs(self, partition: int) -> list[BlobKey]:
@@ -119,7 +146,26 @@ class MemoryStore:
         with self._lock:
             self._require_writable()
             self._require_fences(changes.fences)
-            self._carry_out(self._steps(changes), blobs=[blob for blob, _ in changes.blobs])
+            commits = self._durable.commits
+            try:
+                self._carry_out(self._steps(changes), blobs=[blob for blob, _ in changes.blobs])
+            except OutcomeUnknown:
+                self._doubtful_since = commits
+                raise
+
+    def resolve(self) -> bool:
+        with self._lock:
+            self._require_open()
+            assert self._doubtful_since is not None, "there is a commit in doubt"
+            if self._unresolved is not None:
+                raise self._unresolved
+            stored = self._durable.commits > self._doubtful_since
+            self._doubtful_since = None
+            return stored
+
+    def require_owned(self) -> None:
+        if not self.owned:
+            raise NotOwner("The lease of the store has ended.")
 
     def scrub(self) -> bool:
         """There are no files."""
@@ -146,12 +192,17 @@ class MemoryStore:
     def fail_at(self, step: int | None, error: RestanteError | None = None) -> None:
         """Let the next write fail when `step` of its steps are done; all of them: it is whole but for the answer.
 
-        After `StorageFull` nothing is changed, and the store goes on. After any other error (`Unavailable` by default)
-        it refuses to write, as an engine does that cannot know what its disk holds: go on with the `survivor`.
+        After `StorageFull` nothing is changed, and the store goes on. After `OutcomeUnknown` it goes on when `resolve` has
+        told the outcome. After any other error (`Unavailable` by default) it refuses to write, as an engine does that
+        cannot know what its disk holds: go on with the `survivor`.
         A write with fewer steps fails after its last one. None takes the order back.
         """
         self._fail_after = step
         self._failure = error or Unavailable("A failure was ordered here; reopen the store to go on.")
+
+    def keep_in_doubt(self, error: RestanteError | None) -> None:
+        """Let `resolve` raise this, until it is called again with None."""
+        self._unresolved = error
 
     def survivor(self) -> MemoryStore:
         """A store with a copy of what is durable in this one, as found after a crash or a restart."""
@@ -179,6 +230,10 @@ class MemoryStore:
             assert fail_after < len(steps), "a write that is whole has found room"
             for blob in blobs:
                 self._durable.blobs.pop(blob, None)
+        elif isinstance(self._failure, OutcomeUnknown):
+            # Blobs of a commit that was not stored went with its transaction.
+            for blob in blobs if fail_after < len(steps) else ():
+                self._durable.blobs.pop(blob, None)
         else:
             self._stopped = self._failure.message
         raise self._failure
@@ -194,6 +249,7 @@ class MemoryStore:
             self._write_entry(entry, value)
         for blob in changes.dropped:
             self._durable.blobs.pop(blob, None)
+        self._durable.commits += 1
 
     def _write_entry(self, entry: EntryKey, value: bytes | None) -> None:
         table = self._durable.tables[entry.partition, entry.space]
@@ -216,6 +272,8 @@ class MemoryStore:
         self._require_open()
         if self._stopped is not None:
             raise Unavailable(self._stopped)
+        if self._doubtful_since is not None:
+            raise Unavailable("The outcome of the last commit is not known yet.")
 
 
 def _prepare_entries() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from restante.errors import DataDamaged, StoreConflict, Unavailable
+from restante.errors import DataDamaged, OutcomeUnknown, StoreConflict, Unavailable
 from restante.limits import KIB, MIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import Store
@@ -108,6 +108,20 @@ class StoreContract:
         reopened.close()
         assert sorted(found) == rows
 
+    def test_many_values_are_found_at_once(self, store: Store) -> None:
+        rows = [(number % 3, Space.HEAD, number.to_bytes(4, "big"), str(number).encode()) for number in range(3_000)]
+        store.commit(_entries(*rows))
+        asked = [EntryKey(partition, space, key) for partition, space, key, _ in rows]
+        missing = [
+            EntryKey(0, Space.RUN, asked[0].key),
+            EntryKey(1, Space.HEAD, asked[0].key),
+            EntryKey(0, Space.HEAD, b""),
+        ]
+        assert store.get_many([*asked, *missing, asked[5]]) == {
+            EntryKey(partition, space, key): value for partition, space, key, value in rows
+        }
+        assert store.get_many([]) == store.get_many(missing) == {}
+
     # --- Blobs --------------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("size", [0, 1, 1_000, 100 * KIB, 1 * MIB])
@@ -148,7 +162,7 @@ class StoreContract:
         self, store: Store, folder: Path, size: int
     ) -> None:
         data = _pattern(size)
-        store.put_blob(BlobKey(3, 7), [data[:5], data[5:]])
+        store.put_blob(BlobKey(3, 7), [data[:5], data[5:]], fence=store.raise_fences(4))
         reopened = self.reopen(store, folder)
         assert reopened.blobs(3) == [BlobKey(3, 7)]
         reopened.commit(_entries((3, Space.RUN, b"run", b"7")))
@@ -218,6 +232,67 @@ class StoreContract:
         fence = store.raise_fences(2)
         with pytest.raises(StoreConflict):
             store.commit(Changes(fences={2: fence}))
+
+    @pytest.mark.parametrize("size", [10, 400 * KIB])
+    def test_a_blob_put_ahead_under_a_stale_fence_is_refused(self, store: Store, size: int) -> None:
+        stale = store.raise_fences(2)
+        fence = store.raise_fences(1)
+        for blob, old in ((BlobKey(0, 1), stale), (BlobKey(1, 1), fence), (BlobKey(2, 1), fence)):
+            with pytest.raises(StoreConflict):
+                store.put_blob(blob, [_pattern(size)], fence=old)
+        store.put_blob(BlobKey(1, 2), [_pattern(size)], fence=stale)
+        assert [store.blobs(partition) for partition in range(3)] == [[], [BlobKey(1, 2)], []]
+
+    # --- Outcomes -----------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_a_commit_in_doubt_is_looked_up_before_anything_else_is_committed(
+        self, folder: Path, *, stored: bool
+    ) -> None:
+        store = self.open_doubtful(folder)
+        if store is None:
+            return self.no_commit_is_in_doubt(folder)
+        fence = store.raise_fences(2)
+        store.commit(_entries((0, Space.RUN, b"before", b"1"), fences={0: fence}))
+        doubtful = _entries((0, Space.RUN, b"doubtful", b"2"), fences={0: fence})
+        doubtful.blobs.append((BlobKey(1, 1), [_pattern(300 * KIB)]))
+        self.lose_answer(store, stored=stored)
+        with pytest.raises(OutcomeUnknown):
+            store.commit(doubtful)
+        assert store.failure() is None
+        with pytest.raises(Unavailable):
+            store.commit(_entries((0, Space.RUN, b"too early", b"3"), fences={0: fence}))
+        assert store.resolve() is stored
+        assert (store.get(0, Space.RUN, b"doubtful"), store.get(0, Space.RUN, b"too early")) == (
+            b"2" if stored else None,
+            None,
+        )
+        if not stored:
+            store.commit(doubtful)
+        store.commit(_entries((0, Space.RUN, b"after", b"4"), fences={0: fence}))
+        assert [key for key, _ in store.scan(0, Space.RUN)] == [b"after", b"before", b"doubtful"]
+        assert bytes(store.read_blob(BlobKey(1, 1), 0, 300 * KIB)) == _pattern(300 * KIB)
+        return store.close()
+
+    def open_doubtful(self, folder: Path) -> Store | None:
+        """A store whose answers can be lost; None if commits of this engine never end in `OutcomeUnknown`."""
+        return self.open(folder)
+
+    def lose_answer(self, store: Store, *, stored: bool) -> None:
+        """Have the next commit end in `OutcomeUnknown`: carried out, or not."""
+        raise NotImplementedError
+
+    def no_commit_is_in_doubt(self, folder: Path) -> None:
+        """What an engine does instead: it stops, and has no outcome to tell."""
+        store = self.open(folder)
+        with pytest.raises(Unavailable):
+            store.resolve()
+        store.close()
+
+    def test_who_has_a_store_open_owns_it(self, store: Store) -> None:
+        store.raise_fences(1)
+        store.require_owned()
+        assert store.failure() is None
 
     # --- The whole ----------------------------------------------------------------------------------------------------
 

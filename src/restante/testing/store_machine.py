@@ -72,7 +72,7 @@ class StoreMachine(RuleBasedStateMachine):
     def put_blob(self, size: int, partition: int) -> None:
         blob = self.new_blob(partition)
         self.blobs[blob] = self.content(size)
-        self.store.put_blob(blob, [self.blobs[blob]])
+        self.store.put_blob(blob, [self.blobs[blob]], fence=self.fence)
 
     @rule(partition=_partitions, space=_spaces, start=_keys, end=st.none() | _keys, limit=st.none() | st.integers(0, 4))
     def scan(self, partition: int, space: Space, start: bytes, end: bytes | None, limit: int | None) -> None:
@@ -88,6 +88,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(partition=_partitions, space=_spaces, key=_keys)
     def get(self, partition: int, space: Space, key: bytes) -> None:
         assert self.store.get(partition, space, key) == self.entries.get(EntryKey(partition, space, key))
+
+    @rule(keys=st.lists(st.builds(EntryKey, _partitions, _spaces, _keys), max_size=8))
+    def get_many(self, keys: list[EntryKey]) -> None:
+        assert self.store.get_many(keys) == {key: self.entries[key] for key in keys if key in self.entries}
 
     @precondition(lambda self: self.blobs)
     @rule(data=st.data())

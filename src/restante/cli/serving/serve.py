@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from restante.cli.shared.options import NewFolder
+from restante.cli.shared.options import NewFolder, StoreUrl
 from restante.cli.shared.plain import say
 
 
 def serve(
     data: NewFolder = Path("data"),
+    store: StoreUrl = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one. Default: 8470.")
@@ -38,6 +39,11 @@ def serve(
     restante serve                         ./data on http://127.0.0.1:8470
     restante serve --data ./mail --port 9000
     curl http://127.0.0.1:8470/healthz     is the hub healthy?
+
+    With --store the messages are in PostgreSQL; tokens and secrets stay in the folder:
+
+    \b
+    restante serve --store postgresql://mail@db.example.org/mail
 
     For other machines, make a token first; --new makes the folder for it:
 
@@ -64,20 +70,22 @@ def serve(
 
     chosen = load_settings(settings, os.environ)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, **given))
+    chosen = msgspec.structs.replace(
+        chosen, store_url=store or chosen.store_url, server=msgspec.structs.replace(chosen.server, **given)
+    )
     logs.set_up(chosen.server)
     service = serving.Service(data, chosen, insecure=insecure)
-    serving.serve(service, lambda: _say_hello(data, service.url))
+    serving.serve(service, lambda: _say_hello(data, chosen.store_url, service.url))
 
 
-def _say_hello(data: Path, url: str) -> None:
+def _say_hello(data: Path, store: str | None, url: str) -> None:
     """One line for programs; in a terminal, what a person wants to know first."""
-    lines = [f"Restante serves {data} on {url}"]
+    lines = [f"Restante serves {store or data} on {url}"]
     if sys.stdout.isatty():
         lines += [
-            f"  data folder   {data.absolute()}",
+            f"  data folder   {data.absolute()}" if store is None else f"  data          {store}",
             f"  API pages     {url}/docs",
             f"  try it        restante send --hub {url} --recipient alice --text hello",
-            "  Ctrl-C ends the hub. Everything it has acknowledged is on the disk.",
+            f"  Ctrl-C ends the hub. Everything it has acknowledged is {'on the disk' if store is None else 'stored'}.",
         ]
     say("\n".join(lines), lines=True, flush=True)

@@ -15,6 +15,16 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most
 NewFolder = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", file_okay=False, help="The data folder; made if need be.")
 ]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="ADDRESS",
+        envvar="RESTANTE_STORE_URL",
+        help="The database to use instead of a folder: postgresql://user@host/database. Its password: PGPASSWORD.",
+        show_default=False,
+    ),
+]
 RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from restante.cli.shared.options import StoreUrl
 from restante.cli.shared.output import progress_bar
 from restante.cli.shared.plain import say
 from restante.model.columns.plain_text import plain
@@ -24,45 +25,61 @@ _STYLES = {"problem": "red", "note": "yellow"}
 
 def doctor(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="The data folder to examine.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", exists=True, file_okay=False, help="The data folder to examine.", show_default=False
+        ),
+    ] = None,
+    store: StoreUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check every checksum and invariant of a data folder, and say what is wrong.
+    """Check every checksum and invariant of a data folder or a database, and say what is wrong.
 
-    The doctor changes nothing. No hub may have the folder open meanwhile: the doctor locks it.
+    The doctor changes nothing. No hub may have the folder open meanwhile: the doctor locks it. A database may be in use: the
+    doctor looks at one moment of it.
 
     \b
     restante doctor ./data           a table of findings, and a verdict
     restante doctor ./data --json    the same for programs
     restante doctor ./data && echo "fit for use"
+    restante doctor --store postgresql://mail@db.example.org/mail
     """
     from rich.console import Console
 
     started = time.monotonic()
-    report = examined(folder)
+    place = _place(folder, store)
+    report = examined(place)
     seconds = time.monotonic() - started
     if as_json:
-        say(_json(folder, report, seconds), lines=True)
+        say(_json(place, report, seconds), lines=True)
     else:
-        print_report(Console(highlight=False), folder, report, seconds)
+        print_report(Console(highlight=False), place, report, seconds)
     raise typer.Exit(0 if report.sound else 1)
 
 
-def examined(folder: Path) -> Report:
-    from restante.assembly import open_store
+def _place(folder: Path | None, store: str | None) -> Path | str:
+    if folder is not None:
+        return folder
+    if store is None:
+        raise typer.BadParameter("Name the data folder, or a database with --store.", param_hint="FOLDER")
+    return store
+
+
+def examined(place: Path | str) -> Report:
+    from restante.assembly import open_moment
+    from restante.cli.shared.hub_options import settings_here
     from restante.hub.doctor.doctor import examine
 
-    store = open_store(folder)
+    store = open_moment(place, settings_here())
     try:
         with progress_bar() as bar:
-            task = bar.add_task(f"examining {folder}", total=None, note="")
+            task = bar.add_task(f"examining {place}", total=None, note="")
             return examine(store, progress=lambda done, total: bar.update(task, completed=done, total=total))
     finally:
         store.close()
 
 
-def _json(folder: Path, report: Report, seconds: float) -> str:
+def _json(folder: Path | str, report: Report, seconds: float) -> str:
     import msgspec
 
     answer = {
@@ -77,7 +94,7 @@ def _json(folder: Path, report: Report, seconds: float) -> str:
     return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
 
 
-def print_report(console: Console, folder: Path, report: Report, seconds: float | None = None) -> None:
+def print_report(console: Console, folder: Path | str, report: Report, seconds: float | None = None) -> None:
     from rich.text import Text
 
     if report.findings:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from restante.cli.shared.exits import WRONG
-from restante.cli.shared.options import AsJson, NewFolder
+from restante.cli.shared.options import AsJson, NewFolder, StoreUrl
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
+from restante.cli.upkeep import migrate_database as database
+from restante.cli.upkeep.migrate_database import StoredVersions
 
 _BESIDE_DATA = frozenset(
     {"lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock", "lost+found"}
@@ -19,21 +21,15 @@ _BESIDE_DATA = frozenset(
 """What may lie in a folder in which no hub has been yet."""
 
 
-class _Versions(NamedTuple):
-    """Of a folder: the layout of its database, and the format of the data in it."""
-
-    layout: int | None
-    format: int | None
-
-
 def migrate(
     data: NewFolder = Path("data"),
+    store: StoreUrl = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only look. The exit code is 1 if there is something to do.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a data folder, or bring one that an older version wrote to the format of this one.
+    """Create a data folder or the tables in a database, or bring one that an older version wrote to the format of this one.
 
     It is done whole or not at all, and takes a moment whatever the folder holds. A hub does the same when it opens a
     folder; here it is done ahead, and said. There is no way back, so make a backup first, with the older version. No
@@ -43,13 +39,16 @@ def migrate(
     restante migrate --data ./mail            create it, or bring it forward
     restante migrate --data ./mail --check    is there something to do?
     restante migrate --check --json           the same for programs
+    restante migrate --store postgresql://mail@db.example.org/mail
     """
-    _require_ours(data)
-    before = _found(data)
-    known = _known()
+    if store is None:
+        _require_ours(data)
+        before, known = _found(data), _known()
+    else:
+        before, known = database.found(store), database.known()
     if not check and before != known:
-        before = _brought_forward(data, before)
-    _print(data, before, known, check=check, as_json=as_json)
+        before = _brought_forward(data, before) if store is None else database.brought_forward(store, before)
+    _print(store or data, before, known, check=check, as_json=as_json)
     raise typer.Exit(WRONG if check and before != known else 0)
 
 
@@ -65,14 +64,14 @@ def _require_ours(folder: Path) -> None:
         )
 
 
-def _known() -> _Versions:
+def _known() -> StoredVersions:
     from restante.hub.engine.partitions import FORMAT_VERSION
     from restante.stores.sqlite.schema import MIGRATIONS
 
-    return _Versions(len(MIGRATIONS), FORMAT_VERSION)
+    return StoredVersions(len(MIGRATIONS), FORMAT_VERSION)
 
 
-def _found(folder: Path) -> _Versions:
+def _found(folder: Path) -> StoredVersions:
     """Nothing is changed. The format of a database whose layout is older is not known before that is brought forward."""
     from restante.assembly import open_store
     from restante.hub.upkeep.migrate import format_of
@@ -80,11 +79,11 @@ def _found(folder: Path) -> _Versions:
 
     layout = _layout_of(folder) if (folder / "restante.db").is_file() else None
     if layout is None and not (folder / "blobs").exists():
-        return _Versions(None, None)
+        return StoredVersions(None, None)
     if layout in range(len(MIGRATIONS)):
-        return _Versions(layout, None)
+        return StoredVersions(layout, None)
     with closing(open_store(folder)) as store:  # which refuses a layout that is newer, and a database that is lost
-        return _Versions(layout, format_of(store))
+        return StoredVersions(layout, format_of(store))
 
 
 def _layout_of(folder: Path) -> int:
@@ -104,7 +103,7 @@ def _layout_of(folder: Path) -> int:
         lock.release()
 
 
-def _brought_forward(folder: Path, before: _Versions) -> _Versions:
+def _brought_forward(folder: Path, before: StoredVersions) -> StoredVersions:
     """What it was before, now that all of it is known."""
     from restante.assembly import open_store
     from restante.cli.shared.hub_options import open_hub_of
@@ -116,10 +115,10 @@ def _brought_forward(folder: Path, before: _Versions) -> _Versions:
             found = migrating.migrate(store).before
     if found is None:
         open_hub_of(folder, create=True).close()
-    return _Versions(before.layout, found)
+    return StoredVersions(before.layout, found)
 
 
-def _print(folder: Path, before: _Versions, now: _Versions, *, check: bool, as_json: bool) -> None:
+def _print(folder: Path | str, before: StoredVersions, now: StoredVersions, *, check: bool, as_json: bool) -> None:
     if as_json:
         versions = {"before": before._asdict(), "after": now._asdict()}
         print_json({"folder": str(folder), "check": check, "changes": before != now, **versions})
@@ -131,7 +130,7 @@ def _print(folder: Path, before: _Versions, now: _Versions, *, check: bool, as_j
         say(f"{folder}: {'would be ' if check else ''}brought {_way(before, now)}.")
 
 
-def _way(before: _Versions, now: _Versions) -> str:
+def _way(before: StoredVersions, now: StoredVersions) -> str:
     ways = (("layout", before.layout, now.layout), ("format", before.format, now.format))
     steps = [f"from {name} {then} to {later}" for name, then, later in ways if then not in (None, later)]
     return " and ".join(steps)

@@ -25,6 +25,7 @@ from restante.client.groups.group_surface import Group, SharedPage
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.live.live_surface import Live, LiveSent
 from restante.client.publishing.sendable import MessageFields
+from restante.client.sources.source_surface import Sources
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -63,6 +64,7 @@ from restante.model.mailboxes.answers import (
     Waiting,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.sources.source_answers import PartitionPosition, SourceStatus
 
 __all__ = [
     "Acknowledged",
@@ -100,6 +102,7 @@ __all__ = [
     "MemberStatus",
     "Message",
     "OpenBundle",
+    "PartitionPosition",
     "PartitionReceipt",
     "PartitionStatus",
     "Pipeline",
@@ -115,6 +118,8 @@ __all__ = [
     "SharedPage",
     "Snapshot",
     "SnapshotPage",
+    "SourceStatus",
+    "Sources",
     "StagedAttempt",
     "Start",
     "State",
@@ -253,7 +258,8 @@ class Pipeline(Protocol):
 class Producer(Protocol):
     """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it.
 
-    What is newly stored becomes items of `batch`, if one is named: a batch, or its id.
+    What is newly stored becomes items of `batch`, if one is named: a batch, or its id. With a `source` each message has a
+    `source_position`, and what is stored of the source is skipped.
     """
 
     def send(
@@ -262,6 +268,7 @@ class Producer(Protocol):
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -278,12 +285,15 @@ class Hub(Protocol):
     def producer(self) -> Producer: ...
     @property
     def batches(self) -> Batches: ...
+    @property
+    def sources(self) -> Sources: ...
     def send(
         self,
         messages: Sendable = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],

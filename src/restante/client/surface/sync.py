@@ -28,6 +28,7 @@ from restante.client.groups.groups_sync import Group, list_groups
 from restante.client.publishing.carriers_sync import CallCarrier, Carrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
+from restante.client.sources.sources_sync import Sources
 from restante.client.surface.arguments import whole
 from restante.client.surface.recipient_sync import Bundle, Recipient
 from restante.client.transport.link import Link, where
@@ -60,6 +61,7 @@ class Producer:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -72,12 +74,16 @@ class Producer:
         What is larger than a body (64 MiB) is cut, read bit by bit if it is a reader or an iterator, and still delivered at
         one moment. With `parcels` each part is stored as it comes instead. `progress` hears how many messages are there.
 
+        With a `source` each message has a `source_position`, ascending: what the hub has stored of the source is skipped.
+
         ```python
         hub.producer.send(recipient="alice", text="hello")
         hub.producer.send([{"recipient": "alice", "data": {"n": 1}}, {"recipient": "bob", "data": {"n": 2}}])
         ```
         """
-        wish = SendWish(partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress)
+        wish = SendWish(
+            partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress, source=source
+        )
         return send_all(self._link, sendable(messages, fields), wish)
 
     def pipeline(self) -> Pipeline:
@@ -98,6 +104,7 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
+        self.sources = Sources(link)
 
     def __repr__(self) -> str:
         return f"<Hub {where(self._link)}>"
@@ -113,6 +120,7 @@ class Hub:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -125,7 +133,7 @@ class Hub:
         ```
         """
         return self.producer.send(
-            messages, partition=partition, batch=batch, parcels=parcels, progress=progress, **fields
+            messages, partition=partition, batch=batch, source=source, parcels=parcels, progress=progress, **fields
         )
 
     def recipient(self, name: str) -> Recipient:

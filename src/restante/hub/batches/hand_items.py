@@ -20,7 +20,7 @@ from restante.model.batches.acknowledged import decode_entry
 from restante.model.columns.bits import CHUNK_BYTES, Bits, Positions, Segment, put_chunk
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number, number_key
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 GROUPS_A_ROW = 500
 _GROUP = np.dtype("<u8")
@@ -172,7 +172,7 @@ def full_key(batch_id: bytes, segment: int) -> bytes:
     return chunk_key(batch_id, segment, _FULL)
 
 
-def stored_segment(store: Store, home: int, batch_id: bytes, number: int) -> Segment:
+def stored_segment(store: StoreReader, home: int, batch_id: bytes, number: int) -> Segment:
     """A segment as it was folded."""
     prefix = batch_id + number_key(number)
     rows = store.scan(home, Space.BATCH_BITS, start=prefix, end=after_prefix(prefix))
@@ -187,10 +187,10 @@ def stored_segment(store: Store, home: int, batch_id: bytes, number: int) -> Seg
     return part
 
 
-def stored_groups(store: Store, home: int, batch_id: bytes) -> NDArray[np.int64]:
+def stored_groups(store: StoreReader, home: int, batch_id: bytes) -> NDArray[np.int64]:
     rows = [value for _, value in _under(store, home, Space.BATCH_GROUP, batch_id)]
     return np.frombuffer(b"".join(rows), _GROUP).astype(np.int64)
 
 
-def _under(store: Store, home: int, space: Space, batch_id: bytes) -> Sequence[tuple[bytes, bytes]]:
+def _under(store: StoreReader, home: int, space: Space, batch_id: bytes) -> Sequence[tuple[bytes, bytes]]:
     return store.scan(home, space, start=batch_id, end=after_prefix(batch_id))

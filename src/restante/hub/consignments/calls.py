@@ -26,6 +26,7 @@ from restante.model.consignments.consignment_answers import ConsignmentDetails, 
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish
+from restante.model.sources.source import refuse_positions
 
 
 class ConsignmentTotals(NamedTuple):
@@ -44,6 +45,7 @@ def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     columns = sent_columns(core, call.sent, caller)
+    refuse_positions(columns)
     if are_delayed(columns, core.clock()):
         raise refuse_combined("a consignment")
     return stage.stage(core, check_id(call.consignment_id), columns, name, caller)

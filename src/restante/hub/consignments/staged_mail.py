@@ -295,7 +295,7 @@ def _written_again(core: Core, partition: int, parts: Sequence[_Part], written: 
     laid, segments = [], []
     for encoded in merged(stretches, pieces, first.first, lambda _piece, _drawer: next(left)):
         blob = core.partitions[partition].take_blob()
-        core.store.put_blob(blob, encoded.parts)
+        core.store.put_blob(blob, encoded.parts, fence=core.fence)
         written.append(blob)
         laid.append(SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows))
         segments.append(decode(encoded.front, trusted=True))

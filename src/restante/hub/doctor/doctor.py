@@ -24,12 +24,12 @@ from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, F
 from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
-from restante.hub.doctor.doctor_producers import examine_producers
+from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
 from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
 from restante.model.storage.changes import Space
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 __all__ = ["Checked", "Finding", "Progress", "Report", "Severity", "examine"]
 
@@ -51,7 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
-def examine(store: Store, *, progress: Progress | None = None) -> Report:
+def examine(store: StoreReader, *, progress: Progress | None = None) -> Report:
     """Examine all of a store. Nobody else may write to it meanwhile."""
     findings = DoctorFindings()
     deed = _examine_deed(store, findings)
@@ -74,7 +74,9 @@ def examine(store: Store, *, progress: Progress | None = None) -> Report:
 class _Steps:
     """Tells how far the examination has come."""
 
-    def __init__(self, store: Store, partitions: int, findings: DoctorFindings, progress: Progress | None) -> None:
+    def __init__(
+        self, store: StoreReader, partitions: int, findings: DoctorFindings, progress: Progress | None
+    ) -> None:
         self._progress = progress
         self._done = self._all = 0
         if progress is not None:
@@ -88,7 +90,7 @@ class _Steps:
             self._progress(min(self._done, self._all), self._all)
 
 
-def _examine_deed(store: Store, findings: DoctorFindings) -> Deed | None:
+def _examine_deed(store: StoreReader, findings: DoctorFindings) -> Deed | None:
     """The deed, if there is one that can be worked with."""
     with Guard(findings, None, "deed"):
         deed = load_deed(store)
@@ -101,7 +103,7 @@ def _examine_deed(store: Store, findings: DoctorFindings) -> Deed | None:
     return None
 
 
-def _examine_without_deed(store: Store, findings: DoctorFindings) -> None:
+def _examine_without_deed(store: StoreReader, findings: DoctorFindings) -> None:
     used = next((p for p in range(limits.PARTITIONS_MAX) if store.get(p, Space.PARTITION, PARTITION_KEY)), None)
     if used is not None:
         raise DataDamaged(f"It is missing, but partition {used} is in use. Restore the data folder from a backup.")
@@ -117,6 +119,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     changes.read(case, seen)
     examine_notices(case)
     examine_producers(case)
+    examine_sources(case)
     examine_batches(case)
     examine_consignments(case)
     examine_groups(case)

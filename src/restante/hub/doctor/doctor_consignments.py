@@ -21,12 +21,12 @@ from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
 from restante.model.storage.partition import partition_of
 from restante.model.storage.run import RunState, decode_run
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 _ID_BYTES = 16
 
 
-def staged_runs(store: Store, partition_count: int) -> frozenset[StagedRun]:
+def staged_runs(store: StoreReader, partition_count: int) -> frozenset[StagedRun]:
     """All runs that parcels name; what cannot be read is found out where its partition is examined."""
     named: list[StagedRun] = []
     for partition in range(partition_count):

@@ -11,7 +11,7 @@ import msgspec
 from restante.errors import RestanteError
 from restante.hub.engine.partitions import Deed, PartitionRow
 from restante.model.consignments.consignment import StagedRun
-from restante.ports.store import Store
+from restante.ports.store import StoreReader
 
 FINDINGS_MAX = 1_000
 """So many are listed; the others are only counted. A folder that is wrong everywhere is not listed line by line."""
@@ -69,7 +69,7 @@ class DoctorFindings:
 class Case:
     """One partition being examined."""
 
-    store: Store
+    store: StoreReader
     deed: Deed
     partition: int
     findings: DoctorFindings

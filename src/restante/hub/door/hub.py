@@ -9,10 +9,28 @@ from functools import partial
 
 import pyarrow as pa
 
-from restante.calls.batches import AcknowledgeEach
+from restante.calls.batches import (
+    AcknowledgeEach,
+    ListBatches,
+    ListPendingItems,
+    ReadBatch,
+    ReadProgress,
+    WaitForBatch,
+)
 from restante.calls.call import Answer, Call
-from restante.calls.groups import WriteCheckpoint
-from restante.calls.mailboxes import Dequeue, FindMessage, ListRecipients, ReadHistory
+from restante.calls.consignments import ListConsignments, ReadConsignment
+from restante.calls.feed import ReadFeed, ReadSnapshot
+from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.mailboxes import (
+    Dequeue,
+    Explain,
+    FindMessage,
+    ListPartitions,
+    ListRecipients,
+    Peek,
+    ReadHistory,
+)
+from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
 from restante.hub.batches import calls as batches
@@ -47,13 +65,15 @@ from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
+from restante.hub.mailboxes.aside import KeptAside
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.delayed_memory import load_delayed
+from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
 from restante.hub.publishing.publish_request import ReadMessages
+from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
 from restante.hub.removal.feed_holds import FeedHolds
@@ -89,6 +109,15 @@ FUNCTIONS: Functions = {
 """Which function carries out which call. What needs more than the core is added by each hub."""
 
 
+_READING = (
+    *(Peek, Explain, ReadHistory, FindMessage, ListRecipients, ListPartitions),
+    *(ReadBatch, ListBatches, ListPendingItems, ReadProgress, WaitForBatch),
+    *(ReadConsignment, ListConsignments, ReadFeed, ReadSnapshot, ReadNext),
+    *(ReadProducer, ListProducers, ReadGroup, ListGroups),
+)
+"""Calls that are answered without a commit, or, as `Peek`, may be repeated after one."""
+
+
 class OpenHub:
     """An open hub. Every method may be called from any thread."""
 
@@ -110,6 +139,7 @@ class OpenHub:
         self._core.remember(load_delayed(store, deed.partition_count))
         self._core.remember(load_room(store, deed.partition_count))
         self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
@@ -203,6 +233,11 @@ class OpenHub:
         return self._core.memory(ProducerMemory)
 
     @property
+    def source_totals(self) -> SourceTotals:
+        """How much was skipped by source position since the hub was opened."""
+        return self._core.memory(SourceTotals)
+
+    @property
     def health_sources(self) -> HealthSources:
         """What is measured of this hub, and where more of it is registered."""
         return self._core.memory(HealthSources)
@@ -247,7 +282,12 @@ class OpenHub:
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
-        answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        try:
+            answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        finally:
+            # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
+            if isinstance(call, _READING):
+                self._core.store.require_owned()
         return answer
 
     def dequeue_soon(self, call: Dequeue, waiter: LoopWaiter[Dequeued]) -> None:
@@ -281,6 +321,10 @@ class OpenHub:
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
         """Write a checkpoint; the future gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
+
+    def delayed_count(self) -> int:
+        """How many messages are kept aside until their `visible_at`."""
+        return self._core.memory(DelayedMemory).count
 
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)

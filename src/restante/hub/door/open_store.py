@@ -14,6 +14,7 @@ from restante.hub.engine.identity_upkeep import blobs_of
 from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
+from restante.limits import BLOB_NUMBERS_PER_FENCE
 from restante.model.storage.changes import Changes, Space
 from restante.model.storage.run import decode_run
 from restante.model.storage.spread import check_new_count
@@ -38,6 +39,8 @@ def open_partitions(
     with ThreadPoolExecutor(_THREADS) as threads:
         loaded = list(threads.map(partial(_load, store, Fronts()), range(deed.partition_count)))
     partitions = [partition for partition, _ in loaded]
+    if store.shared:
+        _number_by_fence(partitions, fence)
     _drop_useless(store, loaded, fence)
     _drop_orphans(store, partitions, fence)
     return deed, fence, partitions
@@ -48,6 +51,12 @@ def _load(store: Store, fronts: Fronts, number: int) -> tuple[Partition, list[by
     useless = load_fingerprints(store, partition)
     partition.forgotten_rows = 1 if partition.counters.forgotten else 0
     return partition, useless
+
+
+def _number_by_fence(partitions: list[Partition], fence: int) -> None:
+    """Blob numbers begin with the fence: a former owner may still be writing some under its own."""
+    for partition in partitions:
+        partition.next_blob = max(partition.next_blob, fence * BLOB_NUMBERS_PER_FENCE)
 
 
 def _drop_useless(store: Store, loaded: list[tuple[Partition, list[bytes]]], fence: int) -> None:

@@ -1,12 +1,12 @@
-"""Group commit: whatever arrives while a commit is under way goes into the next.
+"""Group commit: requests that arrive while a commit is under way go into the next commit.
 
-One thread plans the waiting requests, commits them together, brings memory up to it and only then answers them. A
-request that is refused gets its own error; if the commit fails, all of it fails and nothing has changed.
+One thread, the committer's, plans the waiting requests, commits them together, updates memory, and only then answers them.
+A request that is refused gets its own error. If the commit fails, all its requests fail and nothing has changed.
 
-Light requests that come in the turns of an event loop are planned there, as one group: a thread that planned them would
-take the interpreter away from the loop, which still reads the others. The thread writes and flushes what was planned,
-brings memory up to it and answers, as ever. There is one pen: who holds it plans on the state of the last commit, and it is
-laid down when that commit has been applied.
+Light requests that come in the turns of an event loop are planned there, as one group: if the committer's thread planned
+them, it would take the interpreter away from the loop, which still reads other requests. The committer's thread then
+writes and flushes the planned commit, updates memory, and answers as usual. There is one *pen*: its holder plans on the
+state of the last commit, and the pen is laid down when that commit has been applied.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from restante import limits
-from restante.errors import OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
+from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.commit_totals import CommitTotals
+from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.storage.changes import Changes
-from restante.ports.store import Store
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Listener(Generic[T]):
 
 
 class CommitRequest(Generic[T]):
-    """Something to be planned and committed; then it has a result or an error."""
+    """A request to be planned and committed; afterwards it has a result or an error."""
 
     __slots__ = ("alone", "error", "light", "line", "put_off", "result", "size", "waiter")
 
@@ -58,15 +58,15 @@ class CommitRequest(Generic[T]):
         self.result: T | None = None
         self.error: BaseException | None = None
         self.size = size
-        """How much of a commit's bytes it takes."""
+        """How many bytes of a commit the request takes."""
         self.line = line
-        """Those of one line are judged by what became of the ones before them: they keep their order."""
+        """Requests of one line keep their order: each is judged by the outcome of those before it."""
         self.alone = False
-        """Nobody else is in its commit."""
+        """Whether the request must have a commit of its own."""
         self.put_off = False
-        """It cannot be judged in this commit: the next one takes it."""
+        """Whether the request cannot be judged in this commit, and goes into the next."""
         self.light = False
-        """To plan it takes little time, and reads nothing but memory."""
+        """Whether planning takes little time, and reads only memory."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -116,7 +116,7 @@ LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
 
 
 class _Pen(Enum):
-    """Who plans, or has planned what is being committed."""
+    """Who plans, or has planned, the commit that is under way."""
 
     FREE = auto()
     THREAD = auto()
@@ -160,6 +160,7 @@ class Committer:
         self._broken = False
         self._no_room_at = -math.inf
         self.totals = CommitTotals()
+        self._outcomes = Outcomes(self._bring_up, self.totals)
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
         self._thread.start()
 
@@ -178,7 +179,7 @@ class Committer:
         self._gather((request,), waiter.loop if isinstance(waiter, Listener) else waiter.get_loop())
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
-        """Have several requests committed, one behind the other, and wait until all are answered."""
+        """Have several requests committed, one after the other, and wait until all are answered."""
         locks = [threading.Lock() for _ in requests]
         for request, lock in zip(requests, locks, strict=True):
             lock.acquire()
@@ -254,7 +255,7 @@ class Committer:
         """Plan light requests in this thread, which holds the pen; False if the committer's thread has to."""
         planned: _Planned | None = None
         try:
-            plan = None if self._broken else self._plan_lightly(batch)
+            plan = None if self._broken or self._outcomes.in_doubt else self._plan_lightly(batch)
             if plan is not None:
                 planned = _Planned(plan, plan.finish(), batch)
         except Exception:  # noqa: BLE001  # whatever it is, the committer's thread meets it too, and tells the callers
@@ -286,7 +287,7 @@ class Committer:
                 self._changed.wait()
             if self._closing:
                 raise closed()
-            # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
+            # The lock is held, so the committer looks only after the request is queued; an interrupt leaves no thread asleep.
             if not self._queue:
                 self._changed.notify_all()
             self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
@@ -301,7 +302,7 @@ class Committer:
                 batch = self._without_those_put_off(work)
             _answer(batch)
             self._lay_pen_down()
-            del work, batch  # They would be kept until somebody else commits.
+            del work, batch  # These references would keep the requests in memory until the next commit.
 
     def _lay_pen_down(self) -> None:
         """The next commit may be planned: by this thread, if anything is queued, or by an event loop that waits."""
@@ -316,7 +317,7 @@ class Committer:
                 self._gathered_count -= len(self._gathered.pop(loop, ()))
 
     def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
-        """Those who were put off come first in the next commit, unless all of this one has failed."""
+        """Requests that were put off come first in the next commit, unless this whole commit has failed."""
         again = [request for request in batch if request.put_off and request.error is None]
         if not again:
             return batch
@@ -346,6 +347,7 @@ class Committer:
     def _commit(self, batch: Sequence[CommitRequest[object]]) -> None:
         """Plan what was queued, and write it."""
         try:
+            self._outcomes.settle()
             plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
@@ -359,21 +361,25 @@ class Committer:
 
     def _write(self, plan: CommitPlan, changes: Changes, batch: Sequence[CommitRequest[Any]]) -> None:
         """Make what was planned durable, and bring memory up to it."""
-        stored = False
         try:
-            self.totals.add(_store(plan.store, changes))
-            stored, self._no_room_at = True, -math.inf
-            plan.apply()
+            self._outcomes.store(plan, changes)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
             if isinstance(error, StorageFull):
                 self._no_room_at = time.monotonic()
-            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
-            if stored and not self._broken:
-                self._broken = True
-                _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
             self.totals.failures += 1
             _fail(batch, error)
-            return
+
+    def _bring_up(self, plan: CommitPlan) -> None:
+        """Bring memory up to what is stored, and announce it."""
+        self._no_room_at = -math.inf
+        try:
+            plan.apply()
+        except BaseException as error:
+            # With memory behind the store, to go on would give numbers twice; opening again reads what is true.
+            if not self._broken:
+                self._broken = True
+                _log.critical("The hub has failed after a commit and no longer commits. Restart it.", exc_info=error)
+            raise
         try:
             self._committed(plan)
         except Exception:  # noqa: BLE001  # whatever it is, the thread must go on
@@ -384,8 +390,8 @@ class Committer:
 def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
     """Take from the front, up to the size of a commit.
 
-    A few of one line go together, for they may be planned as one. Others behind one of their line wait for the next
-    commit, and keep their places.
+    A few requests of one line go together, because they may be planned as one. Further requests of that line wait for the
+    next commit, and keep their places.
     """
     batch: list[CommitRequest[object]] = []
     passed: list[CommitRequest[object]] = []
@@ -407,7 +413,7 @@ def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[objec
 
 
 def closed() -> Unavailable:
-    """The error for whoever asks a hub that was closed."""
+    """The error of a call to a hub that was closed."""
     error = Unavailable("The hub is closed. Open it again.")
     error.retriable = False
     return error
@@ -430,30 +436,15 @@ def _are_light(requests: Sequence[CommitRequest[Any]]) -> bool:
     )
 
 
-def _store(store: Store, changes: Changes) -> float | None:
-    """Commit; gives the seconds that it took, None if there was nothing to store.
-
-    A store that fails half-way does not know itself whether all of it will be there when it is opened.
-    """
-    if changes.empty():
-        return None
-    began = time.perf_counter()
-    try:
-        store.commit(changes)
-    except (StorageFull, StoreConflict):
-        raise
-    except Unavailable as error:
-        raise OutcomeUnknown(error.message, **error.details) from error
-    return time.perf_counter() - began
-
-
 def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
     known = isinstance(error, RestanteError)
     if not known:
         _log.error("A commit failed.", exc_info=error)
     failure = error if known else OutcomeUnknown(f"The commit failed ({type(error).__name__}). Open the hub again.")
+    # Who does not own the store, knows nothing: a refusal may be as wrong as an answer.
+    knew_nothing = isinstance(failure, NotOwner | StoreConflict)
     for request in batch:
-        request.error = request.error or failure
+        request.error = failure if knew_nothing else request.error or failure
 
 
 def _answer(batch: Iterable[CommitRequest[object]]) -> None:

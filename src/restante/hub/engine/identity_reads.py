@@ -1,7 +1,7 @@
 """Looking identities up, in memory and in stored levels; and reading them when a partition is opened.
 
-A stored level that cannot be read is no loss: the ids of its messages are read from the runs in its place, once, and
-filing stores them anew.
+A stored level that cannot be read loses nothing: the ids of its messages are read from the runs instead, once, and filing
+stores them again.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from restante.model.storage.identity_level import (
 from restante.model.storage.rows import ids_of
 from restante.model.storage.run import Run
 from restante.model.storage.segment import Segment
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 Numbers = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _GAP_BLOCKS = 8
-"""So many blocks between two that are wanted are read along: a read of its own would take longer."""
+"""Up to so many blocks between two wanted ones are read too: two separate reads would take longer."""
 _BLOCKS_AT_ONCE = 256
 
 
@@ -98,7 +98,7 @@ def find_stored(store: Store, partition: int, level: StoredLevel, asked: Hashes)
 
 
 def read_entries(
-    store: Store, partition: int, level: StoredLevel, stretch: BlockStretch
+    store: StoreReader, partition: int, level: StoredLevel, stretch: BlockStretch
 ) -> tuple[Hashes, NDArray[np.uint32]]:
     content = store.read_blob(BlobKey(partition, stretch.blob), stretch.offset, stretch.length)
     return decode_blocks(level, stretch, content)
@@ -148,7 +148,7 @@ def _stored_levels(store: Store, partition: Partition) -> tuple[list[StoredLevel
     return levels, useless
 
 
-def load_level(store: Store, partition: int, row: LevelRow) -> StoredLevel:
+def load_level(store: StoreReader, partition: int, row: LevelRow) -> StoredLevel:
     """A level from its row; `DataDamaged` if its fronts cannot be read."""
     fronts = [
         decode_front(bytes(store.read_blob(BlobKey(partition, part.blob), 0, part.front)), part) for part in row.parts
@@ -194,7 +194,7 @@ def _row_hashes(segment: Segment) -> Hashes:
 
 
 def all_entries(
-    store: Store, partition: int, level: StoredLevel, ranks: tuple[int, int]
+    store: StoreReader, partition: int, level: StoredLevel, ranks: tuple[int, int]
 ) -> tuple[Hashes, NDArray[np.uint32]]:
     """Fingerprints and offsets of the blocks that hold the ranks first to last (exclusive), and so of a few more."""
     first, last = ranks

@@ -129,11 +129,11 @@ def _assembled(source: _Source, written: Sequence[tuple[PartRow, PartFront]]) ->
 
 
 def _write_parts(core: Core, partition: Partition, source: _Source, written: list[tuple[PartRow, PartFront]]) -> None:
-    """Whatever happens, `written` tells the blobs that there are."""
+    """`written` names every blob that was written, also after an error."""
     for encoded in _parts(core, partition, source):
         blob = partition.take_blob()
         place = PartRow(blob.number, encoded.length, len(encoded.front), encoded.size)
-        core.store.put_blob(blob, (encoded.front, encoded.entries))
+        core.store.put_blob(blob, (encoded.front, encoded.entries), fence=core.fence)
         written.append((place, decode_front(encoded.front, place)))
 
 

@@ -23,9 +23,9 @@ from restante.model.storage.identity import Fingerprints, Known, merge
 from restante.model.storage.identity_level import StoredLevel
 from restante.model.storage.keys import number_key
 from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 """Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
@@ -200,7 +200,7 @@ class Partition:
         return sum([run.row.mailbag and is_small(run.row) for run in self.runs])
 
 
-def load_deed(store: Store) -> Deed | None:
+def load_deed(store: StoreReader) -> Deed | None:
     """The deed of a store, of this format or an older one; None if the store is new."""
     value = store.get(0, Space.META, _DEED_KEY)
     if value is None:

@@ -42,12 +42,12 @@ from restante.model.storage.run import Run
 _LARGE = 4_096
 """A run with so many rows is a part of the answer by itself; smaller neighbours are joined."""
 _PAGING = 8
-"""Who takes at least one row in so many of a large run will probably take the rest."""
+"""A reader that takes at least one row in so many of a large run will probably take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedChoice:
-    """A wish, understood."""
+    """What a reader asks for, with names looked up."""
 
     choice: Choice
     columns: tuple[str, ...]
@@ -61,7 +61,7 @@ class FeedChoice:
         return "properties" in self.columns
 
     def has(self, entry: NumberedRecord) -> bool:
-        """Whether a change record is asked for. That a recipient was erased concerns all origins and kinds."""
+        """Whether a change record is asked for. An erasure concerns all origins and kinds of its recipient."""
         record, choice = entry[1], self.choice
         if record.kind is ChangeKind.BATCH_COMPLETED:
             return choice.everything()

@@ -23,6 +23,7 @@ from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
 from restante.hub.batches.binding import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.mailboxes.aside import count_aside
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, known, look, requested
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
@@ -123,6 +124,8 @@ def empty_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now:
     """Why these cabinets have nothing to give, none of which has an open bundle or is free and has mail."""
     if any(first_number(core, opened, cabinet, now) is not None for cabinet in cabinets):
         return Reason.BUNDLE_OPEN_IN_GROUP
+    if count_aside(core, opened.address):
+        return Reason.NOT_YET_VISIBLE
     return Reason.NOTHING_WAITING if known(core, opened) else Reason.RECIPIENT_UNKNOWN
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante import limits
@@ -34,10 +33,12 @@ from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
+from restante.hub.publishing.laying_out import arrived, laid_out, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
-from restante.hub.publishing.publish_request import ROW_BYTES, LaidOut, PublishRequest, Unit
+from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
+from restante.hub.publishing.sourced import admit_sources, conclude_sources
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.columns.texts import Texts
@@ -45,7 +46,7 @@ from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
-from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
+from restante.model.publishing.arrival import Arrivals, arrive, group
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
@@ -63,7 +64,7 @@ def large_publish(
     line: Line | None = None,
 ) -> PublishRequest:
     """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out."""
-    size = len(columns) * ROW_BYTES + columns.data.nbytes
+    size = size_of(columns)
     request = PublishRequest((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
     if numbers is not None:
         request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
@@ -93,9 +94,10 @@ def plan_publishes(
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
-        publishes = [request for request in publishes if _may_go(draft, request)]
+        publishes = admit_sources(core, draft, [request for request in publishes if _may_go(draft, request)])
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
+        conclude_sources(core, draft, stored)
         _plan_beside(draft, stored)
         bind_items(core, draft, stored)
         plan.accept(draft)
@@ -208,21 +210,6 @@ def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
     return Unit(requests, start, judge(core, arrivals, start, fine))
 
 
-def arrived(core: Core, columns: MessageColumns) -> Arrivals:
-    made = int(columns.made_id.sum())
-    if made:
-        random = core.random(made * intake.RANDOM_BYTES_PER_ID)
-        columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
-    return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
-
-
-def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> LaidOut:
-    place, counts = places(arrivals.partition, core.deed.partition_count)
-    now = core.clock()
-    segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
-    return LaidOut(arrivals, grouped, place, counts, segments, now)
-
-
 def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, list[Fault]]:
     """The faults of each request that has any; indices are counted from its own first message."""
     found: dict[int, list[Fault]] = {}
@@ -300,8 +287,8 @@ def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> LaidOut:
     """The rows that are to be stored."""
     if len(stored) == len(unit.arrivals):
         return laid_out(core, unit.arrivals, unit.judged.grouped)
-    taken = _taken(unit.arrivals, stored)
-    return laid_out(core, taken, group(taken))
+    rows = taken(unit.arrivals, stored)
+    return laid_out(core, rows, group(rows))
 
 
 def _refuse_verdicts(unit: Unit) -> None:
@@ -329,13 +316,6 @@ def maybe_stored(what: str, partition: int) -> DataDamaged:
         "doctor`, and restore the data folder from a backup.",
         partition=partition,
     )
-
-
-def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
-    columns = arrivals.columns.take(rows)
-    # Taking rows may drop recipients that no row uses any more, so the hashes are found again through the texts.
-    kept = pc.index_in(columns.recipient.values, arrivals.columns.recipient.values).to_numpy(zero_copy_only=False)
-    return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])
 
 
 def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64]:

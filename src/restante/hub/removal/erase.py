@@ -189,7 +189,7 @@ def _without(core: Core, run: Run, address: MailboxAddress) -> _Rewritten | None
             continue
         for encoded in _encode_without(core, run, stored, own):
             blob = core.partitions[address.partition].take_blob()
-            core.store.put_blob(blob, encoded.parts)
+            core.store.put_blob(blob, encoded.parts, fence=core.fence)
             places.append(SegmentRow(blob.number, encoded.length, len(encoded.front), encoded.rows))
             segments.append(decode(encoded.front, trusted=True))
     if len(places) == len(run.row.segments) and tuple(places) == run.row.segments:

@@ -21,7 +21,7 @@ from restante.hub.engine.partitions import (
     put_deed,
 )
 from restante.model.storage.changes import Changes, Space
-from restante.ports.store import Store
+from restante.ports.store import Store, StoreReader
 
 
 class Migrated(NamedTuple):
@@ -31,7 +31,7 @@ class Migrated(NamedTuple):
     after: int | None
 
 
-def format_of(store: Store) -> int | None:
+def format_of(store: StoreReader) -> int | None:
     """The format of the data, or None if there is none; `FormatUnsupported` if only a newer version knows it."""
     deed = load_deed(store)
     return None if deed is None else deed.format
@@ -105,12 +105,20 @@ def _to_delayed(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
+def _to_sources(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """The next format has the positions of sources, in rows of their own.
+
+    What is stored stays as it is. Older versions would not keep the positions, and store again what was stored.
+    """
+
+
 _STEPS: Mapping[int, Step] = {
     1: _to_batches,
     2: _to_consignments,
     3: _to_text_ids,
     4: _to_stored_identities,
     5: _to_delayed,
+    6: _to_sources,
 }
 
 assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"

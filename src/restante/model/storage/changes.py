@@ -46,6 +46,7 @@ class Space(IntEnum):
     IDENTITIES = 26
     DELAYED = 40
     DELAYED_DUE = 41
+    SOURCE = 47
 
 
 class BlobKey(NamedTuple):

@@ -41,6 +41,7 @@ SUBJECTS: tuple[Subject, ...] = (
     live.SUBJECT,
     batches.SUBJECT,
     producers.SUBJECT,
+    producers.SOURCES_SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,

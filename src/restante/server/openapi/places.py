@@ -9,6 +9,7 @@ from restante.limits import (
     PAGE_DEFAULT,
     PAGE_MAX,
     RECIPIENT_CHARACTERS_MAX,
+    SOURCE_CHARACTERS_MAX,
     WAIT_SECONDS_MAX,
 )
 from restante.server.openapi.parts import Parameter, QueryText
@@ -65,6 +66,13 @@ ACTION = Parameter(
     schema=url_text(ACTION_CHARACTERS_MAX, "1 to 128 characters, not blank, not `.` or `..`, no control characters."),
     example="send_invoice",
 )
+SOURCE_NAME = Parameter(
+    name="source",
+    where="path",
+    text="The name of a source, percent-encoded.",
+    schema=url_text(SOURCE_CHARACTERS_MAX, "1 to 256 characters, not blank, not `.` or `..`, no control characters."),
+    example="orders/3",
+)
 PARTITION = Parameter(
     name="partition",
     where="path",
@@ -115,7 +123,7 @@ WAIT = QueryText(
     text=f"Seconds to wait until something is there; more than {WAIT_SECONDS_MAX:g} is clipped.", example=20
 )
 
-READING = ("overloaded", "unavailable", "data_damaged")
+READING = ("overloaded", "unavailable", "not_owner", "data_damaged")
 """What may happen to whoever looks into a mailbox."""
 WRITING = (*READING, "storage_full", "store_conflict", "outcome_unknown")
 """What may happen to whoever changes one."""

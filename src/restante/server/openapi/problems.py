@@ -123,6 +123,7 @@ ADVICE: dict[str, Advice] = {
         "The producer group has not published in this partition, or so long ago that its state was removed.",
         "Nothing, if it is new: its first number is 0.",
     ),
+    "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
@@ -209,6 +210,10 @@ ADVICE: dict[str, Advice] = {
         "Repeat it unchanged, with the same ids or numbers: what was stored is not stored again.",
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
+    "not_owner": Advice(
+        "The hub's lease of its store has ended: it could not renew it, or another hub has taken over. Nothing was changed.",
+        _AGAIN,
+    ),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
     "storage_full": Advice(
         "The disk is full, or consignments have staged as much as the settings allow; then `setting` names which. "

@@ -37,6 +37,7 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
+from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
 from restante.server.openapi.parts import Schema, of_schema
@@ -56,6 +57,7 @@ from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.operating import Done
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
+from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
@@ -158,9 +160,15 @@ _RECIPIENTS: Schema = {
     "maxItems": limits.SEND_MESSAGES_MAX,
     "description": "Instead of `recipient`: one message for each of these, all with the `id`, if one is given.",
 }
+_SOURCE_POSITION = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": limits.SOURCE_POSITION_MAX,
+    "description": "Where it stands in the source that the publish names (`Restante-Source`): positions ascend.",
+}
 MESSAGE = record(
-    {**_FIELDS, "recipients": _RECIPIENTS},
-    optional=(*_FIELDS, "recipients"),
+    {**_FIELDS, "source_position": _SOURCE_POSITION, "recipients": _RECIPIENTS},
+    optional=(*_FIELDS, "source_position", "recipients"),
     description=(
         "A message as it is sent. Without `data`, `text` and `data_base64` it is a claim check: its origin, which must "
         "have a `content_url`, delivers the content when it is peeked."
@@ -245,6 +253,7 @@ EVENT: Schema = {
         "datacontenttype": _unless_null({**_FIELDS["media_type"], "description": "The `media_type`."}),
         "expirytime": _unless_null(time("The `expires_at`.")),
         "visibletime": _unless_null(time("The `visible_at`.")),
+        "sourceposition": _unless_null(_SOURCE_POSITION),
         "time": _unless_null(time("When the event happened: a property.")),
         "data": _DATA,
         "data_base64": _unless_null(_DATA_BASE64),
@@ -298,6 +307,8 @@ _VALUES = (
     ConsignmentPage,
     DefineGroupBody,
     GroupStatus,
+    SourceStatus,
+    ResetSourceBody,
     GroupPage,
     JoinBody,
     Joined,
@@ -346,4 +357,5 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
+        "SourcePage": page("sources", of_schema("SourceStatus"), {"type": ["string", "null"]}),
     }

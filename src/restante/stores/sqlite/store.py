@@ -22,7 +22,7 @@ from pathlib import Path
 
 from restante.errors import DataDamaged, RestanteError, StorageFull, Unavailable
 from restante.limits import KIB
-from restante.model.storage.changes import BlobKey, Buffer, Changes, Space
+from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 from restante.stores.sqlite.backup import FolderSnapshot, Snapshots
 from restante.stores.sqlite.commits import LOG_BOUNDS, Commits, LogBounds
@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 
 class SqliteStore:
     """The `Store` of one machine. Open it with `open`, once per folder, and close it."""
+
+    shared = False
 
     def __init__(
         self,
@@ -130,6 +132,10 @@ class SqliteStore:
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         return self._lookups.get(partition, space, key)
 
+    def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
+        found = ((entry, self._lookups.get(*entry)) for entry in keys)
+        return {entry: value for entry, value in found if value is not None}
+
     def scan(
         self,
         partition: int,
@@ -145,8 +151,8 @@ class SqliteStore:
     def read_blob(self, blob: BlobKey, offset: int, length: int) -> bytes:
         return self._lookups.read_blob(blob, offset, length)
 
-    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer]) -> None:
-        self.commit(Changes(blobs=[(blob, parts)]))
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
+        self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
 
     def blobs(self, partition: int) -> list[BlobKey]:
         return self._lookups.blobs(partition)
@@ -167,6 +173,13 @@ class SqliteStore:
             raise
         if self._commits.due() or self._files.any_unnamed():
             self._untidy.set()
+
+    def resolve(self) -> bool:
+        """No commit ends in `OutcomeUnknown`: after a flush that failed, the store has stopped."""
+        raise Unavailable(self.failure() or "No commit is in doubt.")
+
+    def require_owned(self) -> None:
+        """The lock of the folder lasts as long as the process."""
 
     def checkpoint(self) -> None:
         """Transfer the log and the journal into the database, and remove the files whose blobs are dropped."""

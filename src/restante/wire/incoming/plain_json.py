@@ -41,7 +41,7 @@ def plain_letters(body: bytes) -> list[Letter] | None:
 
 def _letter(sent: SentMessage) -> Letter | None:
     raw = sent.data
-    if raw is UNSET or not _is_bare(sent):
+    if raw is UNSET or not is_bare(sent):
         return _letter_with_more(sent)
     data = bytes(raw)
     # A text alone has no space around its parts.
@@ -54,7 +54,8 @@ def _letter(sent: SentMessage) -> Letter | None:
     )
 
 
-def _is_bare(sent: SentMessage) -> bool:
+def is_bare(sent: SentMessage) -> bool:
+    """Whether a message says nothing but what `bare_letter` takes. A new field of a message must be named here."""
     return (
         sent.text is UNSET
         and sent.data_base64 is UNSET
@@ -66,6 +67,7 @@ def _is_bare(sent: SentMessage) -> bool:
         and sent.weight is UNSET
         and sent.expires_at is UNSET
         and sent.visible_at is UNSET
+        and sent.source_position is UNSET
     )
 
 

@@ -1,0 +1,93 @@
+"""Storing a commit until its outcome is known.
+
+A store that is far away may lose its connection in mid-commit. Then nothing more is planned until the store has said
+whether the commit is stored: it is looked up, never guessed. Callers wait for that a while; then they are told that nobody
+knows, and whoever commits next asks the store first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from restante import limits
+from restante.errors import OutcomeUnknown, StorageFull, StoreConflict, Unavailable
+from restante.hub.engine.commit_totals import CommitTotals
+from restante.hub.engine.plan import CommitPlan
+from restante.model.storage.changes import Changes
+from restante.ports.store import Store
+
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class Outcomes:
+    """`bring_up` is called with each commit that is stored, once."""
+
+    def __init__(self, bring_up: Callable[[CommitPlan], None], totals: CommitTotals) -> None:
+        self._bring_up = bring_up
+        self._totals = totals
+        self._doubtful: CommitPlan | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows of the last commit whether it is stored."""
+        return self._doubtful is not None
+
+    def store(self, plan: CommitPlan, changes: Changes) -> None:
+        """Commit. If the outcome is unknown, wait until the store has said what it is, or the time is up."""
+        try:
+            self._totals.add(_store(plan.store, changes))
+        except OutcomeUnknown as error:
+            if plan.store.failure() is not None:
+                raise
+            self._doubtful = plan
+            if not self._settled_in_time(error):
+                raise Unavailable(
+                    "The store lost its connection in a commit; nothing was stored. Try again."
+                ) from error
+        else:
+            self._bring_up(plan)
+
+    def settle(self) -> bool:
+        """Whether the commit in doubt, if there is one, is stored; `Unavailable` while the store cannot say."""
+        plan = self._doubtful
+        if plan is None:
+            return True
+        stored = plan.store.resolve()
+        self._doubtful = None
+        if stored:
+            self._bring_up(plan)
+        return stored
+
+    def _settled_in_time(self, unknown: OutcomeUnknown) -> bool:
+        until = time.monotonic() + limits.OUTCOME_SECONDS_MAX
+        while True:
+            try:
+                return self.settle()
+            except StoreConflict:
+                raise unknown from None
+            except Unavailable:
+                if time.monotonic() >= until:
+                    raise unknown from None
+                time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _store(store: Store, changes: Changes) -> float | None:
+    """Commit; gives the seconds that it took, None if there was nothing to store.
+
+    A store that stops half-way does not know itself whether all of it will be there when it is opened. If there is
+    nothing to store, the callers are answered by what memory said: true only while the store is ours.
+    """
+    if changes.empty():
+        store.require_owned()
+        return None
+    began = time.perf_counter()
+    try:
+        store.commit(changes)
+    except (StorageFull, StoreConflict, OutcomeUnknown):
+        raise
+    except Unavailable as error:
+        if store.failure() is None:
+            raise
+        raise OutcomeUnknown(error.message, **error.details) from error
+    return time.perf_counter() - began

@@ -1,0 +1,9 @@
+"""The PostgreSQL engine: one database, small rows and blobs in tables, one owner at a time. Needs `psycopg`."""
+
+from __future__ import annotations
+
+from restante.stores.postgresql.moment import PostgresqlMoment
+from restante.stores.postgresql.schema import LAYOUT
+from restante.stores.postgresql.store import PostgresqlStore
+
+__all__ = ["LAYOUT", "PostgresqlMoment", "PostgresqlStore"]

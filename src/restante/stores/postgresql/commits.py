@@ -1,0 +1,250 @@
+"""Commits: each is one transaction, sent whole before anything is waited for.
+
+Its first statement moves the shard's commit number from n to n + 1 if fence and n are those of this owner. Otherwise it
+makes the number null, which the table refuses: so the transaction fails, where an UPDATE that finds nothing would not.
+
+If the session dies before the answer has come, nobody knows what is stored. Then nothing is committed until `resolve` has
+looked: the shard's row is read with a lock, which waits for a transaction that a server may still carry out for a dead
+session. The number is n + 1 under our fence: stored. It is n: not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+import psycopg
+
+from restante.errors import OutcomeUnknown, StoreConflict, Unavailable
+from restante.limits import MIB
+from restante.model.storage.changes import BlobKey, Buffer, Changes
+from restante.stores.postgresql.failures import translated
+from restante.stores.postgresql.lease import TAKEN_OVER, Owned, end_session, note_session
+from restante.stores.postgresql.schema import Session
+
+PART_BYTES = MIB
+"""Of a blob; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
+
+_MOVE = """
+UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = 0
+"""
+_LOOK = "SELECT fence, commits FROM restante_shards WHERE shard = 0 FOR UPDATE"
+_PUT = """
+INSERT INTO restante_entries SELECT * FROM unnest(%b::integer[], %b::smallint[], %b::bytea[], %b::bytea[])
+ON CONFLICT (partition, space, key) DO UPDATE SET value = excluded.value
+"""
+_DELETE = """
+DELETE FROM restante_entries AS entry USING unnest(%b::integer[], %b::smallint[], %b::bytea[]) AS gone (partition, space, key)
+WHERE entry.partition = gone.partition AND entry.space = gone.space AND entry.key = gone.key
+"""
+PUT_PART = "INSERT INTO restante_blobs VALUES (%b, %b, %b, %b, %b)"
+_DROP = """
+DELETE FROM restante_blobs AS blob USING unnest(%b::integer[], %b::bigint[]) AS gone (partition, number)
+WHERE blob.partition = gone.partition AND blob.number = gone.number
+"""
+_RAISE = "UPDATE restante_shards SET fence = fence + 1 WHERE shard = 0 AND fence = %b AND commits = %b RETURNING fence"
+_FENCES = """
+INSERT INTO restante_fences SELECT partition, %b FROM unnest(%b::integer[]) AS partition
+ON CONFLICT (partition) DO UPDATE SET fence = excluded.fence
+"""
+
+_log = logging.getLogger(__name__)
+
+
+class FencedCommits:
+    """What the owner knows of its row, and the session in which it commits. Used by one thread at a time."""
+
+    def __init__(
+        self, session: Session, reconnect: Callable[[], Session], owner: str, owned: Owned, fences: dict[int, int]
+    ) -> None:
+        self._session: Session | None = session
+        self._pid = session.info.backend_pid
+        self._reconnect = reconnect
+        self._owner = owner
+        self._fence, self._number = owned
+        self._fences = fences
+        self._lock = threading.Lock()
+        self._doubtful = False
+        self._closed = False
+        self.stopped: str | None = None
+        """Why nothing is committed any more."""
+        self.written_bytes = 0
+
+    @property
+    def fence(self) -> int:
+        return self._fence
+
+    def commit(self, changes: Changes) -> None:
+        with self._lock:
+            self._require_running()
+            self.require_fences(changes.fences)
+            if changes.empty():
+                return
+            session = self._connected()
+            try:
+                self.written_bytes += _carry_out(session, changes, Owned(self._fence, self._number))
+            except psycopg.Error as error:
+                self._fail(session, error)
+            self._number += 1
+
+    def resolve(self) -> bool:
+        """Whether the commit that ended in `OutcomeUnknown` is stored; `Unavailable` if that is not known yet."""
+        with self._lock:
+            assert self._doubtful, "there is a commit in doubt"
+            found = self._look(self._connected())
+            stored = found == (self._fence, self._number + 1)
+            if stored:
+                self._number += 1
+            else:
+                self._require_same(found)
+            self._doubtful = False
+            return stored
+
+    def raise_fences(self, partition_count: int) -> int:
+        with self._lock:
+            self._require_running()
+            session = self._connected()
+            try:
+                with session.transaction():
+                    raised = session.execute(_RAISE, (self._fence, self._number)).fetchone()
+                    if raised is not None:
+                        session.execute(_FENCES, (raised[0], list(range(partition_count))))
+            except psycopg.Error as error:
+                # Whatever became of it: who opens the store again raises it further.
+                self._stop_if_dead(session)
+                raise translated(error) from error
+            if raised is None:
+                self._require_same(self._look(session))
+                raise StoreConflict("The store has changed under its owner; nothing was changed. Open the hub again.")
+            self._fence = int(raised[0])
+            self._fences.update(dict.fromkeys(range(partition_count), self._fence))
+            return self._fence
+
+    def require_fences(self, fences: Mapping[int, int]) -> None:
+        for partition, fence in fences.items():
+            if self._fences.get(partition) != fence:
+                raise StoreConflict(
+                    f"Another owner has taken partition {partition}; nothing was changed. Open the hub again.",
+                    partition=partition,
+                )
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _require_running(self) -> None:
+        if self._closed:
+            raise Unavailable("The store is closed.")
+        if self.stopped is not None:
+            raise StoreConflict(self.stopped)
+        if self._doubtful:
+            raise Unavailable("The outcome of the last commit is not known yet. Nothing is committed before it is.")
+
+    def _connected(self) -> Session:
+        """The session that commits. After a loss there is a new one, and the lease's row says so."""
+        if self._closed:
+            raise Unavailable("The store is closed.")
+        if self._session is None or self._session.closed:
+            self._session = self._reconnect()
+            try:
+                noted = note_session(self._session, self._owner)
+            except psycopg.Error as error:
+                self._disconnect()
+                raise translated(error) from error
+            if not noted:
+                self._disconnect()
+                self._stop(TAKEN_OVER)
+                raise StoreConflict(TAKEN_OVER)
+        return self._session
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _fail(self, session: Session, error: psycopg.Error) -> NoReturn:
+        if isinstance(error, psycopg.errors.UniqueViolation):
+            session.rollback()
+            raise AssertionError("a blob is written once, under a number never used before") from error
+        if _dead(session):
+            self._disconnect()
+            self._doubtful = True
+            raise OutcomeUnknown("The connection to PostgreSQL was lost in a commit: it may be stored.") from error
+        session.rollback()
+        if isinstance(error, psycopg.errors.NotNullViolation):
+            self._require_same(self._look(session))
+        raise translated(error) from error
+
+    def _look(self, session: Session) -> Owned:
+        """The row as it is when no transaction holds it."""
+        try:
+            row = session.execute(_LOOK).fetchone()
+        except psycopg.errors.LockNotAvailable as error:
+            end_session(session, self._pid, self._owner)
+            raise Unavailable("PostgreSQL still carries out the last commit. Try again.") from error
+        except psycopg.Error as error:
+            self._disconnect()
+            raise translated(error) from error
+        self._pid = session.info.backend_pid
+        assert row is not None, "the row is made with the table"
+        return Owned(*row)
+
+    def _require_same(self, found: Owned) -> None:
+        if found.fence != self._fence:
+            self._stop(TAKEN_OVER)
+        elif found.commits < self._number:
+            self._stop(
+                "PostgreSQL has lost commits that it had acknowledged: an older copy took over, or was restored."
+            )
+        elif found.commits > self._number:
+            self._stop("Somebody else has committed under the fence of this hub. Open it again.")
+        else:
+            return
+        raise StoreConflict(self.stopped or "")
+
+    def _stop(self, reason: str) -> None:
+        self.stopped = reason
+        _log.critical(reason)
+
+    def _stop_if_dead(self, session: Session) -> None:
+        if _dead(session):
+            self._disconnect()
+            self._stop("The connection to PostgreSQL was lost while the store was taken. Open the hub again.")
+
+
+def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int, int, bytes]]:
+    """The rows of a blob. An empty one has a row, too."""
+    content = b"".join(parts)
+    cuts = range(0, max(len(content), 1), PART_BYTES)
+    return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
+
+
+def _carry_out(session: Session, changes: Changes, owned: Owned) -> int:
+    """One transaction, one round trip; gives the bytes that it stored."""
+    puts = [(*entry, value) for entry, value in changes.entries.items() if value is not None]
+    gone = [entry for entry, value in changes.entries.items() if value is None]
+    rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
+    with session.pipeline():
+        session.execute("BEGIN")
+        session.execute(_MOVE, owned)
+        if puts:
+            session.execute(_PUT, _columns(puts))
+        if gone:
+            session.execute(_DELETE, _columns(gone))
+        if changes.dropped:
+            session.execute(_DROP, _columns(changes.dropped))
+        for row in rows:
+            session.execute(PUT_PART, row)
+        session.execute("COMMIT")
+    return sum(len(key) + len(value) for *_, key, value in puts) + sum(len(row[-1]) for row in rows)
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _dead(session: Session) -> bool:
+    return session.closed or session.broken or session.pgconn.status != psycopg.pq.ConnStatus.OK

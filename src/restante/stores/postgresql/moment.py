@@ -1,0 +1,64 @@
+"""A store as of one moment, to be looked at beside the hub that owns it: nothing in it changes, and nothing can be changed.
+
+It is one transaction that only reads (`REPEATABLE READ`), so the doctor and a copy see all partitions as of the same commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, LiteralString
+
+import psycopg
+
+from restante.errors import InvalidRequest
+from restante.ports.store import StoreSize
+from restante.stores.postgresql.failures import translated
+from restante.stores.postgresql.reads import StoreReads
+from restante.stores.postgresql.schema import Session, layout_of, require_layout
+from restante.stores.postgresql.sessions import connect, terms_of
+
+_NAME = "restante, reading"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresqlMoment(StoreReads):
+    """A `StoreReader`. Open it with `open`, and close it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._one = threading.Lock()
+
+    @classmethod
+    def open(cls, address: str, *, password: str | None = None) -> PostgresqlMoment:
+        session = connect(terms_of(address, password), _NAME)
+        try:
+            found = layout_of(session)
+            if found is None:
+                raise InvalidRequest(
+                    "The database has no tables of Restante. Run `restante migrate --store` first.", tables="none"
+                )
+            require_layout(found)
+            session.execute("SET idle_in_transaction_session_timeout = 0")
+            session.execute(_BEGIN)
+            layout_of(session)  # the moment is that of the first look
+        except psycopg.Error as error:
+            session.close()
+            raise translated(error) from error
+        except BaseException:
+            session.close()
+            raise
+        return cls(session)
+
+    def size(self) -> StoreSize:
+        return StoreSize(stored_bytes=self._stored_bytes(), written_bytes=0)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._one, self._session.cursor(binary=True) as cursor:
+                return cursor.execute(query, values).fetchall()
+        except psycopg.Error as error:
+            raise translated(error) from error

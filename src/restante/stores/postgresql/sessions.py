@@ -1,0 +1,146 @@
+"""Sessions with the server: how one is opened and checked, and those that reads borrow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from restante.errors import InvalidRequest, Unavailable
+from restante.stores.postgresql.failures import not_connected, translated
+from restante.stores.postgresql.schema import OLDEST_SERVER, Session
+
+READ_SESSIONS_MAX = 16
+LOCK_SECONDS = 2
+_TERMS: Mapping[str, str] = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "target_session_attrs": "read-write",
+}
+"""Unless the address says otherwise. A server that has gone without a word is noticed after about ten seconds."""
+_BEGIN = f"""
+SELECT set_config('lock_timeout', '{LOCK_SECONDS}s', false),
+       set_config('idle_in_transaction_session_timeout', '60s', false),
+       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+           ELSE current_setting('synchronous_commit') END, false),
+       current_setting('transaction_read_only')
+"""
+
+
+def terms_of(address: str, password: str | None = None) -> dict[str, str]:
+    """What the driver is to be told. Everything that an address of PostgreSQL may say is passed on, TLS included."""
+    try:
+        said = {name: str(value) for name, value in conninfo_to_dict(address).items() if value is not None}
+    except psycopg.ProgrammingError as error:
+        raise InvalidRequest(f"The address of the store makes no sense: {' '.join(str(error).split())}") from error
+    if "password" in said:
+        raise InvalidRequest(
+            "The address of the store has a password in it, which others can see. "
+            "Put it into PGPASSWORD, a password file (PGPASSFILE), or the file that `store.password_file` names."
+        )
+    return {**_TERMS, **said, **({} if password is None else {"password": password})}
+
+
+def connect(terms: Mapping[str, str], name: str) -> Session:
+    """A session with a primary server, whose commits are durable when they are answered."""
+    try:
+        session: Session = psycopg.connect(**terms, application_name=name, autocommit=True)  # type: ignore[arg-type]  # all texts
+    except psycopg.Error as error:
+        raise not_connected(error) from error
+    try:
+        _check(session)
+    except BaseException:
+        session.close()
+        raise
+    # Each statement is prepared at its first use: commits are the same few, over and over.
+    session.prepare_threshold = 0
+    return session
+
+
+def _check(session: Session) -> None:
+    version = session.info.server_version
+    if version < OLDEST_SERVER * 10_000:
+        raise Unavailable(
+            f"PostgreSQL {OLDEST_SERVER} or newer is needed; this server has {session.info.parameter_status('server_version')}."
+        )
+    try:
+        row = session.execute(_BEGIN).fetchone()
+    except psycopg.Error as error:
+        raise translated(error) from error
+    assert row is not None
+    if row[-1] == "on":
+        raise Unavailable("PostgreSQL is read-only here, perhaps a standby. Give the address of the primary server.")
+
+
+class ReadSessions:
+    """May be used from any thread: each borrows a session for itself."""
+
+    def __init__(self, terms: Mapping[str, str], name: str) -> None:
+        self._terms = terms
+        self._name = name
+        self._idle: list[Session] = []
+        self._lock = threading.Lock()
+        self._room = threading.BoundedSemaphore(READ_SESSIONS_MAX)
+        self.closed = False
+
+    def rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a query gives. A session that was found dead is replaced, once: reading twice does no harm."""
+        try:
+            return self._rows(query, values)
+        except psycopg.OperationalError as error:
+            if error.sqlstate is not None and not error.sqlstate.startswith("57P"):
+                raise translated(error) from error
+            self.forget()
+        except psycopg.Error as error:
+            raise translated(error) from error
+        try:
+            return self._rows(query, values)
+        except psycopg.Error as error:
+            raise translated(error) from error
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Session]:
+        with self._room:
+            session = self._take()
+            try:
+                yield session
+            finally:
+                self._give_back(session)
+
+    def close(self) -> None:
+        self.closed = True
+        self.forget()
+
+    def _rows(self, query: LiteralString, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self.borrowed() as session, session.cursor(binary=True) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def _take(self) -> Session:
+        with self._lock:
+            if self.closed:
+                raise Unavailable("The store is closed.")
+            if self._idle:
+                return self._idle.pop()
+        return connect(self._terms, self._name)
+
+    def _give_back(self, session: Session) -> None:
+        idle = not session.closed and session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        with self._lock:
+            if idle and not self.closed:
+                self._idle.append(session)
+                return
+        session.close()
+
+    def forget(self) -> None:
+        """Close those that nobody uses: the server has gone, or they have."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()

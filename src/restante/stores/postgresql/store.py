@@ -1,0 +1,124 @@
+"""The PostgreSQL store: one database, one owner at a time by a lease and a fence.
+
+FencedCommits go through one session, in order; reads borrow sessions of their own; the lease is kept in another. All of them
+are with the primary server.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, LiteralString
+
+import psycopg
+
+from restante.errors import StoreConflict
+from restante.model.storage.changes import BlobKey, Buffer, Changes
+from restante.ports.store import StoreSize
+from restante.stores.postgresql.commits import PUT_PART, FencedCommits, parts_of
+from restante.stores.postgresql.failures import translated
+from restante.stores.postgresql.lease import LEASE_SECONDS, Lease, session_name, take
+from restante.stores.postgresql.reads import StoreReads
+from restante.stores.postgresql.schema import make_tables
+from restante.stores.postgresql.sessions import ReadSessions, connect, terms_of
+
+_HELD = "SELECT fence = %b FROM restante_shards WHERE shard = 0 FOR KEY SHARE"
+
+
+class PostgresqlStore(StoreReads):
+    """A `Store` in a database. Open it with `open`, and close it."""
+
+    shared = True
+
+    def __init__(self, sessions: ReadSessions, commits: FencedCommits, lease: Lease) -> None:
+        self._sessions = sessions
+        self._commits = commits
+        self._lease = lease
+
+    @classmethod
+    def open(
+        cls, address: str, *, password: str | None = None, lease_seconds: float = LEASE_SECONDS
+    ) -> PostgresqlStore:
+        """Take the store of a database; its tables are made if need be. `DataLocked` while another hub owns it."""
+        terms = terms_of(address, password)
+        owner = uuid.uuid4().hex
+        reconnect = partial(connect, terms, session_name(owner))
+        with ExitStack() as undo:
+            session = reconnect()
+            undo.callback(session.close)
+            try:
+                make_tables(session)
+                owned = take(session, owner, lease_seconds)
+                lease = Lease(terms, owner, lease_seconds)
+                undo.callback(lease.close)
+                fences: dict[int, int] = dict(
+                    session.execute("SELECT partition, fence FROM restante_fences").fetchall()
+                )
+            except psycopg.Error as error:
+                raise translated(error) from error
+            commits = FencedCommits(session, reconnect, owner, owned, fences)
+            undo.pop_all()
+        return cls(ReadSessions(terms, session_name(owner)), commits, lease)
+
+    def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
+        """In a session of its own: it holds up no commit. The look at the fence makes a new owner wait for its end."""
+        self._commits.require_fences({blob.partition: fence})
+        rows = parts_of(blob, parts)
+        try:
+            with self._sessions.borrowed() as session, session.transaction():
+                with session.pipeline():
+                    for row in rows:
+                        session.execute(PUT_PART, row)
+                    held = session.execute(_HELD, (self._commits.fence,))
+                if held.fetchone() != (True,):
+                    raise StoreConflict("Another hub has taken over the store; nothing was changed.")
+        except psycopg.Error as error:
+            self._sessions.forget()
+            raise translated(error) from error
+        self._commits.written_bytes += sum(len(row[-1]) for row in rows)
+
+    def raise_fences(self, partition_count: int) -> int:
+        return self._commits.raise_fences(partition_count)
+
+    def commit(self, changes: Changes) -> None:
+        self._commits.commit(changes)
+
+    def resolve(self) -> bool:
+        return self._commits.resolve()
+
+    def require_owned(self) -> None:
+        self._lease.require()
+
+    def checkpoint(self) -> None:
+        """The server tidies up by itself."""
+
+    def scrub(self) -> bool:
+        """What was deleted is given up to be overwritten; when that happens is the server's affair, and its log's."""
+        try:
+            with self._sessions.borrowed() as session:
+                session.execute("VACUUM restante_entries, restante_blobs")
+        except psycopg.Error as error:
+            raise translated(error) from error
+        return True
+
+    def failure(self) -> str | None:
+        return self._commits.stopped or self._lease.lost
+
+    def size(self) -> StoreSize:
+        return StoreSize(stored_bytes=self._stored_bytes(), written_bytes=self._commits.written_bytes)
+
+    def close(self) -> None:
+        """Ends when the commit under way has ended. Closing again does nothing."""
+        if self._sessions.closed:
+            return
+        self._sessions.close()
+        self._commits.close()
+        self._lease.close()
+
+    def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What was read is given only while the store is ours: memory goes by it."""
+        rows = self._sessions.rows(query, values)
+        self._lease.require()
+        return rows
