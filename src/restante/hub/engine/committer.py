@@ -26,7 +26,7 @@ from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull
 from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.storage.changes import Changes
+from restante.model.storage.changes import Changes, EntryKey
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Listener(NamedTuple, Generic[T]):
 class CommitRequest(Generic[T]):
     """Something to be planned and committed; then it has a result or an error."""
 
-    __slots__ = ("alone", "error", "light", "line", "put_off", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "light", "line", "put_off", "reads", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
         self.result: T | None = None
@@ -62,6 +62,8 @@ class CommitRequest(Generic[T]):
         """It cannot be judged in this commit: the next one takes it."""
         self.light = False
         """To plan it takes little time, and reads nothing but memory."""
+        self.reads: Sequence[EntryKey] = ()
+        """Rows that its plan is known to read: those of a whole commit are fetched at once."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -95,10 +97,13 @@ class Planned(CommitRequest[T]):
 
     __slots__ = ("_plan",)
 
-    def __init__(self, plan: Callable[[RequestDraft], T], *, alone: bool = False) -> None:
+    def __init__(
+        self, plan: Callable[[RequestDraft], T], *, alone: bool = False, reads: Sequence[EntryKey] = ()
+    ) -> None:
         super().__init__()
         self._plan = plan
         self.alone = alone
+        self.reads = reads
 
     def plan(self, draft: RequestDraft) -> T:
         return self._plan(draft)
@@ -346,6 +351,7 @@ class Committer:
             plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
+            plan.fetch([entry for request in batch for entry in request.reads])
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
             changes = plan.finish()
