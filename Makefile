@@ -54,10 +54,13 @@ run: $(RUN_STAMP) ## See it work: a sample night in seconds, then one computed b
 	@$(BIN)/restante tour --data ./data --spark
 
 test: setup ## Run the tests for people: everything that matters once, in minutes.
-	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire"
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
+
+test-kafka: setup ## Run the tests of Kafka, which they start from its jars; less the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "kafka and not long"
 
 test-kills: setup ## Run the campaigns that kill processes under load, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "kills and not long"
@@ -116,7 +119,8 @@ lock: setup ## Resolve the newest versions again and write the requirements-*.lo
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	compile() { "$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header "$$@" pyproject.toml; } && \
-	compile --group dev --extra postgresql --extra redis --extra server --extra spark --output-file requirements-dev.lock && \
+	compile --group dev --extra kafka --extra postgresql --extra redis --extra server --extra spark \
+	    --output-file requirements-dev.lock && \
 	compile --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --output-file requirements-run.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --extra spark \

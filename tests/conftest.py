@@ -72,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _folder_of(item) == "spark" and not _is_quick(item):
             item.add_marker(pytest.mark.spark)
+        if _folder_of(item) == "kafka":
+            item.add_marker(pytest.mark.kafka)
         if item.path.name in _KILLS or item.nodeid.endswith(_KILLS_TESTS):
             item.add_marker(pytest.mark.kills)
         if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):

@@ -99,6 +99,7 @@ def _restante(
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
+    restante bridge in --topic orders   Kafka topics into mailboxes
     restante jobs list              tables and reports, on Spark
     restante health                 show how each part of a hub is
     restante backup night.tar       back up a hub that runs
@@ -124,6 +125,7 @@ _COMMANDS = {
 """Each command with the folder of its subject."""
 _GROUPS = {
     "batches": "batches",
+    "bridge": "bridges",
     "consignments": "consignments",
     "groups": "groups",
     "jobs": "jobs",
