@@ -146,6 +146,10 @@ class RequestDraft:
                 return entries[entry]
         return self._plan.store.get(partition, space, key)
 
+    def is_pending(self, entry: EntryKey) -> bool:
+        """Whether this commit puts or deletes something under a key, so far."""
+        return entry in self.entries or entry in self._plan.changes.entries
+
     def pending_value(self, entry: EntryKey) -> bytes | None:
         """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
         for entries in (self.entries, self._plan.changes.entries):
