@@ -562,3 +562,23 @@ def test_attempts_of_members_before_count() -> None:
     assert attempt.number == 4
     bench.end(attempt, PASSING)
     assert bench.final() == {1: (OutcomeState.POISONED, 4, "retries_exhausted")}
+
+
+def test_what_lay_in_a_partition_when_it_was_taken_is_doubtful_and_what_comes_later_is_not() -> None:
+    bench = Bench()
+    bench.publish("a")
+    bench.publish("b")
+    assert [(each.action.concerns, each.doubtful) for each in bench.begin()] == [("a", True), ("b", False)]
+
+
+def test_of_actions_that_workers_died_of_one_is_under_way_at_a_time() -> None:
+    bench = Bench()
+    bench.publish("a", "b", deaths=1)
+    bench.publish("c")
+    first, fresh = bench.begin()
+    assert (first.action.concerns, fresh.action.concerns) == ("a", "c")
+    bench.end(fresh, DONE)
+    assert bench.begun() == []
+    bench.end(first, DONE)
+    (second,) = bench.begin()
+    assert (second.action.concerns, second.doubtful) == ("b", True)

@@ -159,6 +159,26 @@ def test_a_worker_killed_at_any_step_loses_nothing_and_does_nothing_twice(
         check(hub, load, file)
 
 
+def test_an_action_that_ends_its_worker_at_once_becomes_poison(served: Served, workers: Workers) -> None:
+    """No heartbeat comes while it runs: the worker names it to the hub before it begins what others may have died of."""
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        killer = hub.act("end_worker", concerns="a")
+        beside = [hub.act("take_turn", concerns=thing, data={"turn": 0}) for thing in THINGS]
+        after = hub.act("take_turn", concerns="a", data={"turn": 0})
+        for death in range(1, 4):
+            assert workers.start().wait(PATIENCE) == -signal.SIGKILL
+            workers.running.pop()
+            wait_until(lambda death=death: hub.outcome(killer.id).deaths == death, "the death is counted")  # type: ignore[misc]
+        status = hub.outcome(killer.id)
+        assert (status.state.value, status.problem and status.problem.code) == ("poisoned", "worker_died")
+        workers.start()
+        assert hub.outcome(after.id, wait=20).state.value == "done"
+        found = [hub.outcome(each.id, wait=20) for each in beside]
+        assert {(each.state.value, each.deaths <= 1) for each in found} == {("done", True)}, (
+            "they share one death at most"
+        )
+
+
 def test_whatever_is_killed_or_stopped_every_action_is_done_once_and_in_order(
     served: Served, workers: Workers, file: Path
 ) -> None:

@@ -41,9 +41,10 @@ def _actions(table: pa.Table) -> Iterator[WorkAction]:
         _seconds(table, "expires_at"),
         _told(table, "owner", None),
         _told(table, "attempts", 0),
+        _told(table, "deaths", 0),
         strict=True,
     )
-    for number, change, action_id, concerns, data, media_type, entries, at, expires_at, owner, attempts in rows:
+    for number, change, action_id, concerns, data, media_type, entries, at, expires_at, owner, attempts, deaths in rows:
         if change in _WANTED:
             properties = dict(entries or ())
             yield WorkAction(
@@ -58,6 +59,7 @@ def _actions(table: pa.Table) -> Iterator[WorkAction]:
                 expires_at=expires_at,
                 owner=owner,
                 attempts=attempts or 0,
+                deaths=deaths or 0,
             )
 
 

@@ -63,6 +63,8 @@ class WorkLease:
         self._settled_at = float("-inf")
         self._generations: dict[int, int] = {}
         self._beat_now = False
+        self._begun = 0
+        self._answered = 0
         self._stopping = False
         self._out_of_reach = False
         self._thread = threading.Thread(target=self._run, name="restante-heartbeat", daemon=True)
@@ -91,6 +93,18 @@ class WorkLease:
         with self._condition:
             self._beat_now = True
             self._condition.notify_all()
+
+    def beat_next(self) -> int:
+        """Beat now; gives the number of the first heartbeat that names all that runs by now."""
+        with self._condition:
+            self._beat_now = True
+            self._condition.notify_all()
+            return self._begun + 1
+
+    @property
+    def answered(self) -> int:
+        """The number of the last heartbeat that was answered."""
+        return self._answered
 
     def join_again(self) -> None:
         """What this worker has is not what the hub thinks that it has: begin under new generations."""
@@ -157,6 +171,7 @@ class WorkLease:
                 pause = max(0.0, due - self._monotonic())
                 self._condition.wait_for(lambda: self._stopping or self._beat_now, pause)
             self._beat_now = False
+            self._begun += 1
             return not self._stopping
 
     def _rest(self) -> None:
@@ -173,6 +188,7 @@ class WorkLease:
 
     def _beat(self, member_id: str, sent: float) -> None:
         answer = self._link.call(SendHeartbeat(self._group, member_id, tuple(self._running())))
+        self._answered = self._begun
         self._note(answer.partitions, sent)
         self._events.heard(answer.partitions, answer.now.timestamp(), self._monotonic())
 

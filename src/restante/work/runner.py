@@ -66,6 +66,8 @@ class WorkRunner:
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        """Set, and replaced, when something is heard of the lease, and when the worker stops."""
         self._latest: dict[int, int] = {}
         """The latest generation of each partition: one that is over does not begin again."""
         self._unknown_told: list[str] = []
@@ -108,6 +110,7 @@ class WorkRunner:
         """Begin nothing more. What runs may end, is reported, and the worker leaves."""
         self._stopping = True
         self.core.stop()
+        self._tell_news()
         self.wake()
 
     def fail(self, error: BaseException) -> None:
@@ -128,12 +131,18 @@ class WorkRunner:
     def heard(self, assigned: Sequence[Assigned], hub_now: float, at: float) -> None:
         self.core.heard(hub_now, at)
         self._assign(assigned)
+        self._tell_news()
 
     def lost(self) -> None:
         """The lease has ended: nothing is this worker's."""
         for partition in tuple(self.core.partitions):
             self.core.lost(partition)
+        self._tell_news()
         self.wake()
+
+    def _tell_news(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     def _assign(self, assigned: Sequence[Assigned]) -> None:
         own = self.core.partitions
@@ -214,6 +223,8 @@ class WorkRunner:
         handler, job = self.app.handlers[attempt.action.name or ""], job_of(self.app.name, attempt)
         current_job.set(job)
         try:
+            if attempt.doubtful:
+                await self._announce(attempt)
             result = await attempted(handler, job, attempt)
         except ThreadStuck as error:
             log_stuck(job, error)
@@ -227,6 +238,14 @@ class WorkRunner:
             log_attempt(job, result)
             self.core.ended(attempt.attempt_id, result, now=self._monotonic(), chance=self._chance())
         self.wake()
+
+    async def _announce(self, attempt: WorkAttempt) -> None:
+        """Wait until the hub knows of an attempt: if this worker dies of it, the action has one death more."""
+        beat = self.lease.beat_next()
+        while self.lease.answered < beat and not self._stopping:
+            if self.core.partitions.get(attempt.partition) != attempt.generation:
+                raise Fenced("The partition was lost before the attempt began.")
+            await self._news.wait()
 
     def _fenced(self, attempt: WorkAttempt) -> None:
         """Another worker has the partition: nothing of it is reported, and a heartbeat says what is this one's."""

@@ -51,6 +51,8 @@ class ActionMemory:
     handed: OrderedDict[tuple[int, int], HandedAction] = field(default_factory=OrderedDict)
     """By partition and number, actions handed out lately: so reports find them."""
     under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
+    died: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
+    """How many workers died of an action that has no outcome yet."""
     totals: dict[str, ActionTotals] = field(default_factory=dict)
     """By name. Strangers choose names: those beyond a bound are counted together, under none."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
@@ -70,10 +72,17 @@ class ActionMemory:
             while len(self.under_way) > limits.ACTIONS_REMEMBERED_MAX:
                 self.under_way.popitem(last=False)
 
+    def note_death(self, partition: int, number: int, deaths: int) -> None:
+        with self.lock:
+            self.died[partition, number] = deaths
+            while len(self.died) > limits.ACTIONS_REMEMBERED_MAX:
+                self.died.popitem(last=False)
+
     def ended(self, partition: int, number: int) -> None:
         """It has an outcome, or is not there any more."""
         with self.lock:
             self.under_way.pop((partition, number), None)
+            self.died.pop((partition, number), None)
             self.handed.pop((partition, number), None)
 
     def count_accepted(self, names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace
 from restante.hub.action_rows.outcome_rows import action_so_far, put_action, put_ending
@@ -44,6 +45,7 @@ def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own
         ring_actions(draft, [row.id])
     else:
         put_action(draft, place, after)
+        draft.applies.append(partial(core.memory(ActionMemory).note_death, *key, after.deaths))
 
 
 def running_in(core: Core, partition: int) -> set[int]:

@@ -1,7 +1,8 @@
 """What a member of a group with actions is handed: actions that wait, of its own group's names or of nobody's.
 
 Left out is what is settled now, and what belongs to another group. Each row says whose its name is (`owner`), and how
-often it was tried before, as far as the hub knows (`attempts`): what a worker was told when it joined may be old.
+often it was tried before, and how many workers died of it, as far as the hub knows (`attempts`, `deaths`): what a worker
+was told when it joined may be old.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Ta
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)
     attempts = [_attempts(memory, partition, action.number) for action in actions]
-    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts)
+    deaths = [memory.died.get((partition, action.number), 0) for action in actions]
+    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts, deaths)
 
 
 def waiting_rows(
@@ -88,8 +90,9 @@ class _Heads:
         return found
 
 
-def _with_columns(table: pa.Table, owners: list[int], attempts: list[int]) -> pa.Table:
+def _with_columns(table: pa.Table, owners: list[int], attempts: list[int], deaths: list[int]) -> pa.Table:
     codes = pa.array(owners, pa.int32())
     owner = pa.DictionaryArray.from_arrays(codes, _OWNER_TEXTS)
     table = table.append_column("owner", owner)
-    return table.append_column("attempts", pa.array(attempts, pa.int64()))
+    table = table.append_column("attempts", pa.array(attempts, pa.int64()))
+    return table.append_column("deaths", pa.array(deaths, pa.int64()))

@@ -32,6 +32,8 @@ class WorkAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whose name it is, as the hub knew when it gave the page: what a worker was told when it joined may be old."""
     attempts: int = 0
     """Attempts by members before this one, as far as the hub knows."""
+    deaths: int = 0
+    """Workers that died while they did it, as far as the hub knows."""
 
     @property
     def is_health_check(self) -> bool:

@@ -7,6 +7,7 @@ for calls to make, `reads` for partitions to read on, `wake_at` for when to ask 
 - Of one thing at most one action is under way, and always the first that has no outcome.
 - An action has one final outcome, and `done` only if an attempt under the generation in force said so.
 - The position never passes an action that has no outcome.
+- Of actions that workers died of, one is under way at a time: the others are not to share its next death.
 - At most `concurrency` attempts are under way, those of lost partitions included: their handlers still run.
 """
 
@@ -46,6 +47,8 @@ class WorkAttempt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """1 for the first attempt."""
     timeout_seconds: float
+    doubtful: bool = False
+    """A worker before this one may have died of it: a heartbeat has to name it before it begins."""
 
 
 class ReadOn(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +178,7 @@ class WorkCore:
         for action in page.actions:
             if action.number > work.read:
                 self._take(work, action)
-        work.read = max(work.read, page.next)
+        work.read_upto(max(work.read, page.next))
 
     def _take(self, work: PartitionWork, action: WorkAction) -> None:
         work.read = action.number
@@ -209,19 +212,23 @@ class WorkCore:
         return begun
 
     def _begin_in(self, work: PartitionWork, now: float) -> Iterator[WorkAttempt]:
-        """Things are looked at once each: one that waits for an attempt of a lost generation stays ready."""
+        """Things are looked at once each: one that waits for another attempt stays ready."""
         left: list[WorkThing] = []
         while len(self._running) < self._policy.concurrency:
             thing = work.braked_thing() if work.braked else work.ready_thing()
             if thing is None:
                 break
-            if (work.number, thing.key) in self._orphans:
+            if (work.number, thing.key) in self._orphans or self._stands_back(thing):
                 left.append(thing)
                 if work.braked:
                     break
             elif (attempt := self._next(work, thing, now)) is not None:
                 yield attempt
         work.ready.extend(left)
+
+    def _stands_back(self, thing: WorkThing) -> bool:
+        """Whether a thing waits because another action is under way that workers died of, as they did of its own."""
+        return thing.first.action.deaths > 0 and any(one.entry.action.deaths for one in self._running.values())
 
     def _next(self, work: PartitionWork, thing: WorkThing, now: float) -> WorkAttempt | None:
         """An attempt at the first action of a thing; None: it needs none, or not now."""
@@ -263,6 +270,7 @@ class WorkCore:
             action=entry.action,
             number=entry.attempts + 1,
             timeout_seconds=rule.timeout_seconds,
+            doubtful=work.is_doubtful(entry),
         )
 
     def _drop_check(self, work: PartitionWork, entry: WorkEntry, hub_now: float, now: float) -> None:

@@ -16,7 +16,7 @@ from restante.model.work.actions import WorkAction
 from restante.model.work.brake import Brake
 from restante.model.work.entries import EntryState, ThingState, WorkEntry, WorkThing
 from restante.model.work.results import OutcomeReport, WorkOutcome
-from restante.model.work.rules import BRAKE_THINGS, REPORT_OUTCOMES_MAX, WorkPolicy
+from restante.model.work.rules import BRAKE_THINGS, DOUBTFUL_ATTEMPTS_MAX, REPORT_OUTCOMES_MAX, WorkPolicy
 
 _STANDING = (ThingState.HELD, ThingState.LACKING)
 """Things that this worker cannot go on with by itself."""
@@ -34,6 +34,9 @@ class PartitionWork:
         """As the hub has it."""
         self.read = position
         """Up to where it was read."""
+        self._doubtful_upto: int | None = None
+        """Up to here another worker may have begun what has no outcome, and died of it; None: nothing was read yet."""
+        self._doubtful_left = DOUBTFUL_ATTEMPTS_MAX
         self.giving_up = False
         self.lost = False
         self.running = 0
@@ -73,6 +76,20 @@ class PartitionWork:
         thing.queue.append(entry)
         if thing.state is ThingState.EMPTY:
             self.make_ready(thing)
+
+    def read_upto(self, number: int) -> None:
+        """A page was read. What is on the first one lay there when the worker got the partition."""
+        if self._doubtful_upto is None:
+            self._doubtful_upto = number
+        self.read = max(self.read, number)
+
+    def is_doubtful(self, entry: WorkEntry) -> bool:
+        """Whether the hub has to know of an attempt before it begins. Asked once for each attempt."""
+        if entry.action.deaths:
+            return True
+        doubtful = self._doubtful_left > 0 and entry.action.number <= (self._doubtful_upto or 0)
+        self._doubtful_left -= doubtful
+        return doubtful
 
     def _thing(self, concerns: str) -> WorkThing:
         key = self._key(concerns)

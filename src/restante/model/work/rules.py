@@ -19,6 +19,8 @@ GATHER_SECONDS = 0.005
 POSITION_SECONDS = 10.0
 REPORT_OUTCOMES_MAX = 900
 """With results of 64 KiB each, a report stays below 64 MiB."""
+DOUBTFUL_ATTEMPTS_MAX = 256
+"""Of each partition, so many attempts at what lay there when the worker got it are named to the hub before they begin."""
 RESULT_BYTES_MAX = 64 * 1024
 PROBLEM_BYTES_MAX = 8 * 1024
 

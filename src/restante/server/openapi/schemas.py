@@ -219,6 +219,11 @@ _CHANGED: dict[str, Schema] = {
         "minimum": 0,
         "description": "Of what a group with actions reads: how often it was tried before, as far as the hub knows.",
     },
+    "deaths": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Of what a group with actions reads: how many workers died of it, as far as the hub knows.",
+    },
 }
 CHANGE = record(
     _CHANGED,
