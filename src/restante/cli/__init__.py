@@ -130,6 +130,7 @@ _GROUPS = {
     "groups": "groups",
     "jobs": "jobs",
     "recipients": "mailboxes",
+    "sources": "publishing",
     "partitions": "partitions",
     "origins": "serving",
     "tokens": "serving",
