@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import restante
 from restante.bridges.bridge_file import read_bridge_file
 from restante.bridges.in_messages import RecordMapper
-from restante.bridges.in_rules import DataForm, InRule, Misfit, RawRecord, picker
+from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, picker
 from restante.bridges.kafka_library import kafka_settings, option_pairs
 from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
 from restante.model.publishing.message import Message
@@ -66,7 +66,7 @@ def test_a_rule_that_is_none_is_refused(rule: str) -> None:
     "value", [b"", b"no", b"[1]", b'{"a": 1}', b'{"a": {"b": null}}', b'{"a": {"b": 1.5}}', b"\xff"]
 )
 def test_a_path_that_leads_nowhere_is_a_misfit(value: bytes) -> None:
-    with pytest.raises(Misfit):
+    with pytest.raises(RecordMisfit):
         picker("json:a.b")(record(1, value=value))
 
 
