@@ -238,6 +238,8 @@ GROUP_ACTIONS_MAX = 1_000
 ACTION_CHARACTERS_MAX = 128
 GROUP_PARTITIONS_AT_ONCE_MAX = 256
 GROUP_RUNNING_MAX = 1_024
+GROUP_GATHER_SECONDS = 0.002
+"""A member that waits is told so long after a commit: what others commit meanwhile is looked for once."""
 ACTIONS_AT_ONCE_MAX = 10_000
 """How many actions one request may bring."""
 ACTIONS_REMEMBERED_MAX = 200_000

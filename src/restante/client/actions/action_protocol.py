@@ -6,6 +6,8 @@ repeated as it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from restante import limits
@@ -27,11 +29,13 @@ from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, WITH_JSON, done, long, read, whole_number
 from restante.client.transport.retries import answered
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.columns.few_ids import made_ids
 from restante.wire.action_bodies import action_json, outcomes_json
 
 _encoder = msgspec.json.Encoder()
+_HEADERS = {CORRELATION_PROPERTY: "Restante-Correlation-Id", TRACE_PROPERTY: "traceparent"}
 
 
 def _with_id(terms: Terms, wanted: WantedAction) -> WantedAction:
@@ -46,13 +50,19 @@ def send(terms: Terms, call: SendAction) -> Dialogue[ActionStatus]:
     body = _encoder.encode(action_json(_with_id(terms, call.wanted), named=False))
     path = f"/v1/actions/{segment(call.wanted.action, 'action')}"
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
+    headers = (*WITH_JSON, *_carried(call.carried))
 
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
-        return HttpRequest("POST", path, terms.timeout + left, query=_wait(left), headers=WITH_JSON, body=body)
+        return HttpRequest("POST", path, terms.timeout + left, query=_wait(left), headers=headers, body=body)
 
     answer = yield from answered(terms, attempt)
     return value_of(expect(answer.response, terms.address, 200, 202), ActionStatus, terms.address)
+
+
+def _carried(carried: Mapping[str, str]) -> Pairs:
+    """What an action takes over from the one during which it is sent travels as headers; other properties do not."""
+    return tuple((_HEADERS[name], value) for name, value in carried.items() if name in _HEADERS)
 
 
 def _wait(seconds: float) -> Pairs:
@@ -61,7 +71,9 @@ def _wait(seconds: float) -> Pairs:
 
 def send_many(terms: Terms, call: SendActions) -> Dialogue[AcceptedActions]:
     sent = [action_json(_with_id(terms, wanted), named=True) for wanted in call.wanted]
-    headers = WITH_JSON if call.batch is None else (*WITH_JSON, ("Restante-Batch", call.batch))
+    headers = (*WITH_JSON, *_carried(call.carried))
+    if call.batch is not None:
+        headers = (*headers, ("Restante-Batch", call.batch))
     body = _encoder.encode({"actions": sent})
     request = HttpRequest("POST", "/v1/actions", long(terms), headers=headers, body=body)
     return value_of((yield from done(terms, request, 202)), AcceptedActions, terms.address)
