@@ -307,7 +307,7 @@ BACKUP_CHUNK_BYTES = 1 * MIB
 
 # Filing: runs of like size, eight at a time; the smallest in larger handfuls.
 FILING_FAN_IN = 8
-FILING_HANDFUL = 32
+FILING_HANDFUL = 48
 FILING_FAN_IN_MAX = 64
 FILING_FEW_MESSAGES_MAX = 1_024
 IDENTITIES_IN_MEMORY_MAX = 65_536
@@ -376,7 +376,10 @@ assert COMMIT_BYTES_MAX >= SEND_BYTES_MAX, "the largest send fits in one commit"
 assert DELAYED_AT_ONCE_MAX * DATA_BYTES_MAX <= SEND_BYTES_MAX, "what is due at once is one send"
 assert BLOB_BYTES_MAX % BLOCK_BYTES == 0
 assert STAGED_RUNS_MAX < UNFILED_RUNS_MAX, "a consignment leaves room for publishes beside it"
-assert FILING_FAN_IN <= FILING_HANDFUL <= FILING_FAN_IN_MAX < UNFILED_RUNS_MAX
+assert FILING_FAN_IN <= FILING_HANDFUL <= FILING_FAN_IN_MAX - FILING_FAN_IN, (
+    "tiny runs are merged before there are many"
+)
+assert FILING_FAN_IN_MAX < UNFILED_RUNS_MAX
 assert LINK_FRAMES_MAX < PIPELINE_FRAMES_MAX, "the hub reads all that a client has under way, so it can answer it"
 assert 7 * (DATA_BYTES_MAX + PROPERTIES_BYTES_MAX) < LIVE_FRAME_TIMES * DATA_BYTES_MAX, (
     "six bytes for each in JSON are a frame"
