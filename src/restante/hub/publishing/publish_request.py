@@ -167,6 +167,7 @@ class PlainPublish(PublishRequest):
         self.size = size
         self.line = line
         self._messages = ()
+        self.reads = ()
         self.letters = letters
         self.partition = partition
         self.numbers = numbers
