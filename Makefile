@@ -14,10 +14,10 @@ PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed
 # What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
-PATHS := src tests bench tools
+PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,8 +54,14 @@ run: $(RUN_STAMP) ## See it work: a sample night in seconds, then one computed b
 	@$(MAKE) --no-print-directory $(RUN_SPARK_STAMP)
 	@$(BIN)/restante tour --data ./data --spark
 
+run-catalog: $(RUN_STAMP) ## Run the example application: a hub, an API and two workers on free ports, until Ctrl-C.
+	@$(BIN)/python -m examples.catalog.run
+
+drive-catalog: $(RUN_STAMP) ## Drive the example application: USERS=200 for SECONDS=60, a worker killed meanwhile; then the sum.
+	@$(BIN)/python -m examples.catalog.drive --users $(or $(USERS),200) --seconds $(or $(SECONDS),60)
+
 test: setup ## Run the tests for people: everything that matters once, in minutes.
-	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka"
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka and not browser"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
@@ -68,6 +74,9 @@ test-kills: setup ## Run the campaigns that kill processes under load, less the 
 
 test-wire: setup ## Run every rule of the hub over the network, and made-up and spoilt requests; less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "wire and not long"
+
+test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
+	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
@@ -111,6 +120,9 @@ bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: Postgr
 
 picture: setup ## Record `restante tour` as docs/images/tour.svg, from a real run.
 	$(BIN)/python tools/record_tour.py
+
+pictures: setup ## Take the pictures of the console for the documentation, from a real browser.
+	SCREENSHOTS=docs/images $(BIN)/python -m pytest -n 0 -m browser tests/console/test_browser.py -k pictures
 
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

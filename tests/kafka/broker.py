@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from restante.spark.sessions import java
+from tests.crash.served import free_port
 from tests.kafka.jars import class_path
 
 _SETTINGS = """\
@@ -42,7 +43,7 @@ class Broker:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.port, controller = _free_ports()
+        self.port, controller = free_port(), free_port()
         self._settings = folder / "server.properties"
         self._settings.write_text(_SETTINGS.format(port=self.port, controller=controller, folder=folder))
         self._process: subprocess.Popen[bytes] | None = None
@@ -152,10 +153,3 @@ class Broker:
                     found.append(message)
         consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, Misfit, RawRecord, Tombstones, picker
+from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
 from restante.model.columns.arrow import Column, column_of, map_array
 from restante.model.publishing.message import Message
 from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
@@ -85,7 +85,7 @@ class RecordMapper:
             return None
         try:
             recipients = pa.array([self._pick(record) for record in records], pa.string())
-        except (Misfit, UnicodeEncodeError):
+        except (RecordMisfit, UnicodeEncodeError):
             return None
         count = len(records)
         table = {
@@ -121,16 +121,16 @@ class RecordMapper:
                 continue
             try:
                 if row in refused:
-                    raise Misfit(refused[row])
+                    raise RecordMisfit(refused[row])
                 found.sent.append(self._message(record))
                 found.rows.append(row)
-            except Misfit as error:
+            except RecordMisfit as error:
                 found.misfits[row] = str(error)
         return found
 
     def _message(self, record: RawRecord) -> Message:
         if record.value is None:
-            raise Misfit("The record has no value: it is a tombstone.")
+            raise RecordMisfit("The record has no value: it is a tombstone.")
         media_type = record.header("content-type")
         if media_type is not None and media_type.split(b";")[0].strip().lower() == _STRUCTURED:
             return self._event(record, shape_event(0, msgspec.Raw(record.value)))
@@ -154,31 +154,25 @@ class RecordMapper:
             for name, value in record.headers
             if name.lower().startswith("ce_")
         }
-        headers.setdefault("ce-recipient", self._pick_quietly(record).replace("%", "%25"))
+        if "ce-recipient" not in headers:
+            headers["ce-recipient"] = self._pick(record).replace("%", "%25")
         content_type = _utf8(media_type)
         found = decode_binary(record.value or b"", content_type=content_type, headers=_encoded(headers))
         if not isinstance(found, list | tuple):
-            raise Misfit(found.faults[0].detail)  # type: ignore[union-attr]  # then it is `Flawed`
+            raise RecordMisfit(found.faults[0].detail)  # type: ignore[union-attr]  # then it is `Flawed`
         return self._placed(record, found[0])
 
     def _event(self, record: RawRecord, shaped: Shaped) -> Message:
         if "recipient" not in shaped.fields:
-            shaped.fields["recipient"] = self._pick_quietly(record)
+            shaped.fields["recipient"] = self._pick(record)
             shaped.faults = [fault for fault in shaped.faults if fault[0] != "recipient"]
         if shaped.faults:
-            raise Misfit(shaped.faults[0][1])
+            raise RecordMisfit(shaped.faults[0][1])
         (message,) = messages_of([msgspec.Raw()], lambda _index, _row: shaped)  # type: ignore[misc]  # no faults: no `Flawed`
         return self._placed(record, message)
 
     def _placed(self, record: RawRecord, message: Message) -> Message:
         return msgspec.structs.replace(message, source_position=record.offset)
-
-    def _pick_quietly(self, record: RawRecord) -> str:
-        """An event may name its recipient itself; if it does not, the rule must find one."""
-        try:
-            return self._pick(record)
-        except Misfit:
-            return ""
 
 
 def _encoded(headers: Mapping[str, str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ class RawRecord(msgspec.Struct, frozen=True, gc=False):
         return next((value for own, value in reversed(self.headers) if own.lower() == wanted), None)
 
 
-class Misfit(ValueError):
+class RecordMisfit(ValueError):
     """Why a record cannot become a message."""
 
 
@@ -105,20 +105,20 @@ def _json_picker(path: str) -> Pick:
                 found = found.found
             value = msgspec.json.decode(found)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise Misfit(f"The value has no {path}: {error}") from error
+            raise RecordMisfit(f"The value has no {path}: {error}") from error
         if isinstance(value, str):
             return value
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        raise Misfit(f"{path} is neither text nor a whole number.")
+        raise RecordMisfit(f"{path} is neither text nor a whole number.")
 
     return pick
 
 
 def _text(value: bytes | None, what: str) -> str:
     if value is None:
-        raise Misfit(f"The record has not {what}.")
+        raise RecordMisfit(f"The record has not {what}.")
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Misfit(f"{what[0].upper()}{what[1:]} is no UTF-8.") from error
+        raise RecordMisfit(f"{what[0].upper()}{what[1:]} is no UTF-8.") from error

@@ -25,7 +25,7 @@ from restante.model.storage.keys import number_key
 from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store, StoreReader
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 """Of the data. `migrating` brings older data to it."""
 _DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
@@ -136,6 +136,11 @@ class Partition:
     @fingerprints.setter
     def fingerprints(self, known: Fingerprints) -> None:
         self._fingerprints = known
+
+    @property
+    def sorted_fingerprints(self) -> Fingerprints:
+        """Those in the arrays, without the latest few. Reading them moves nothing."""
+        return self._fingerprints
 
     def knows_any(self, fingerprints: Sequence[int]) -> bool:
         """Whether a message with one of these fingerprints may be stored already, or was erased."""

@@ -24,7 +24,16 @@ from restante.hub.batches.binding import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.aside import count_aside
-from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, known, look, requested
+from restante.hub.mailboxes.mailbox import (
+    Chunk,
+    Opened,
+    chunks,
+    first_number,
+    known,
+    look_for_mail,
+    mail_heads,
+    requested,
+)
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.mailboxes.answers import Reason
@@ -102,7 +111,7 @@ def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBund
 
 def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | Reason:
     now = core.clock()
-    opened = look(core, address)
+    opened = look_for_mail(core, address)
     cabinets = requested(core, opened, asked.origins, asked.origin_groups)
     already = open_bundle(core, opened, cabinets, asked)
     if already is not None:
@@ -249,7 +258,7 @@ def _check_fresh(draft: RequestDraft, opened: Opened) -> None:
     address = opened.address
     entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
     heads = {key_cabinet(key): decode_head(value) for key, value in entries}
-    own = {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+    own = {cabinet: head for cabinet, head in mail_heads(heads).items() if cabinet.recipient == address.recipient}
     if own != opened.heads or draft.count(address.partition).erasures != opened.erasures:
         raise Stale
 

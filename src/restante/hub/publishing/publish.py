@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante import limits
 from restante.errors import (
     DataDamaged,
     Fault,
@@ -23,6 +24,7 @@ from restante.errors import (
     InvalidRequest,
     PartitionUnknown,
 )
+from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
 from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Shipped
@@ -47,7 +49,6 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, arrive, group
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
-from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
@@ -150,7 +151,7 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
 
 def _are_few(small: Sequence[PublishRequest]) -> bool:
     """Whether the messages of a commit, each from a send of few, are few together."""
-    return isinstance(few_or_many([message for request in small for message in request.messages]), Few)
+    return sum([request.count() for request in small]) <= limits.FEW_MESSAGES_MAX
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
@@ -250,7 +251,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:
     """Compare what is new with what is delayed: the same again is a duplicate; in a batch a conflict, for items are stored."""
     memory, arrivals = core.memory(DelayedMemory), unit.arrivals
-    if not memory.knows_any(arrivals.fingerprint.tolist()):
+    if not memory.count or not memory.knows_any(arrivals.fingerprint.tolist()):
         return
     for index, request in enumerate(unit.requests):
         if request.error is not None or request.beside is not None:
@@ -332,8 +333,19 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
     number = first[parcel.arrivals.partition] + parcel.place
     draft.arrived.append(parcel.arrivals.fingerprint)
     draft.applies.append(lambda: _remember(core, parcel, number))
-    draft.mail.append(Shipped(parcel.arrivals, number, parcel.published_at))
+    actions = action_rows_of(parcel.arrivals.columns)
+    if len(actions):
+        accept_columns(core, draft, parcel.arrivals, actions, number, parcel.published_at)
+    draft.mail.append(_shipped(parcel, number, actions))
     return number
+
+
+def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:
+    """What is pushed to those who are connected: actions are no mail."""
+    if not len(actions):
+        return Shipped(parcel.arrivals, number, parcel.published_at)
+    mail = np.setdiff1d(np.arange(len(parcel.arrivals)), actions)
+    return Shipped(taken(parcel.arrivals, mail), number[mail], parcel.published_at)
 
 
 def _remember(core: Core, parcel: LaidOut, number: NDArray[np.int64]) -> None:
