@@ -33,6 +33,7 @@ GENERATED: Mapping[str, str] = {
     "consignments/consignments_async.py": "consignments/consignments_sync.py",
     "consignments/large_send_async.py": "consignments/large_send_sync.py",
     "feed/feed_async.py": "feed/feed_sync.py",
+    "actions/actions_async.py": "actions/actions_sync.py",
     "groups/groups_async.py": "groups/groups_sync.py",
     "live/live_async.py": "live/live_sync.py",
     "producers/producer_async.py": "producers/producer_sync.py",

@@ -63,6 +63,15 @@ class ReferenceHub:
     def groups(self) -> Iterator[surface.GroupStatus]:
         raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
 
+    def act(self, *_: object, **__: object) -> surface.ActionStatus:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
+    def act_all(self, *_: object, **__: object) -> tuple[surface.AcceptedAction, ...]:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
+    def outcome(self, *_: object, **__: object) -> surface.ActionStatus:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
     def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
         raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 

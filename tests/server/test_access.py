@@ -84,8 +84,22 @@ ALLOWED = {
     "POST /v1/groups/{group}/pause": "o",
     "POST /v1/groups/{group}/resume": "o",
     "DELETE /v1/groups/{group}/actions/{action}": "o",
+    "POST /v1/actions/{action}": "po",
+    "POST /v1/actions": "po",
+    "GET /v1/actions/{action}": "pxwo",
+    "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
+    "GET /v1/groups/{group}/poison": "wo",
+    "POST /v1/groups/{group}/poison/{id}/again": "o",
+    "DELETE /v1/groups/{group}/poison/{id}": "o",
     "GET /metrics": "ro",
     "GET /v1/health": "ro",
+    "GET /v1/rates": "ro",
+    "GET /v1/settings": "o",
+    "GET /v1/live": "o",
+    "GET /v1/whoami": EVERYBODY,
+    "GET /v1/tokens": "o",
+    "POST /v1/tokens": "o",
+    "DELETE /v1/tokens/{token}": "o",
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
 OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}
@@ -101,6 +115,7 @@ PLACES = {
     "{member}": ID,
     "{action}": "charge",
     "{source}": "orders",
+    "{token}": "nosuchid",
 }
 
 

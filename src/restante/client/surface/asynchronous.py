@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 from msgspec import UNSET
 
+from restante.calls.actions import ReadAction, SendAction, SendActions
 from restante.calls.mailboxes import (
     ListPartitions,
     ListRecipients,
@@ -15,6 +16,7 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_async import Batches
 from restante.client.concurrency.openings import AsyncOpening
@@ -29,10 +31,12 @@ from restante.client.publishing.carriers_async import AsyncCallCarrier, AsyncCar
 from restante.client.publishing.pipeline_async import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.sources.sources_async import Sources
-from restante.client.surface.arguments import whole
+from restante.client.surface.arguments import seconds, text_of, whole
 from restante.client.surface.recipient_async import Bundle, Recipient
 from restante.client.transport.link import AsyncLink, where
 from restante.limits import FEED_LINGER_SECONDS
+from restante.model.actions.action_answers import AcceptedAction, ActionStatus
+from restante.model.actions.wanted_action import WantedAction
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import GroupStatus
@@ -146,16 +150,22 @@ class Hub:
         return Recipient(self._link, name)
 
     async def recipients(
-        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+        self,
+        *,
+        order: Order = "waiting",
+        limit: int | None = None,
+        after: str | None = None,
+        search: str | None = None,
     ) -> RecipientPage:
-        """Those with waiting messages: most first, or oldest first; at most 5 s old.
+        """Those with waiting messages: most first, or oldest first; at most 5 s old; `search` is in their names.
 
         ```python
         page = await hub.recipients(order="oldest", limit=10)
         print([(summary.recipient, summary.waiting) for summary in page.recipients])
         ```
         """
-        return await self._link.call(ListRecipients(order=order, limit=whole("limit", limit), after=after))
+        call = ListRecipients(order=order, limit=whole("limit", limit), after=after, search=search)
+        return await self._link.call(call)
 
     async def partitions(self) -> tuple[PartitionStatus, ...]:
         """All partitions, with their visible sequences and what waits in them.
@@ -293,6 +303,57 @@ class Hub:
         ```
         """
         return list_groups(self._link)
+
+    async def act(
+        self,
+        action: str,
+        *,
+        concerns: str,
+        data: object = UNSET,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+        correlation_id: str | None = None,
+    ) -> ActionStatus:
+        """Have something done: accepted at once, done later by a worker of the group that declared the name.
+
+        What concerns one thing is done in order. `data` is any value that JSON can say, `{}` if left out. The same id, thing,
+        name and data again is not done again. With `wait`, so many seconds for the outcome. The handler's job and the logs
+        have the `correlation_id`.
+
+        ```python
+        accepted = await hub.act("send_invoice", concerns="order-7", data={"amount": 12})
+        ```
+        """
+        wanted = wanted_action(action, concerns, data=data, id=id, expires_in=expires_in, origin=origin)
+        return await self._link.call(SendAction(wanted, seconds("wait", wait), carried_of(correlation_id)))
+
+    async def act_all(
+        self, actions: Iterable[WantedAction], *, batch: BatchName | None = None
+    ) -> tuple[AcceptedAction, ...]:
+        """Have many things done: all are accepted, or none. With a batch they become its items.
+
+        ```python
+        wanted = [restante.WantedAction(action="send_invoice", concerns=f"order-{n}") for n in range(3)]
+        accepted = await hub.act_all(wanted)
+        ```
+        """
+        named = None if batch is None else batch_id_of(batch)
+        accepted = await self._link.call(SendActions(wanted_actions(actions), named))
+        return accepted.actions
+
+    async def outcome(self, action_id: str, *, concerns: str | None = None, wait: float = 0) -> ActionStatus:
+        """What became of an action; with `wait`, so many seconds until that is final. `value` is what its handler returned.
+
+        ```python
+        accepted = await hub.act("send_invoice", concerns="order-7")
+        print((await hub.outcome(accepted.id)).state)
+        ```
+        """
+        return await self._link.call(
+            ReadAction(text_of("action_id", action_id), concerns_of(concerns), seconds("wait", wait))
+        )
 
     async def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged.

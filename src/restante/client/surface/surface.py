@@ -6,7 +6,7 @@ names, arguments and answers, with `await`, `async with` and `async for` where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -27,6 +27,9 @@ from restante.client.live.live_surface import Live, LiveSent
 from restante.client.publishing.sendable import MessageFields
 from restante.client.sources.source_surface import Sources
 from restante.limits import FEED_LINGER_SECONDS
+from restante.model.actions.action_answers import AcceptedAction, ActionProblem, ActionStatus, PoisonedAction
+from restante.model.actions.action_row import ActionState
+from restante.model.actions.wanted_action import WantedAction
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchState,
@@ -67,8 +70,12 @@ from restante.model.publishing.message import Message, State
 from restante.model.sources.source_answers import PartitionPosition, SourceStatus
 
 __all__ = [
+    "AcceptedAction",
     "Acknowledged",
     "Acknowledger",
+    "ActionProblem",
+    "ActionState",
+    "ActionStatus",
     "Batch",
     "BatchState",
     "BatchStatus",
@@ -106,6 +113,7 @@ __all__ = [
     "PartitionReceipt",
     "PartitionStatus",
     "Pipeline",
+    "PoisonedAction",
     "Producer",
     "ReapedBatch",
     "Reason",
@@ -124,6 +132,7 @@ __all__ = [
     "Start",
     "State",
     "Waiting",
+    "WantedAction",
     "Webhook",
     "Winner",
 ]
@@ -300,7 +309,12 @@ class Hub(Protocol):
     ) -> Receipt: ...
     def recipient(self, name: str) -> Recipient: ...
     def recipients(
-        self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None
+        self,
+        *,
+        order: Literal["waiting", "oldest"] = "waiting",
+        limit: int | None = None,
+        after: str | None = None,
+        search: str | None = None,
     ) -> RecipientPage: ...
     def partitions(self) -> tuple[PartitionStatus, ...]: ...
     def partition_of(self, recipient: str) -> int: ...
@@ -344,6 +358,25 @@ class Hub(Protocol):
         ...
 
     def groups(self) -> Iterator[GroupStatus]: ...
+    def act(
+        self,
+        action: str,
+        *,
+        concerns: str,
+        data: object = UNSET,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+        correlation_id: str | None = None,
+    ) -> ActionStatus:
+        """Have something done: accepted at once, done later by a worker."""
+        ...
+
+    def act_all(
+        self, actions: Iterable[WantedAction], *, batch: BatchName | None = None
+    ) -> tuple[AcceptedAction, ...]: ...
+    def outcome(self, action_id: str, *, concerns: str | None = None, wait: float = 0) -> ActionStatus: ...
     def snapshot(
         self,
         partitions: int | Collection[int] | None = None,

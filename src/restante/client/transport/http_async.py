@@ -9,6 +9,7 @@ from typing import cast
 
 from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
+from restante.client.actions import action_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import joint_call
@@ -33,6 +34,7 @@ DIALOGUES: Dialogues = {
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
     **group_protocol.DIALOGUES,
+    **action_protocol.DIALOGUES,
     **source_protocol.DIALOGUES,
 }
 

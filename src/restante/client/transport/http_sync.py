@@ -10,6 +10,7 @@ from typing import cast
 
 from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
+from restante.client.actions import action_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_calls import joint_call
 from restante.client.batches.joint_sync import JointCalls
@@ -34,6 +35,7 @@ DIALOGUES: Dialogues = {
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
     **group_protocol.DIALOGUES,
+    **action_protocol.DIALOGUES,
     **source_protocol.DIALOGUES,
 }
 

@@ -14,6 +14,7 @@ import msgspec
 
 from restante import limits
 from restante.errors import DataDamaged
+from restante.hub.doctor.doctor_actions import examine_actions
 from restante.hub.doctor.doctor_batches import examine_batches
 from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
@@ -123,6 +124,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_batches(case)
     examine_consignments(case)
     examine_groups(case)
+    examine_actions(case)
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)

@@ -33,6 +33,10 @@ from restante.calls.mailboxes import (
 from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
+from restante.hub.action_rows.action_memory import ActionMemory
+from restante.hub.actions import calls as actions
+from restante.hub.actions.deaths import count_deaths, running_in
+from restante.hub.actions.status import action_totals
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
@@ -59,7 +63,7 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.memory import load_groups
+from restante.hub.groups.memory import GroupMemory, load_groups
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
@@ -81,6 +85,7 @@ from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.actions.action_answers import NamedTotals
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import Checkpointed, GroupTotals
@@ -102,6 +107,7 @@ FUNCTIONS: Functions = {
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
     **groups.FUNCTIONS,
+    **actions.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
@@ -141,6 +147,8 @@ class OpenHub:
         self._core.remember(load_groups(store, deed.partition_count, clock()))
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
+        self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
+        self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
@@ -317,6 +325,10 @@ class OpenHub:
     def group_totals(self) -> tuple[GroupTotals, ...]:
         """How far groups are, for metrics."""
         return group_totals(self._core)
+
+    def action_totals(self) -> tuple[NamedTotals, ...]:
+        """What became of actions, for metrics."""
+        return action_totals(self._core)
 
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
         """Write a checkpoint; the future gets the request, answered, in its own event loop."""

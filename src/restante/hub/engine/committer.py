@@ -26,7 +26,7 @@ from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull
 from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.storage.changes import Changes
+from restante.model.storage.changes import Changes, EntryKey
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Listener(Generic[T]):
 class CommitRequest(Generic[T]):
     """A request to be planned and committed; afterwards it has a result or an error."""
 
-    __slots__ = ("alone", "error", "light", "line", "put_off", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "light", "line", "put_off", "reads", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
         self.result: T | None = None
@@ -67,6 +67,8 @@ class CommitRequest(Generic[T]):
         """Whether the request cannot be judged in this commit, and goes into the next."""
         self.light = False
         """Whether planning takes little time, and reads only memory."""
+        self.reads: Sequence[EntryKey] = ()
+        """Rows that planning is known to read: those of a whole commit are fetched at once."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -100,10 +102,13 @@ class Planned(CommitRequest[T]):
 
     __slots__ = ("_plan",)
 
-    def __init__(self, plan: Callable[[RequestDraft], T], *, alone: bool = False) -> None:
+    def __init__(
+        self, plan: Callable[[RequestDraft], T], *, alone: bool = False, reads: Sequence[EntryKey] = ()
+    ) -> None:
         super().__init__()
         self._plan = plan
         self.alone = alone
+        self.reads = reads
 
     def plan(self, draft: RequestDraft) -> T:
         return self._plan(draft)
@@ -351,6 +356,7 @@ class Committer:
             plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
+            plan.fetch([entry for request in batch for entry in request.reads])
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
             changes = plan.finish()

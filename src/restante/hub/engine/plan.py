@@ -54,6 +54,17 @@ class CommitPlan:
         self.mail: list[Mail] = []
         """The messages that it stores, for live connections."""
         self._fence = fence
+        self._fetched: dict[EntryKey, bytes | None] = {}
+
+    def fetch(self, entries: Sequence[EntryKey]) -> None:
+        """Read what the requests of this commit are known to read, at once: each by itself may be a round trip."""
+        if entries:
+            found = self.store.get_many(entries)
+            self._fetched = {entry: found.get(entry) for entry in entries}
+
+    def stored(self, entry: EntryKey) -> bytes | None:
+        """What the store has, as of the last commit."""
+        return self._fetched[entry] if entry in self._fetched else self.store.get(*entry)
 
     def draft(self) -> RequestDraft:
         return RequestDraft(self)
@@ -145,7 +156,11 @@ class RequestDraft:
         for entries in (self.entries, self._plan.changes.entries):
             if entry in entries:
                 return entries[entry]
-        return self._plan.store.get(partition, space, key)
+        return self._plan.stored(entry)
+
+    def is_pending(self, entry: EntryKey) -> bool:
+        """Whether this commit puts or deletes something under a key, so far."""
+        return entry in self.entries or entry in self._plan.changes.entries
 
     def pending_value(self, entry: EntryKey) -> bytes | None:
         """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.mailboxes.aside import count_aside
-from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look, requested
+from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look_for_mail, requested
 from restante.hub.mailboxes.peek import empty_reason, free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle
@@ -40,7 +40,7 @@ def explain(
     core: Core, address: MailboxAddress, origins: Collection[str], origin_groups: Collection[str]
 ) -> Explanation:
     with core.pins.reading():
-        opened = look(core, address)
+        opened = look_for_mail(core, address)
         cabinets = requested(core, opened, origins, origin_groups)
         now = core.clock()
         backlogs = {cabinet: backlog(core, opened, cabinet, now) for cabinet in cabinets}

@@ -25,7 +25,16 @@ from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uu
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.aside import count_aside
-from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, known, look, requested
+from restante.hub.mailboxes.mailbox import (
+    Chunk,
+    Opened,
+    chunks,
+    first_number,
+    known,
+    look_for_mail,
+    mail_heads,
+    requested,
+)
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.mailboxes.answers import Reason
@@ -122,7 +131,7 @@ def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBund
 
 def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | Reason:
     now = core.clock()
-    opened = look(core, address)
+    opened = look_for_mail(core, address)
     cabinets = requested(core, opened, asked.origins, asked.origin_groups)
     already = open_bundle(core, opened, cabinets, asked)
     if already is not None:
@@ -269,7 +278,7 @@ def _check_fresh(draft: RequestDraft, opened: Opened) -> None:
     address = opened.address
     entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
     heads = {key_cabinet(key): decode_head(value) for key, value in entries}
-    own = {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+    own = {cabinet: head for cabinet, head in mail_heads(heads).items() if cabinet.recipient == address.recipient}
     if own != opened.heads or draft.count(address.partition).erasures != opened.erasures:
         raise Stale
 

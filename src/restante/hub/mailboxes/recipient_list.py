@@ -17,11 +17,12 @@ from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.explain import backlog
 from restante.hub.mailboxes.health_mailboxes import health_mailboxes
-from restante.hub.mailboxes.mailbox import look
+from restante.hub.mailboxes.mailbox import look_for_mail
 from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
+from restante.model.mailboxes.filters import check_filter
 from restante.model.mailboxes.paging import page_size
 
 AGE_MAX = 5_000_000
@@ -55,6 +56,8 @@ class Listings:
         size, start = page_size(call.limit), _parse_token(call.after)
         with self._lock:
             listing, rows = self._current(order)
+        if call.search is not None:
+            rows = rows[_fitting(listing.recipient, call.search)[rows]]
         chosen = rows[start : start + size]
         summaries = zip(
             strings_of(listing.recipient.take(column_of(chosen))),
@@ -79,6 +82,13 @@ class Listings:
         if order not in self._orders:
             self._orders[order] = _ordered(self._last, order)
         return self._last, self._orders[order]
+
+
+def _fitting(names: pa.StringArray, search: str) -> NDArray[np.bool_]:
+    """Which names have this text in them."""
+    check_filter("search", search)
+    fits: NDArray[np.bool_] = pc.match_substring(names, search, ignore_case=True).to_numpy(zero_copy_only=False)
+    return fits
 
 
 def _parse_token(after: str | None) -> int:
@@ -116,11 +126,12 @@ def _list_partition(
     codes = seen.recipients.dictionary_encode()
     code = np.asarray(codes.indices).astype(np.int64)
     exact = _exceptions(seen.earliest_expiry <= now, seen.rank, seen.head_rank, [bool(h.apart) for h in seen.decoded])
+    exact &= ~seen.action
     dictionary: Column = codes.dictionary
     recipients = len(dictionary)
-    waiting = np.bincount(code, np.where(exact, 0, beyond.count), recipients).astype(np.int64)
+    waiting = np.bincount(code, np.where(exact | seen.action, 0, beyond.count), recipients).astype(np.int64)
     oldest = np.full(recipients, 2**63 - 1, np.int64)
-    plain = (beyond.count > 0) & ~exact
+    plain = (beyond.count > 0) & ~exact & ~seen.action
     np.minimum.at(oldest, code[plain], beyond.published[plain])
     for index in np.unique(code[exact]).tolist():
         try:
@@ -148,7 +159,7 @@ def _count_exactly(
     core: Core, recipient: str, index: int, waiting: NDArray[np.int64], oldest: NDArray[np.int64], now: int
 ) -> None:
     """The whole mailbox, cabinet by cabinet."""
-    opened = look(core, core.locate(recipient))
+    opened = look_for_mail(core, core.locate(recipient))
     found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
     waiting[index] = sum(entry.messages for entry in found)
     oldest[index] = min((entry.oldest for entry in found if entry.messages), default=2**63 - 1)

@@ -24,6 +24,7 @@ from restante.errors import (
     InvalidRequest,
     PartitionUnknown,
 )
+from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
 from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Shipped
@@ -332,8 +333,19 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
     number = first[parcel.arrivals.partition] + parcel.place
     draft.arrived.append(parcel.arrivals.fingerprint)
     draft.applies.append(lambda: _remember(core, parcel, number))
-    draft.mail.append(Shipped(parcel.arrivals, number, parcel.published_at))
+    actions = action_rows_of(parcel.arrivals.columns)
+    if len(actions):
+        accept_columns(core, draft, parcel.arrivals, actions, number, parcel.published_at)
+    draft.mail.append(_shipped(parcel, number, actions))
     return number
+
+
+def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:
+    """What is pushed to those who are connected: actions are no mail."""
+    if not len(actions):
+        return Shipped(parcel.arrivals, number, parcel.published_at)
+    mail = np.setdiff1d(np.arange(len(parcel.arrivals)), actions)
+    return Shipped(taken(parcel.arrivals, mail), number[mail], parcel.published_at)
 
 
 def _remember(core: Core, parcel: LaidOut, number: NDArray[np.int64]) -> None:

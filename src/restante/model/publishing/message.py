@@ -43,6 +43,8 @@ class State(Enum):
 
 SHOWN_STATES = (State.WAITING, State.COLLECTED)
 """Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
+ACTION_KIND = "action"
+"""Messages of this kind are something to be done, and no mail: they are in history, and never in a bundle."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -77,6 +79,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         return f"Message({', '.join(_said(self))})"
+
+
+def is_shown(message: Message) -> bool:
+    """Whether those who follow a mailbox are shown it."""
+    return message.state in SHOWN_STATES and message.kind != ACTION_KIND
 
 
 _SHOWN_LENGTH_MAX = 200

@@ -44,6 +44,11 @@ class Gate:
             self._optional = False
         return self._optional
 
+    @property
+    def tokens(self) -> TokenFile | None:
+        """Those that are looked at; None where nobody can have one."""
+        return self._tokens
+
     def version(self) -> Hashable:
         """Another value when tokens have changed, or can no longer be read; looked for now."""
         if self._tokens is None:

@@ -29,6 +29,7 @@ from restante.server.openapi import (
     publishing,
     schemas,
 )
+from restante.server.openapi.actions import action_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
@@ -45,7 +46,9 @@ SUBJECTS: tuple[Subject, ...] = (
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
+    action_routes.SUBJECT,
     partitions.SUBJECT,
+    operating.ACCESS,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,

@@ -179,6 +179,12 @@ ADVICE: dict[str, Advice] = {
         "Use another name. An operator may take it back: `DELETE /v1/groups/{group}/actions/{action}`.",
         ("action", "group"),
     ),
+    "action_unknown": Advice(
+        "No action has this id, or none that the caller may know of; of a name: no group has declared it, and the hub "
+        "refuses such (`actions.undeclared`).",
+        "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
+        ("id", "action", "group"),
+    ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from restante import limits
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -40,7 +41,9 @@ from restante.model.publishing.message import State
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
+from restante.server.openapi.actions import action_schemas
 from restante.server.openapi.parts import Schema, of_schema
+from restante.server.rates import RateHistory
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
@@ -53,12 +56,15 @@ from restante.server.routes.groups import (
     ResetBody,
 )
 from restante.server.routes.health import Health
+from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
-from restante.server.routes.operating import Done
+from restante.server.routes.operating import Done, SettingsInForce
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
+from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
+from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -204,6 +210,15 @@ _CHANGED: dict[str, Schema] = {
     "batch": {**UUID, "description": "The batch that is complete."},
     "key": {**TEXT, "description": "The key of that batch."},
     "messages": {"type": "integer", "minimum": 0, "description": "How many messages were erased."},
+    "owner": {
+        "enum": ["group", "nobody"],
+        "description": "Of what a group with actions reads: whether the name of the action is its own, or nobody's.",
+    },
+    "attempts": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Of what a group with actions reads: how often it was tried before, as far as the hub knows.",
+    },
 }
 CHANGE = record(
     _CHANGED,
@@ -318,11 +333,25 @@ _VALUES = (
     CheckpointBody,
     Checkpointed,
     ResetBody,
+    ActionBody,
+    ActionsBody,
+    ActionStatus,
+    AcceptedActions,
+    OutcomesBody,
+    OutcomesTaken,
+    PoisonPage,
     Place,
     Removed,
     Done,
     Health,
     HealthAnswer,
+    RateHistory,
+    SettingsInForce,
+    LiveClientPage,
+    Caller,
+    TokenPage,
+    TokenBody,
+    TokenMade,
 )
 """What the hub answers or is asked as it is in the code."""
 
@@ -331,6 +360,7 @@ def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     added_schemas.complete(made)
+    action_schemas.complete(made, _FIELDS)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
