@@ -99,6 +99,7 @@ def _restante(
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
+    restante bridge in --topic orders   Kafka topics into mailboxes
     restante work shop.worker:app   do the actions of an app
     restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
@@ -127,6 +128,7 @@ _COMMANDS = {
 """Each command with the folder of its subject."""
 _GROUPS = {
     "batches": "batches",
+    "bridge": "bridges",
     "consignments": "consignments",
     "groups": "groups",
     "poison": "work",

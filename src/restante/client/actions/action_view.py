@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from restante.client.surface.arguments import seconds, text_of
 from restante.errors import InvalidRequest
+from restante.model.actions.action_kind import CORRELATION_PROPERTY
 from restante.model.actions.wanted_action import WantedAction, check_expires_in
 from restante.model.groups.group_names import check_action
 
@@ -56,3 +57,8 @@ def wanted_actions(given: object) -> tuple[WantedAction, ...]:
 
 def concerns_of(given: object) -> str | None:
     return None if given is None else text_of("concerns", given)
+
+
+def carried_of(correlation_id: object) -> dict[str, str]:
+    """The properties that go with an action beside its name."""
+    return {} if correlation_id is None else {CORRELATION_PROPERTY: text_of("correlation_id", correlation_id)}

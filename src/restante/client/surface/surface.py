@@ -363,6 +363,7 @@ class Hub(Protocol):
         expires_in: float | None = None,
         origin: str | None = None,
         wait: float = 0,
+        correlation_id: str | None = None,
     ) -> ActionStatus:
         """Have something done: accepted at once, done later by a worker."""
         ...

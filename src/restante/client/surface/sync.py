@@ -17,7 +17,7 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
-from restante.client.actions.action_view import concerns_of, wanted_action, wanted_actions
+from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_sync import Batches
 from restante.client.consignments.consignments_sync import Consignment, list_consignments, open_consignment
@@ -308,18 +308,20 @@ class Hub:
         expires_in: float | None = None,
         origin: str | None = None,
         wait: float = 0,
+        correlation_id: str | None = None,
     ) -> ActionStatus:
         """Have something done: accepted at once, done later by a worker of the group that declared the name.
 
         What concerns one thing is done in order. `data` is any value that JSON can say, `{}` if left out. The same id, thing,
-        name and data again is not done again. With `wait`, so many seconds for the outcome.
+        name and data again is not done again. With `wait`, so many seconds for the outcome. The handler's job and the logs
+        have the `correlation_id`.
 
         ```python
         accepted = hub.act("send_invoice", concerns="order-7", data={"amount": 12})
         ```
         """
         wanted = wanted_action(action, concerns, data=data, id=id, expires_in=expires_in, origin=origin)
-        return self._link.call(SendAction(wanted, seconds("wait", wait)))
+        return self._link.call(SendAction(wanted, seconds("wait", wait), carried_of(correlation_id)))
 
     def act_all(self, actions: Iterable[WantedAction], *, batch: BatchName | None = None) -> tuple[AcceptedAction, ...]:
         """Have many things done: all are accepted, or none. With a batch they become its items.
