@@ -39,6 +39,7 @@ WIRE_ORDER = (
     "wire_pipelined",
     "wire_beside_bulk",
     "wire_emptied",
+    "wire_store",
     "wire_idempotent",
     "wire_batches",
     "wire_feed",
