@@ -49,7 +49,7 @@ def bundle_of(table: pa.Table) -> BundleAnswer:
         kind="letter",
         document_types=("letter", "card"),
         message_count=table.num_rows,
-        table=table,
+        columns=table,
     )
 
 

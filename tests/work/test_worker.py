@@ -444,3 +444,30 @@ def test_a_busy_handler_loses_no_lease(served: ServedHub, hub: sync.Hub) -> None
         for _ in range(2):
             assert outcome(note.send(concerns="a", wait=25)) == ("done", None)
     assert len(set(generations)) == 1
+
+
+def test_a_thing_is_held_until_an_operator_has_decided_whichever_worker_has_it(
+    served: ServedHub, hub: sync.Hub
+) -> None:
+    app, done, broken = App("held"), [], True
+
+    @app.action("held.note", after_poison="hold")
+    async def note(body: Note) -> None:
+        if broken and body.n == 1:
+            raise ValueError("no")
+        done.append(body.n)
+
+    def sent(n: int, concerns: str = "a") -> ActionStatus:
+        return hub.act("held.note", concerns=concerns, data={"n": n})
+
+    with WorkerHere(app, served.url):
+        poisoned, waiting = sent(1), sent(2)
+        assert outcome(hub.outcome(poisoned.id, wait=25)) == ("poisoned", "error")
+        assert outcome(hub.outcome(sent(3, "b").id, wait=25)) == ("done", None), "other things go on"
+    with WorkerHere(app, served.url):
+        assert outcome(hub.outcome(sent(4, "b").id, wait=25)) == ("done", None)
+        assert hub.outcome(waiting.id).state.value == "accepted", "the next worker holds it, too"
+        broken = False
+        hub.group("held").again(poisoned.id)
+        assert outcome(hub.outcome(poisoned.id, wait=25)) == ("done", None)
+    assert done == [3, 4, 2, 1], "what is done again comes after what waited"

@@ -46,6 +46,7 @@ class WorkReader:
         link: AsyncLink,
         *,
         lease: ReadsFor,
+        may_read: Callable[[int, int], bool],
         wake: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
@@ -53,6 +54,7 @@ class WorkReader:
         self._core = core
         self._link = link
         self._lease = lease
+        self._may_read = may_read
         self._wake = wake
         self._monotonic = monotonic
         self._changed = asyncio.Event()
@@ -82,7 +84,9 @@ class WorkReader:
                 await asyncio.sleep(_GATHER_SECONDS)
 
     def _reads(self) -> list[ReadOn]:
-        reads = [own for own in self._core.reads() if own.limit >= min(_ROOM_LEAST, self._core.read_ahead)]
+        least = min(_ROOM_LEAST, self._core.read_ahead)
+        reads = [own for own in self._core.reads() if own.limit >= least]
+        reads = [own for own in reads if self._may_read(own.partition, own.generation)]
         reads.sort(key=lambda own: self._served.get(own.partition, 0))
         return reads[:GROUP_PARTITIONS_AT_ONCE_MAX]
 

@@ -25,6 +25,7 @@ from restante.model.work.results import AttemptPassing, OutcomeReport
 from restante.work.app import App, Hook
 from restante.work.attempt_log import log_attempt, log_fenced, log_stuck, log_unknown
 from restante.work.attempts import ThreadStuck, attempted
+from restante.work.holds import WorkHolds
 from restante.work.job import current_job, job_of
 from restante.work.lease import WorkLease
 from restante.work.once.dialogue import Fenced
@@ -77,7 +78,17 @@ class WorkRunner:
         self.lease = WorkLease(
             definition, member, link=link.apart(), events=_InLoop(self), running=self._running, monotonic=monotonic
         )
-        self._reader = WorkReader(app.name, self.core, link, lease=self.lease, wake=self.wake, monotonic=monotonic)
+        holding = frozenset(name for name, rule in app.rules.items() if rule.after_poison == "hold")
+        self._holds = WorkHolds(app.name, holding, self.core, link, self.wake)
+        self._reader = WorkReader(
+            app.name,
+            self.core,
+            link,
+            lease=self.lease,
+            may_read=self._holds.may_read,
+            wake=self.wake,
+            monotonic=monotonic,
+        )
 
     @property
     def counts(self) -> WorkCounts:
@@ -92,13 +103,15 @@ class WorkRunner:
         """Work until it is told to stop, or cannot go on; then what is done is reported, and the worker leaves."""
         await call_hooks(self.app.starting)
         self.lease.start()
-        reading = asyncio.create_task(self._reader.run())
-        reading.add_done_callback(self._broke)
+        beside = [asyncio.create_task(work) for work in (self._reader.run(), self._holds.run())]
+        for task in beside:
+            task.add_done_callback(self._broke)
         try:
             await self._ended.wait()
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await asyncio.to_thread(self.lease.die if self.stuck else self.lease.leave)
             if self._timer is not None:
                 self._timer.cancel()

@@ -22,11 +22,15 @@ class BundleView:
         self.kind = answer.kind
         self.document_types = answer.document_types
         self.message_count = answer.message_count
-        self.raw_table: pa.Table = answer.table
-        """The messages as Arrow columns, as they travel: `id` is 16 bytes, and `text_id` the text of one that is no UUID."""
+        self._answer = answer
         self.content = answer.content
         """Of claim-check messages: what their origin delivered."""
         self.media_type = answer.media_type
+
+    @cached_property
+    def raw_table(self) -> pa.Table:
+        """The messages as Arrow columns, as they travel: `id` is 16 bytes, and `text_id` the text of one that is no UUID."""
+        return self._answer.table
 
     @cached_property
     def table(self) -> pa.Table:

@@ -52,7 +52,7 @@ def bundle_of(response: Response, recipient: str, address: HubAddress) -> Bundle
             kind=unquote(headers["restante-kind"]),
             document_types=_document_types(headers["restante-document-types"], table),
             message_count=int(headers["restante-message-count"]),
-            table=table,
+            columns=table,
             content=bytes(response.body) if claim_check else None,
             media_type=headers["content-type"] if claim_check else None,
         )

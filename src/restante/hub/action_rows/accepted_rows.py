@@ -17,7 +17,7 @@ from restante.model.actions.action_row import ActionRow, action_id_key, action_k
 from restante.model.columns.arrow import binaries_of, column_of, strings_of
 from restante.model.publishing.arrival import Arrivals
 from restante.model.publishing.letter import Letter
-from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.message import HEALTH_ORIGIN, MessageColumns
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
 
@@ -39,7 +39,7 @@ def accept_letters(
             row = ActionRow(letter.recipient, letter.origin, own_id, text, name, now)
             _put(draft, address.partition, address.hash, number, row)
             draft.add_waiting(address.partition, -1)
-            names.append(name)
+            names += [name] if letter.origin != HEALTH_ORIGIN else []
     count_accepted(core, draft, names)
 
 
@@ -65,7 +65,7 @@ def accept_columns(
         own_id = own.id[index].tobytes()
         row = ActionRow(recipients[index], origins[index], own_id, text, name, now)
         _put(draft, partitions[index], hashes[index], number, row)
-        names.append(name)
+        names += [name] if row.origin != HEALTH_ORIGIN else []
     for partition, count in Counter(partitions).items():
         draft.add_waiting(partition, -count)
     count_accepted(core, draft, names)

@@ -20,6 +20,7 @@ from restante.model.actions.action_row import (
     poison_key,
     texts_key,
 )
+from restante.model.publishing.message import HEALTH_ORIGIN
 from restante.model.storage.changes import Space
 
 _SECOND = 1_000_000
@@ -62,6 +63,8 @@ def count_ended(core: Core, place: ActionPlace, row: ActionRow) -> None:
     """An action has its outcome, and that is committed."""
     memory = core.memory(ActionMemory)
     memory.ended(place.partition, place.number)
+    if row.origin == HEALTH_ORIGIN:
+        return
     queued = (row.begun_at - row.accepted_at) / _SECOND if row.begun_at else -1.0
     took = (row.ended_at - row.begun_at) / _SECOND if row.begun_at else 0.0
     memory.of(row.name).add(row.state, queued=queued, took=took)

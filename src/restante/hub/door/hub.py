@@ -36,6 +36,7 @@ from restante.errors import DataDamaged, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
+from restante.hub.actions.group_checks import check_groups
 from restante.hub.actions.status import action_totals
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
@@ -253,6 +254,10 @@ class OpenHub:
     def deep_check(self, partition: int) -> str | None:
         """Write, read back and dequeue a message in a partition; gives what went wrong."""
         return deep_check(self._core, partition)
+
+    def check_groups(self) -> None:
+        """Send a health check through each group with actions that runs, and see what became of the last ones."""
+        check_groups(self._core)
 
     @property
     def committing(self) -> bool:

@@ -80,9 +80,9 @@ class FeedChoice:
         )
 
 
-def choice_of(core: Core, wish: FeedWish) -> Choice:
+def choice_of(core: Core, wish: FeedWish, *, with_checks: bool = False) -> Choice:
     hashes = frozenset(core.locate(recipient).hash for recipient in wish.recipients)
-    return Choice(frozenset(wish.origins), frozenset(wish.kinds), frozenset(wish.recipients), hashes)
+    return Choice(frozenset(wish.origins), frozenset(wish.kinds), frozenset(wish.recipients), hashes, with_checks)
 
 
 def read_feed(
@@ -90,7 +90,7 @@ def read_feed(
 ) -> FeedAnswer:
     """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
     memory = core.partitions[partition]
-    wanted = FeedChoice(choice_of(core, wish), feed_columns(wish.columns), only_messages)
+    wanted = FeedChoice(choice_of(core, wish, with_checks=only_messages), feed_columns(wish.columns), only_messages)
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after

@@ -50,6 +50,8 @@ class Choice:
     recipients: frozenset[str]
     hashes: frozenset[int]
     """The hashes of `recipients`."""
+    with_checks: bool = False
+    """Whether messages of the hub's own health checks are asked for, too: only workers ask for these."""
 
     def everything(self) -> bool:
         return not (self.origins or self.kinds or self.recipients)
@@ -68,7 +70,7 @@ class Choice:
         if segment.damaged is not None:
             raise damaged_directory(stored, *_first_damaged(segment.damaged))
         chosen = np.ones(len(segment.drawers), np.bool_)
-        if HEALTH_ORIGIN in segment.names.origins:
+        if HEALTH_ORIGIN in segment.names.origins and not self.with_checks:
             chosen &= ~_named(segment.drawers["origin"], segment.names.origins, _HEALTH)
         if self.origins:
             chosen &= _named(segment.drawers["origin"], segment.names.origins, self.origins)

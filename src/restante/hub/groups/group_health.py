@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from restante.hub.engine.core import Core
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.groups.action_health import ActionHealth
+from restante.hub.groups.check_memory import GroupChecks
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.hub.groups.status import group_status
+from restante.hub.health.measures import flag
 from restante.model.health.bounds import Reading
 from restante.model.health.tree import HealthLeaf
 from restante.model.mailboxes.answers import moment
@@ -21,7 +23,8 @@ def measure_groups(core: Core) -> None:
 
 def _leaves(core: Core, actions: ActionHealth) -> Iterator[HealthLeaf]:
     for name, known in sorted(core.memory(GroupMemory).groups.items()):
-        readings = (*_readings(core, known), *actions.readings(known))
+        check = flag("check_failures", core.memory(GroupChecks).problem(name, core.clock()))
+        readings = (*_readings(core, known), *actions.readings(known), *([check] if known.row.actions else ()))
         yield HealthLeaf(component="groups", part=name, readings=readings)
 
 

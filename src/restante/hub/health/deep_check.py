@@ -24,6 +24,7 @@ from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
 from restante.hub.removal.retention import forget_records
 from restante.model.access.access import EVERYTHING
+from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.mailboxes.answers import Reason, moment
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import HEALTH_ORIGIN, Message
@@ -61,7 +62,8 @@ def forget_checks(core: Core) -> int:
 
 def _forget_in(core: Core, partition: Partition, before: int) -> int:
     address = core.address(health_recipient(partition.number, core.deed.partition_count))
-    settled = records_of(core, address, Cabinet(address.recipient, HEALTH_ORIGIN, _KIND))
+    cabinets = [Cabinet(address.recipient, HEALTH_ORIGIN, kind) for kind in (_KIND, ACTION_KIND)]
+    settled = [entry for cabinet in cabinets for entry in records_of(core, address, cabinet)]
     due = [(number, record) for number, record in settled if record.at <= before]
     return core.commit(lambda draft: forget_records(core, draft, partition, due, in_feed=False)) if due else 0
 

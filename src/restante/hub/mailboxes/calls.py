@@ -33,7 +33,8 @@ def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | Reason:
         kind=found.row.kind,
         document_types=found.document_types,
         message_count=found.row.count,
-        table=found.table,
+        columns=found.columns,
+        few=found.few,
         content=None if content is None else content.data,
         media_type=None if content is None else content.media_type,
     )

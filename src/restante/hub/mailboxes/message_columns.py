@@ -44,9 +44,8 @@ class Fates:
         return Fates(self.state[rows], self.collected_at[rows])
 
 
-def bundle_table(core: Core, cabinet: Cabinet, chunks: Sequence[Chunk]) -> pa.Table:
-    """The messages of a bundle: few as one batch; of many, each stretch as it lies, without a copy."""
-    pieces = [with_data(core.store, chunk.stored, chunk.row, chunk.records) for chunk in chunks]
+def bundle_table(cabinet: Cabinet, pieces: Sequence[SegmentPiece]) -> pa.Table:
+    """The messages of a bundle: not many as one batch; of many, each stretch as it lies, without a copy."""
     rows = sum(len(piece.records) for piece in pieces)
     if not rows:
         return MESSAGE_SCHEMA.empty_table()

@@ -23,6 +23,7 @@ from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
 from restante.hub.batches.binding import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.aside import count_aside
 from restante.hub.mailboxes.mailbox import (
     Chunk,
@@ -38,14 +39,19 @@ from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.mailboxes.answers import Reason
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
+from restante.model.mailboxes.few_rows import StoredLetter, stored_letters, table_of
 from restante.model.mailboxes.filters import check_filters
 from restante.model.storage.catalog import DrawerPlace
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
 from restante.model.storage.head import NumberRange, OpenMark, decode_head, in_ranges
 from restante.model.storage.keys import Cabinet, bundle_key, key_cabinet, number_key
+from restante.model.storage.piece import SegmentPiece
 
 DEFAULT_FORMAT = "json"
+_FEW_ROWS_MAX = 64
+"""Up to so many messages of a bundle are letters: a column costs the same for one row as for a hundred."""
+_FEW_BYTES_MAX = 64 * limits.KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,26 @@ class OpenedBundle:
     bundle_id: bytes
     row: BundleRow
     document_types: tuple[str, ...]
-    table: pa.Table
+    columns: pa.Table | None
+    few: tuple[StoredLetter, ...] = ()
+    """The messages, if they are few, in place of `columns`."""
 
     @staticmethod
     def of(core: Core, bundle_id: bytes, row: BundleRow, chunks: Sequence[Chunk]) -> OpenedBundle:
-        table = bundle_table(core, Cabinet(row.recipient, row.origin, row.kind), chunks)
-        return OpenedBundle(bundle_id, row, document_types(chunks), table)
+        cabinet, types = Cabinet(row.recipient, row.origin, row.kind), document_types(chunks)
+        pieces = [with_data(core.store, chunk.stored, chunk.row, chunk.records) for chunk in chunks]
+        if _are_few(pieces):
+            return OpenedBundle(bundle_id, row, types, None, stored_letters(pieces, cabinet))
+        return OpenedBundle(bundle_id, row, types, bundle_table(cabinet, pieces))
+
+    @property
+    def table(self) -> pa.Table:
+        return table_of(self.few) if self.columns is None else self.columns
+
+
+def _are_few(pieces: Sequence[SegmentPiece]) -> bool:
+    rows, size = sum(len(piece.records) for piece in pieces), sum(len(piece.data) for piece in pieces)
+    return 0 < rows <= _FEW_ROWS_MAX and size <= _FEW_BYTES_MAX
 
 
 def wish(call: Peek) -> PeekWish:

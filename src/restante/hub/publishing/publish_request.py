@@ -160,17 +160,8 @@ class PlainPublish(PublishRequest):
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
-        # All that `PublishRequest` has, set here: each small publish comes by.
-        self.result = self.error = self.waiter = self.batch = self.digests = None
-        self.beside = self.unit = self.source = None
-        self.alone = self.put_off = False
-        self.size = size
-        self.line = line
-        self._messages = ()
+        super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
         self.letters = letters
-        self.partition = partition
-        self.numbers = numbers
-        self.caller = caller
         self.light = numbers is None
         self._read = read
 

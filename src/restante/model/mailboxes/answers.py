@@ -13,6 +13,8 @@ from restante.model.publishing.message import Message
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from restante.model.mailboxes.few_rows import StoredLetter
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -127,7 +129,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle as a hub answers it: the messages as Arrow columns, and for a claim check what the origin delivered."""
+    """A bundle as a hub answers it: the messages, a few as letters and others as columns; of a claim check what came for it."""
 
     bundle_id: str
     recipient: str
@@ -135,6 +137,15 @@ class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     document_types: tuple[str, ...]
     message_count: int
-    table: pa.Table
+    columns: pa.Table | None = None
+    few: tuple[StoredLetter, ...] = ()
+    """The messages, if they are few, in place of `columns`."""
     content: bytes | None = None
     media_type: str | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        """The messages as Arrow columns; of a few, made each time."""
+        from restante.model.mailboxes.few_rows import table_of  # noqa: PLC0415 - a receipt needs no columns
+
+        return table_of(self.few) if self.columns is None else self.columns

@@ -136,6 +136,7 @@ class HealthRounds:
         """What the last deep check found, which is made now if it is due."""
         if deeply:
             self._deep_problem = self._hub.deep_check(self._partition)
+            self._hub.check_groups()
             # A partition that fails is checked again until it is well: another one would hide it.
             if self._deep_problem is None:
                 self._partition = (self._partition + 1) % len(self._hub.core.partitions)

@@ -71,7 +71,9 @@ async def _answer_bundle(desk: Desk, exchange: Exchange, answer: BundleAnswer) -
         await send_arrow(desk, exchange, answer.table, headers=headers)
         return
     pieces = bundle_json(answer) if kind == media.JSON else bundle_cloudevents(answer)
-    await send_pieces(desk, exchange, pieces, media_type=kind, headers=headers, small=is_small(answer.table))
+    await send_pieces(
+        desk, exchange, pieces, media_type=kind, headers=headers, small=bool(answer.few) or is_small(answer.table)
+    )
 
 
 async def dequeue(desk: Desk, exchange: Exchange) -> None:

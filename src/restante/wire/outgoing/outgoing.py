@@ -30,7 +30,7 @@ from restante.wire.outgoing.json_columns import (
     time_writer,
 )
 from restante.wire.outgoing.outgoing_cloudevents import event_writers
-from restante.wire.outgoing.single_rows import SINGLE_ROWS_MAX, table_json
+from restante.wire.outgoing.single_rows import SINGLE_ROWS_MAX, few_json, table_json
 
 
 def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
@@ -42,12 +42,14 @@ def bundle_json(answer: BundleAnswer) -> Iterator[bytes]:
             "document_types": answer.document_types,
         }
     )
-    return _framed(head[:-1] + b',"messages":[', _messages(answer.table), b"]}")
+    messages = iter([few_json(answer.few)]) if answer.few else _messages(answer.table)
+    return _framed(head[:-1] + b',"messages":[', messages, b"]}")
 
 
 def bundle_cloudevents(answer: BundleAnswer) -> Iterator[bytes]:
     """The messages of a bundle as a batch of CloudEvents."""
-    rows = rows_json(answer.table, event_writers(answer.table)) if answer.table.num_rows else iter(())
+    table = answer.table
+    rows = rows_json(table, event_writers(table)) if table.num_rows else iter(())
     return _framed(b"[", rows, b"]")
 
 

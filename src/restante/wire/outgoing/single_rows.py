@@ -6,6 +6,7 @@ A column costs about the same for one row as for a hundred.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from restante.model.columns.arrow import words_of
 from restante.model.columns.text_ids import unpacked
+from restante.model.mailboxes.few_rows import StoredLetter
 from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import NEVER
 from restante.model.storage.rows import BUNDLEABLE, INLINE
@@ -69,6 +71,11 @@ def letter_json(letter: Letter, own_id: bytes, number: int, published_at: int) -
             data=letter.data if letter.flags & INLINE else None,
         )
     )
+
+
+def few_json(letters: Sequence[StoredLetter]) -> bytes:
+    """Messages that wait, with commas between them."""
+    return b",".join([letter_json(*own) for own in letters])
 
 
 def table_json(table: pa.Table) -> bytes:
