@@ -255,6 +255,15 @@ def test_requests_that_fail_turn_the_doors_and_those_that_wait_do_not(
         assert not_green(leaves(running, wire)) == {"doors": "yellow"}
 
 
+def test_a_member_that_waits_for_what_is_next_does_not_turn_the_doors(tmp_path: Path) -> None:
+    with served(tmp_path, settings_with(bounds=bounded(api_latency=(200, 10_000)))) as (running, wire):
+        assert wire("PUT", "/v1/groups/idle", {}).status == 200
+        joined = wire("POST", "/v1/groups/idle/members", {"member": "a"}).json()
+        path = f"/v1/groups/idle/members/{joined['member_id']}/next"
+        assert wire("POST", path, {"after": joined["partitions"], "wait": 2}).status == 200
+        assert leaves(running, wire)["doors"] == "green"
+
+
 def test_slow_requests_and_slow_commits_turn_their_leaves(tmp_path: Path) -> None:
     bounds = bounded(api_latency=(0.0001, 10_000), store_commit=(0.00001, 0.0001))
     with served(tmp_path, settings_with(bounds=bounds)) as (running, wire):

@@ -64,7 +64,14 @@ ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)
 """All of them, with those of the pages that tell of them."""
 
 
-_LONG = frozenset({"/v1/batches/{batch}/wait", "/v1/recipients/{recipient}/live", "/v1/backup"})
+_LONG = frozenset(
+    {
+        "/v1/batches/{batch}/wait",
+        "/v1/recipients/{recipient}/live",
+        "/v1/groups/{group}/members/{member}/next",
+        "/v1/backup",
+    }
+)
 """Requests that may take long although all is well."""
 
 
