@@ -571,10 +571,10 @@ def test_what_lay_in_a_partition_when_it_was_taken_is_doubtful_and_what_comes_la
     assert [(each.action.concerns, each.doubtful) for each in bench.begin()] == [("a", True), ("b", False)]
 
 
-def test_of_actions_that_workers_died_of_one_is_under_way_at_a_time() -> None:
+def test_of_actions_that_the_next_death_poisons_one_is_under_way_at_a_time() -> None:
     bench = Bench()
-    bench.publish("a", "b", deaths=1)
-    bench.publish("c")
+    bench.publish("a", "b", deaths=2)
+    bench.publish("c", deaths=1)
     first, fresh = bench.begin()
     assert (first.action.concerns, fresh.action.concerns) == ("a", "c")
     bench.end(fresh, DONE)

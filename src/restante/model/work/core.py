@@ -7,7 +7,7 @@ for calls to make, `reads` for partitions to read on, `wake_at` for when to ask 
 - Of one thing at most one action is under way, and always the first that has no outcome.
 - An action has one final outcome, and `done` only if an attempt under the generation in force said so.
 - The position never passes an action that has no outcome.
-- Of actions that workers died of, one is under way at a time: the others are not to share its next death.
+- Of actions that the next death poisons, one is under way at a time: the others are not to share the death of the cause.
 - At most `concurrency` attempts are under way, those of lost partitions included: their handlers still run.
 """
 
@@ -18,6 +18,7 @@ from functools import partial
 
 import msgspec
 
+from restante.limits import ACTION_DEATHS_MAX
 from restante.model.work.actions import ActionPage, NameOwner, WorkAction
 from restante.model.work.counts import OTHERS, ActionCounts, WorkCounts
 from restante.model.work.entries import EntryState, ThingState, WorkEntry, WorkThing
@@ -70,6 +71,10 @@ class _Running:
         self.work = work
         self.entry = entry
         self.began_at = began_at
+
+
+def _is_near_poison(entry: WorkEntry) -> bool:
+    return entry.action.deaths >= ACTION_DEATHS_MAX - 1
 
 
 class WorkCore:
@@ -227,8 +232,8 @@ class WorkCore:
         work.ready.extend(left)
 
     def _stands_back(self, thing: WorkThing) -> bool:
-        """Whether a thing waits because another action is under way that workers died of, as they did of its own."""
-        return thing.first.action.deaths > 0 and any(one.entry.action.deaths for one in self._running.values())
+        """Whether a thing waits because another action is under way that the next death poisons, as it does its own."""
+        return _is_near_poison(thing.first) and any(_is_near_poison(one.entry) for one in self._running.values())
 
     def _next(self, work: PartitionWork, thing: WorkThing, now: float) -> WorkAttempt | None:
         """An attempt at the first action of a thing; None: it needs none, or not now."""
