@@ -30,6 +30,8 @@ import restante
 
 LISTING_SECONDS = 5.5
 """After so long, the list of recipients is made again."""
+SETTLING_SECONDS = 15.0
+"""A hub that was just filled has still something to do."""
 PAGES = (
     "",
     "/health",
@@ -186,6 +188,7 @@ async def _read(reader: asyncio.StreamReader) -> None:
 
 
 def _measure_idle(hub: _Hub, consoles: int, seconds: float) -> None:
+    time.sleep(SETTLING_SECONDS)
     alone = _share(hub, seconds)
     with _open_consoles(hub.url, consoles):
         time.sleep(1)

@@ -32,7 +32,7 @@ pytestmark = [
 
 PAGES = (
     "", "health", "recipients", "recipients?search=supplier", "recipients/ada", "recipients/nobody-ever", "batches",
-    "consignments", "partitions", "producers", "groups", "groups/billing", "live", "settings", "tokens",
+    "consignments", "partitions", "producers", "groups", "groups/billing", "actions", "live", "settings", "tokens",
     "do/purge?recipient=ada", "do/erase?recipient=nobody-ever", "do/reset?group=billing", "nosuch",
 )  # fmt: skip
 

@@ -336,6 +336,7 @@ OFFERED = {
         "Partitions",
         "Producers",
         "Groups",
+        "Actions",
         "Live",
         "Settings",
         "Tokens",
@@ -344,7 +345,7 @@ OFFERED = {
     "publisher": {"Batches", "Consignments", "Partitions", "Producers"},
     "recipient": {"Mailboxes"},
     "ada": {"Mailboxes"},
-    "worker": {"Groups"},
+    "worker": {"Groups", "Actions"},
 }
 
 
@@ -362,6 +363,7 @@ def test_a_role_is_offered_what_it_may_see_and_nothing_else(guarded: Guarded, ro
         "Partitions",
         "Producers",
         "Groups",
+        "Actions",
         "Live",
         "Settings",
         "Tokens",
@@ -370,7 +372,7 @@ def test_a_role_is_offered_what_it_may_see_and_nothing_else(guarded: Guarded, ro
     assert OFFERED[role] <= offered
     for path, name in (
         ("/health", "Health"), ("/batches", "Batches"), ("/consignments", "Consignments"), ("/partitions", "Partitions"),
-        ("/producers", "Producers"), ("/groups", "Groups"), ("/live", "Live"), ("/settings", "Settings"), ("/tokens", "Tokens"),
+        ("/producers", "Producers"), ("/groups", "Groups"), ("/actions", "Actions"), ("/live", "Live"), ("/settings", "Settings"), ("/tokens", "Tokens"),
     ):  # fmt: skip
         assert (browser.get(path).status == 200) == (name in OFFERED[role]), path
         assert (name in offered) == (name in OFFERED[role]), name

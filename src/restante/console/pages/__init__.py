@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from restante.console.pages import (
+    actions,
     batches,
     consignments,
     deeds,
@@ -28,6 +29,7 @@ ROUTES: tuple[ConsoleRoute, ...] = (
     *consignments.ROUTES,
     *partitions.ROUTES,
     *groups.ROUTES,
+    *actions.ROUTES,
     *operating.ROUTES,
     *deeds.ROUTES,
 )

@@ -16,6 +16,7 @@ from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.routing import ConsoleRoute, May
 from restante.console.web.visits import ConsoleVisitor, Visit
 from restante.errors import InvalidRequest, NotFound
+from restante.model.actions.action_answers import ActionStatus
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.consignments.consignment_answers import ConsignmentDetails
 from restante.model.groups.group_answers import GroupPartition, GroupStatus
@@ -256,6 +257,32 @@ def _act_on_group(verb: str) -> Act:
     return act
 
 
+# Poison
+
+
+def _look_at_poison(title: str, what: str) -> Look:
+    async def look(visit: Visit, told: dict[str, str]) -> Prospect:
+        given = {"concerns": told.get("concerns"), "redirect": False}
+        found = await visit.hub.get(ActionStatus, "actions", told["id"], **given)
+        tried = f"{counted(found.attempts, 'attempt')}, now "
+        effect = (
+            tag("b", "1 action"),
+            f" {found.action} of {found.concerns} ({tried}",
+            badge(found.state.value),
+            f") {what}",
+        )
+        return Prospect(title, effect, found.action, at("groups", told["group"], "poison"))
+
+    return look
+
+
+def _act_on_poison(method: str, *more: str) -> Act:
+    async def act(visit: Visit, told: dict[str, str]) -> None:
+        await visit.hub.do(method, "groups", told["group"], "poison", told["id"], *more, concerns=told.get("concerns"))
+
+    return act
+
+
 # Tokens and housekeeping
 
 
@@ -314,6 +341,14 @@ DEEDS: dict[str, ConsoleDeed] = {
     "delete-group": ConsoleDeed(
         _look_at_group("Delete a group", "its positions would be forgotten, and its members sent away."),
         _act_on_group("delete"), ("group",), "Delete",
+    ),
+    "retry": ConsoleDeed(
+        _look_at_poison("Do an action again", "would be done again, at the end of what waits, with a fresh count."),
+        _act_on_poison("POST", "again"), ("group", "id"), "Do again", optional=("concerns",), danger=False,
+    ),
+    "give-up": ConsoleDeed(
+        _look_at_poison("Give an action up", "would count as failed, and never be done."),
+        _act_on_poison("DELETE"), ("group", "id"), "Give up", optional=("concerns",),
     ),
     "revoke": ConsoleDeed(_look_at_token, _revoke, ("token",), "Revoke"),
     **{

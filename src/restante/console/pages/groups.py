@@ -54,6 +54,11 @@ async def group(visit: Visit) -> ConsoleReply:
 
 
 def _actions(visit: Visit, found: GroupStatus) -> Child:
+    poison = link("Poison", "groups", found.group, "poison") if found.actions and visit.visitor.has("worker") else None
+    return poison, _changes(visit, found)
+
+
+def _changes(visit: Visit, found: GroupStatus) -> Child:
     if not visit.visitor.operates:
         return None
     turn = ("resume", "Go on…") if found.paused else ("pause", "Pause…")

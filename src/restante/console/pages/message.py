@@ -115,12 +115,12 @@ def _data(name: str, own: str, found: SeenMessage) -> Child:
     if not content:
         return tag("p", "Empty.", class_="empty")
     if bytes(found.data):
-        return _cut(_pretty(content), len(content))
+        return _cut(pretty(content), len(content))
     text = _as_text(found, content)
     return _hex(content) if text is None else _cut(text, len(content))
 
 
-def _pretty(content: bytes) -> str:
+def pretty(content: bytes) -> str:
     """JSON with a line for each value; what is too long to format stays as it came."""
     if len(content) > 16 * CONSOLE_SHOWN_BYTES_MAX:
         return content[: CONSOLE_SHOWN_BYTES_MAX + 1].decode("utf-8", "replace")

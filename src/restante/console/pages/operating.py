@@ -79,7 +79,7 @@ def _value(value: object) -> Child:
         return "true" if value else "false"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or tag("span", "none", class_="none")
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _source(source: str) -> Child:

@@ -27,6 +27,8 @@ def entries(visitor: ConsoleVisitor) -> Iterator[Entry]:
         yield "Producers", "producers"
     if visitor.works:
         yield "Groups", "groups"
+    if visitor.has("worker"):
+        yield "Actions", "actions"
     if visitor.operates:
         yield "Live", "live"
         yield "Settings", "settings"
@@ -144,8 +146,8 @@ _DONE = {
     "file": "{count} runs were merged.",
     "expire": "{count} messages had expired.",
     "retain": "{count} messages left history.",
-    "retry": "{count} actions will be done again.",
-    "give-up": "{count} actions were given up.",
+    "retry": "The action will be done again.",
+    "give-up": "The action was given up.",
 }
 """What is said after a change, by its name: an address can choose the sentence, not write one."""
 

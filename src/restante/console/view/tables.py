@@ -27,6 +27,9 @@ _TONES = {
     "discarded": "grey",
     "revoked": "grey",
     "poisoned": "red",
+    "done": "green",
+    "accepted": "blue",
+    "under_way": "blue",
     "failed": "red",
 }
 
