@@ -57,7 +57,7 @@ class Restante(Server):
     def missing(cls) -> str | None:
         return None if find_spec("uvicorn") else "not installed: restante[server]"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, store: str | None = None) -> None:
         self.data = folder / "data"
         command: list[str | Path] = [
             sys.executable,
@@ -70,6 +70,7 @@ class Restante(Server):
             "0",
             "--data",
             self.data,
+            *(() if store is None else ("--store", store)),
         ]
         self._process = Process(command, folder)
         with self._process.stopped_on_failure():

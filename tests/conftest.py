@@ -31,9 +31,13 @@ _SPARK_SMOKE = (
 )
 _WITHOUT_SPARK = frozenset({"test_documents_shapes.py", "test_registry.py", "test_slices.py"})
 """Tests beside those of Spark that start none."""
-_KILLS = frozenset({"test_kills.py", "test_kills_wire.py", "test_campaign.py", "test_sqlite_crashes.py"})
+_KILLS = frozenset(
+    {"test_kills.py", "test_kills_wire.py", "test_kills_postgresql.py", "test_campaign.py", "test_sqlite_crashes.py"}
+)
 """Processes that are killed under load, by campaigns."""
 _KILLS_TESTS = ("docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",)
+_BROWSER = frozenset({"test_browser.py"})
+"""Pages in a real browser."""
 _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 """Many spoilt or made-up requests to one served hub."""
 _WIRE_TESTS = tuple(
@@ -78,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kills)
         if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):
             item.add_marker(pytest.mark.wire)
+        if item.path.name in _BROWSER:
+            item.add_marker(pytest.mark.browser)
         distant = _distant_engine(item)
         if distant is not None:
             if (item.path, distant) in represented:

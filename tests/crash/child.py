@@ -1,4 +1,4 @@
-"""The child of the crash tests: works on a data folder from several threads, and tells what it does, until killed.
+"""The child of the crash tests: works on a data folder, or a database, from several threads, and tells what it does, until killed.
 
 Each line on its output is one JSON array: what is about to be done, or what was acknowledged.
 """
@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 
 import restante
 from restante.client.surface.surface import Hub
@@ -109,7 +108,7 @@ def guarded(work: Callable[[int], None], number: int) -> None:
 
 
 def main() -> None:
-    folder, life = Path(sys.argv[1]), int(sys.argv[2])
+    folder, life = sys.argv[1], int(sys.argv[2])
     tell("opens")
     work = Work(restante.open(folder, settings=SETTINGS), life)
     tell("opened")

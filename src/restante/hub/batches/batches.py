@@ -68,7 +68,7 @@ from restante.model.batches.batch_answers import (
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.paging import page_size
-from restante.model.storage.changes import Space
+from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters
 
@@ -430,5 +430,6 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    values = [core.store.get(p, Space.BATCH_COUNT, batch_id) for p in range(core.deed.partition_count)]
-    return [decode_counts(value) for value in values if value is not None]
+    places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in range(core.deed.partition_count)]
+    found = core.store.get_many(places)
+    return [decode_counts(found[place]) for place in places if place in found]

@@ -26,7 +26,7 @@ from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull
 from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.outcomes import Outcomes
 from restante.hub.engine.plan import CommitPlan, RequestDraft
-from restante.model.storage.changes import Changes
+from restante.model.storage.changes import Changes, EntryKey
 
 T = TypeVar("T")
 
@@ -37,17 +37,22 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
-class Listener(NamedTuple, Generic[T]):
+class Listener(Generic[T]):
     """Who is told in an event loop when a request is answered, without a task that waits there."""
 
+    __slots__ = ()
+
     loop: asyncio.AbstractEventLoop
-    tell: Callable[[CommitRequest[T]], None]
+
+    def tell(self, request: CommitRequest[T]) -> None:
+        """Take the request, answered; called in the loop."""
+        raise NotImplementedError
 
 
 class CommitRequest(Generic[T]):
     """A request to be planned and committed; afterwards it has a result or an error."""
 
-    __slots__ = ("alone", "error", "light", "line", "put_off", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "light", "line", "put_off", "reads", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
         self.result: T | None = None
@@ -62,6 +67,8 @@ class CommitRequest(Generic[T]):
         """Whether the request cannot be judged in this commit, and goes into the next."""
         self.light = False
         """Whether planning takes little time, and reads only memory."""
+        self.reads: Sequence[EntryKey] = ()
+        """Rows that planning is known to read: those of a whole commit are fetched at once."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -95,10 +102,13 @@ class Planned(CommitRequest[T]):
 
     __slots__ = ("_plan",)
 
-    def __init__(self, plan: Callable[[RequestDraft], T], *, alone: bool = False) -> None:
+    def __init__(
+        self, plan: Callable[[RequestDraft], T], *, alone: bool = False, reads: Sequence[EntryKey] = ()
+    ) -> None:
         super().__init__()
         self._plan = plan
         self.alone = alone
+        self.reads = reads
 
     def plan(self, draft: RequestDraft) -> T:
         return self._plan(draft)
@@ -171,7 +181,7 @@ class Committer:
     def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
         """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        self._gather((request,), _loop_of(waiter))
+        self._gather((request,), waiter.loop if isinstance(waiter, Listener) else waiter.get_loop())
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one after the other, and wait until all are answered."""
@@ -346,6 +356,7 @@ class Committer:
             plan = self._new_plan()
             if self._broken:
                 raise Unavailable("The hub has failed and no longer knows what is stored. Open it again.")
+            plan.fetch([entry for request in batch for entry in request.reads])
             for request in self._plan_jointly(plan, batch):
                 _plan_one(plan, request)
             changes = plan.finish()
@@ -465,13 +476,9 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
     for request in requests:
         waiter = request.waiter
         if isinstance(waiter, Listener):
-            _tell(waiter, request)
+            try:
+                waiter.tell(request)
+            except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+                _log.exception("An answer could not be given.")
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
-
-
-def _tell(listener: Listener[object], request: CommitRequest[object]) -> None:
-    try:
-        listener.tell(request)
-    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
-        _log.exception("An answer could not be given.")

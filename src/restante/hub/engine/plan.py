@@ -54,6 +54,17 @@ class CommitPlan:
         self.mail: list[Mail] = []
         """The messages that it stores, for live connections."""
         self._fence = fence
+        self._fetched: dict[EntryKey, bytes | None] = {}
+
+    def fetch(self, entries: Sequence[EntryKey]) -> None:
+        """Read what the requests of this commit are known to read, at once: each by itself may be a round trip."""
+        if entries:
+            found = self.store.get_many(entries)
+            self._fetched = {entry: found.get(entry) for entry in entries}
+
+    def stored(self, entry: EntryKey) -> bytes | None:
+        """What the store has, as of the last commit."""
+        return self._fetched[entry] if entry in self._fetched else self.store.get(*entry)
 
     def draft(self) -> RequestDraft:
         return RequestDraft(self)
@@ -77,8 +88,9 @@ class CommitPlan:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
             next_blob = self.partitions[number].next_blob
-            counted = msgspec.structs.replace(counters, next_blob=next_blob)
-            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counted))
+            if counters.next_blob != next_blob:
+                counters = msgspec.structs.replace(counters, next_blob=next_blob)  # noqa: PLW2901 - the same, later
+            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counters))
         changes = self.changes
         touched = [key[0] for key in changes.entries]
         touched += [blob[0] for blob, _ in changes.blobs]
@@ -144,7 +156,7 @@ class RequestDraft:
         for entries in (self.entries, self._plan.changes.entries):
             if entry in entries:
                 return entries[entry]
-        return self._plan.store.get(partition, space, key)
+        return self._plan.stored(entry)
 
     def is_pending(self, entry: EntryKey) -> bool:
         """Whether this commit puts or deletes something under a key, so far."""
@@ -196,6 +208,14 @@ class RequestDraft:
             row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures, row.feed_gone
         )
         return row.visible + 1
+
+    def add_mailbag(self, partition: int, count: int) -> tuple[int, BlobKey]:
+        """Take the numbers of so many new messages, which wait, and a blob for them; gives the first number, and the blob."""
+        row, blob = self.count(partition), self._plan.partitions[partition].take_blob()
+        self.counters[partition] = PartitionRow(
+            row.visible + count, row.waiting + count, blob.number + 1, row.forgotten, row.erasures, row.feed_gone
+        )
+        return row.visible + 1, blob
 
     def add_forgotten(self, partition: int, number: int) -> None:
         row = self.count(partition)

@@ -17,7 +17,7 @@ from restante.hub.mailboxes.message_columns import STATES, WAITING, Fates
 from restante.model.feed.feed import NumberedRecord
 from restante.model.publishing.message import NEVER, State
 from restante.model.storage.change import ChangeKind, decode_change
-from restante.model.storage.changes import Space
+from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.head import Apart, Head, Numbers, apart_of, decode_head, in_ranges, stored_mask
 from restante.model.storage.keys import Cabinet, key_cabinet, key_number, number_key
 
@@ -45,11 +45,12 @@ def records_and_heads(
 def records_in(core: Core, partition: int, hashes: Sequence[HashRange]) -> dict[Cabinet, list[NumberedRecord]]:
     """The change records of all cabinets with these hashes, of each in order."""
     found: dict[Cabinet, list[NumberedRecord]] = {}
-    for key, _ in _scan(core, partition, Space.SETTLEMENT, hashes):
-        number = key_number(key[-8:])
-        value = core.store.get(partition, Space.CHANGE, number_key(number))
-        if value is not None:
-            found.setdefault(key_cabinet(key[:-8]), []).append((number, decode_change(value)))
+    keys = [key for key, _ in _scan(core, partition, Space.SETTLEMENT, hashes)]
+    places = [EntryKey(partition, Space.CHANGE, key[-8:]) for key in keys]
+    values = core.store.get_many(places)
+    for key, place in zip(keys, places, strict=True):
+        if place in values:
+            found.setdefault(key_cabinet(key[:-8]), []).append((key_number(place.key), decode_change(values[place])))
     return found
 
 

@@ -13,14 +13,16 @@ from restante.hub.mailboxes.outbox import put_notice
 from restante.model.mailboxes.answers import Dequeued, moment
 from restante.model.mailboxes.bundle import BundleRow, decode_bundle, encode_bundle
 from restante.model.storage.change import ChangeKind, ChangeRecord
-from restante.model.storage.changes import Space
+from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.head import NumberRange, advanced
 from restante.model.storage.keys import Cabinet, bundle_key
 
 
 def request(core: Core, address: MailboxAddress, bundle_id: bytes) -> CommitRequest[Dequeued]:
     """A dequeue, to be submitted."""
-    return Planned(lambda draft: plan(core, draft, address, bundle_id))
+    key = bundle_key(address.hash, address.recipient, bundle_id)
+    reads = (EntryKey(address.partition, Space.BUNDLE, key),)
+    return Planned(lambda draft: plan(core, draft, address, bundle_id), reads=reads)
 
 
 def plan(core: Core, draft: RequestDraft, address: MailboxAddress, bundle_id: bytes) -> Dequeued:

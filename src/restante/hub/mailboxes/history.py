@@ -26,9 +26,9 @@ from restante.model.mailboxes.paging import page_size
 from restante.model.publishing.message import NEVER, Message, State
 from restante.model.removal.erasure import digests, second_hashes
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
-from restante.model.storage.changes import Space
+from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.head import EMPTY_HEAD, Apart, Head, Numbers, apart_of, in_ranges, stored_mask
-from restante.model.storage.keys import Cabinet, after_prefix, cabinet_key, key_number
+from restante.model.storage.keys import Cabinet, after_prefix, cabinet_key, key_number, number_key
 
 STATE_OF = {
     ChangeKind.COLLECTED: STATES.index(State.COLLECTED),
@@ -51,12 +51,9 @@ def records_of(core: Core, address: MailboxAddress, cabinet: Cabinet) -> list[tu
     prefix = cabinet_key(address.hash, cabinet)
     keys = core.store.scan(address.partition, Space.SETTLEMENT, start=prefix, end=after_prefix(prefix))
     numbers = [key_number(key[len(prefix) :]) for key, _ in keys if len(key) == len(prefix) + 8]
-    found = []
-    for number in numbers:
-        value = core.store.get(address.partition, Space.CHANGE, number.to_bytes(8, "big"))
-        if value is not None:
-            found.append((number, decode_change(value)))
-    return found
+    places = [EntryKey(address.partition, Space.CHANGE, number_key(number)) for number in numbers]
+    found = core.store.get_many(places)
+    return [(key_number(place.key), decode_change(found[place])) for place in places if place in found]
 
 
 def fates_of(

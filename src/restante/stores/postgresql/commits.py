@@ -76,6 +76,11 @@ class FencedCommits:
     def fence(self) -> int:
         return self._fence
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows what became of the last commit."""
+        return self._doubtful
+
     def commit(self, changes: Changes) -> None:
         with self._lock:
             self._require_running()

@@ -15,12 +15,13 @@ from typing import Any, LiteralString
 import psycopg
 
 from restante.errors import StoreConflict
-from restante.model.storage.changes import BlobKey, Buffer, Changes
+from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 from restante.stores.postgresql.commits import PUT_PART, FencedCommits, parts_of
 from restante.stores.postgresql.failures import translated
 from restante.stores.postgresql.lease import LEASE_SECONDS, Lease, session_name, take
 from restante.stores.postgresql.reads import StoreReads
+from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
 from restante.stores.postgresql.schema import make_tables
 from restante.stores.postgresql.sessions import ReadSessions, connect, terms_of
 
@@ -36,6 +37,7 @@ class PostgresqlStore(StoreReads):
         self._sessions = sessions
         self._commits = commits
         self._lease = lease
+        self._recent = RecentRows()
 
     @classmethod
     def open(
@@ -62,6 +64,49 @@ class PostgresqlStore(StoreReads):
             undo.pop_all()
         return cls(ReadSessions(terms, session_name(owner)), commits, lease)
 
+    def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
+        entry = EntryKey(partition, space, key)
+        return self.get_many([entry]).get(entry)
+
+    def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
+        """What is known is not asked for."""
+        found = {entry: self._recent.row(entry) for entry in keys}
+        unknown = [entry for entry, known in found.items() if isinstance(known, ReadMark)]
+        known = {
+            entry: known.value
+            for entry, known in found.items()
+            if isinstance(known, RecentRow) and known.value is not None
+        }
+        if unknown:
+            # The marks differ if a commit came between two looks: the first is the safe one.
+            mark = next(each for each in found.values() if isinstance(each, ReadMark))
+            read = super().get_many(unknown)
+            self._recent.learn(mark, [(entry, read.get(entry)) for entry in unknown])
+            known.update(read)
+        self._lease.require()
+        return known
+
+    def scan(
+        self,
+        partition: int,
+        space: Space,
+        *,
+        start: bytes = b"",
+        end: bytes | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[bytes, bytes]]:
+        prefix = prefix_of(partition, space, start, end) if limit is None and not reverse else None
+        if prefix is None:
+            return super().scan(partition, space, start=start, end=end, limit=limit, reverse=reverse)
+        known = self._recent.prefix(prefix)
+        if isinstance(known, ReadMark):
+            rows = super().scan(partition, space, start=start, end=end)
+            self._recent.learn_prefix(known, prefix, dict(rows))
+            return rows
+        self._lease.require()
+        return sorted(known.items())
+
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         """In a session of its own: it holds up no commit. The look at the fence makes a new owner wait for its end."""
         self._commits.require_fences({blob.partition: fence})
@@ -83,10 +128,18 @@ class PostgresqlStore(StoreReads):
         return self._commits.raise_fences(partition_count)
 
     def commit(self, changes: Changes) -> None:
-        self._commits.commit(changes)
+        self._recent.begin(changes)
+        try:
+            self._commits.commit(changes)
+        except BaseException:
+            self._recent.forget(learning=not self._commits.in_doubt)
+            raise
+        self._recent.done(changes)
 
     def resolve(self) -> bool:
-        return self._commits.resolve()
+        stored = self._commits.resolve()
+        self._recent.forget()
+        return stored
 
     def require_owned(self) -> None:
         self._lease.require()
