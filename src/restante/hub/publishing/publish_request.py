@@ -164,6 +164,7 @@ class PlainPublish(PublishRequest):
         self.result = self.error = self.waiter = self.batch = self.digests = None
         self.beside = self.unit = self.source = None
         self.alone = self.put_off = False
+        self.reads = ()
         self.size = size
         self.line = line
         self._messages = ()
