@@ -14,10 +14,10 @@ PYTEST := $(BIN)/python -m pytest -n $(if $(AGAIN),0 --last-failed --last-failed
 # What was compiled once is kept, whatever the environment says: each worker and each process that a test starts would
 # compile all of it again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
-PATHS := src tests bench tools
+PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,11 +53,20 @@ run: $(RUN_STAMP) ## See it work: a sample night in seconds, then one computed b
 	@$(MAKE) --no-print-directory $(RUN_SPARK_STAMP)
 	@$(BIN)/restante tour --data ./data --spark
 
+run-catalog: $(RUN_STAMP) ## Run the example application: a hub, an API and two workers on free ports, until Ctrl-C.
+	@$(BIN)/python -m examples.catalog.run
+
+drive-catalog: $(RUN_STAMP) ## Drive the example application: USERS=200 for SECONDS=60, a worker killed meanwhile; then the sum.
+	@$(BIN)/python -m examples.catalog.drive --users $(or $(USERS),200) --seconds $(or $(SECONDS),60)
+
 test: setup ## Run the tests for people: everything that matters once, in minutes.
-	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire"
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
+
+test-kafka: setup ## Run the tests of Kafka, which they start from its jars; less the long ones.
+	$(PYTEST) --hypothesis-profile ci -m "kafka and not long"
 
 test-kills: setup ## Run the campaigns that kill processes under load, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "kills and not long"
@@ -116,7 +125,8 @@ lock: setup ## Resolve the newest versions again and write the requirements-*.lo
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv && \
 	compile() { "$$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header "$$@" pyproject.toml; } && \
-	compile --group dev --extra postgresql --extra redis --extra server --extra spark --output-file requirements-dev.lock && \
+	compile --group dev --extra kafka --extra postgresql --extra redis --extra server --extra spark \
+	    --output-file requirements-dev.lock && \
 	compile --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --output-file requirements-run.lock && \
 	compile --constraint requirements-dev.lock --group run --extra server --extra spark \

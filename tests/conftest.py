@@ -40,7 +40,7 @@ _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 """Many spoilt or made-up requests to one served hub."""
 _WIRE_TESTS = tuple(
     f"docs/test_examples.py::test_the_examples_of_a_page_print_what_it_shows[{page}]"
-    for page in ("batches", "first-steps", "many-writers", "reading-along")
+    for page in ("batches", "catalog", "first-steps", "many-writers", "reading-along")
 )
 """Pages whose examples run many programs against a served hub."""
 _ENGINES = ("engine", "desk", "place")
@@ -74,6 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _folder_of(item) == "spark" and not _is_quick(item):
             item.add_marker(pytest.mark.spark)
+        if _folder_of(item) == "kafka":
+            item.add_marker(pytest.mark.kafka)
         if item.path.name in _KILLS or item.nodeid.endswith(_KILLS_TESTS):
             item.add_marker(pytest.mark.kills)
         if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from restante.client.publishing.parcel import Parcel
     from restante.client.surface.connect import connect
     from restante.client.transport.options import Retrying
+    from restante.model.actions.wanted_action import WantedAction
     from restante.model.batches.batch_answers import ItemRange, Webhook
     from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import (
+        ActionSettings,
         BoundSettings,
         GroupSettings,
         HealthBounds,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ActionSettings",
     "BatchWish",
     "BoundSettings",
     "BufferedProducer",
@@ -69,6 +72,7 @@ __all__ = [
     "Retrying",
     "Settings",
     "State",
+    "WantedAction",
     "Webhook",
     "WebhookSettings",
     "Winner",
@@ -84,11 +88,13 @@ _HOMES = {
     "client.transport.options": ("Retrying",),
     "client.publishing.parcel": ("Parcel",),
     "client.producers.producer_sync": ("ProducerClient",),
+    "model.actions.wanted_action": ("WantedAction",),
     "model.batches.batch_answers": ("ItemRange", "Webhook"),
     "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": (
+        "ActionSettings",
         "BoundSettings",
         "GroupSettings",
         "HealthBounds",

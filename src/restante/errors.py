@@ -39,6 +39,7 @@
     ├── GroupConflict              group_conflict          the group has another filter, and is shown
     ├── GenerationStale            generation_stale        the partition was given to somebody since
     ├── ActionTaken                action_taken            another group has the action, and is named
+    ├── ActionUnknown              action_unknown          no action has this id, or no group this action
     ├── PositionGone               position_gone           the feed no longer reaches back so far
     ├── PositionAhead              position_ahead          the feed does not reach so far: an older backup was restored
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
@@ -214,6 +215,10 @@ class ProducerUnknown(RestanteError):
     code = "producer_unknown"
 
 
+class SourceUnknown(RestanteError):
+    code = "source_unknown"
+
+
 class BatchUnknown(RestanteError):
     code = "batch_unknown"
 
@@ -266,6 +271,12 @@ class ActionTaken(RestanteError):
     """Details: `action`, and `group`, which has it."""
 
     code = "action_taken"
+
+
+class ActionUnknown(RestanteError):
+    """There is no such action, or nobody does it."""
+
+    code = "action_unknown"
 
 
 class PositionGone(RestanteError):

@@ -54,6 +54,10 @@ OWNER_LEVEL_MAX = 2**15 - 1
 PUBLISHED_SEQUENCE_MAX = 2**31 - 1
 PRODUCERS_REMEMBERED_MAX = 65_536
 
+# Sources: where messages come from.
+SOURCE_CHARACTERS_MAX = 256
+SOURCE_POSITION_MAX = 2**62 - 1
+
 # Pages of lists.
 PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
@@ -234,6 +238,19 @@ GROUP_ACTIONS_MAX = 1_000
 ACTION_CHARACTERS_MAX = 128
 GROUP_PARTITIONS_AT_ONCE_MAX = 256
 GROUP_RUNNING_MAX = 1_024
+GROUP_GATHER_SECONDS = 0.002
+"""A member that waits is told so long after a commit: what others commit meanwhile is looked for once."""
+ACTIONS_AT_ONCE_MAX = 10_000
+"""How many actions one request may bring."""
+ACTIONS_REMEMBERED_MAX = 200_000
+"""Of so many actions that were handed out, or tried, memory knows where they lie and how they go."""
+ACTION_NAMES_COUNTED_MAX = 10_000
+OUTCOMES_AT_ONCE_MAX = 10_000
+RESULT_BYTES_MAX = 64 * KIB
+PROBLEM_BYTES_MAX = 8 * KIB
+LOCATION_CHARACTERS_MAX = 2_048
+ACTION_DEATHS_MAX = 3
+"""An action during which so many workers died is poison."""
 HEARTBEAT_SECONDS_MIN = 0.05
 HEARTBEAT_SECONDS_MAX = 3_600.0
 

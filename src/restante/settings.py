@@ -6,20 +6,17 @@ are checked here; `settings_file` applies the same ones to files and environment
 
 from __future__ import annotations
 
-import base64
-import binascii
-import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from restante import limits
 from restante.errors import InvalidSettings
+from restante.settings_texts import SECRET_PREFIX, is_address, is_network, is_web_address, secret_bytes
 
 DAY_SECONDS = 86_400.0
 _SHOWN_CHARACTERS_MAX = 80
@@ -27,6 +24,7 @@ _SHOWN_CHARACTERS_MAX = 80
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+Undeclared = Literal["fail", "refuse", "poison"]
 
 
 class Rule(NamedTuple):
@@ -58,44 +56,6 @@ def _is_path(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text and _is_unicode(text)
 
 
-def is_web_address(text: str) -> bool:
-    """Whether it is an address that the hub may call: it has no password in it."""
-    return _is_address(text, ("http", "https"))
-
-
-def _is_address(text: str, schemes: tuple[str, ...]) -> bool:
-    """Without a user and password: settings are shown, and errors name what was asked."""
-    if not re.fullmatch(r"[!-~]+", text):
-        return False
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # which raises when it is no port
-    except ValueError:
-        return False
-    return parts.scheme in schemes and bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
-
-
-SECRET_PREFIX = "whsec_"
-
-
-def secret_bytes(text: str) -> bytes | None:
-    """The bytes of a secret as Standard Webhooks write it; None when it is none."""
-    if not text.startswith(SECRET_PREFIX):
-        return None
-    try:
-        secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return secret if limits.WEBHOOK_SECRET_BYTES_MIN <= len(secret) <= limits.WEBHOOK_SECRET_BYTES_MAX else None
-
-
-def _is_network(text: str) -> bool:
-    try:
-        return bool(ipaddress.ip_network(text))
-    except ValueError:
-        return False
-
-
 _SECONDS = Rule("a number of seconds, 0 or more", lambda value: 0 <= value < math.inf)
 _IDLE_SECONDS = Rule(
     f"a number of seconds, more than 0 and at most {limits.IDLE_SECONDS_MAX:,}",
@@ -124,7 +84,7 @@ _WEB_ORIGINS = Rule(
 )
 _COUNTERS_URL = Rule(
     "an address redis://host:port/number or rediss://…, without user and password (RESTANTE_COUNTERS_PASSWORD)",
-    lambda value: value is None or _is_address(value, ("redis", "rediss")),
+    lambda value: value is None or is_address(value, ("redis", "rediss")),
 )
 
 
@@ -143,7 +103,7 @@ _STORE_URL = Rule(
 )
 _NETWORKS = Rule(
     'a list of networks as address and length, such as ["10.1.0.0/16", "fd00::/8"]',
-    lambda value: all(map(_is_network, value)),
+    lambda value: all(map(is_network, value)),
 )
 
 
@@ -288,6 +248,21 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     }
 
 
+class ActionSettings(Section, frozen=True, kw_only=True):
+    """How actions are taken, and how long what became of them is told."""
+
+    undeclared: Undeclared = "fail"
+    """What becomes of an action whose name no group has declared: it fails when a group comes to it, is refused at once, or
+    becomes poison."""
+    expires_seconds: float = 7 * DAY_SECONDS
+    """How long an action waits that does not say it itself; at most `groups.hold_seconds`."""
+
+    rules = {
+        "undeclared": _choice("fail", "refuse", "poison"),
+        "expires_seconds": Rule("a number of seconds, more than 0", lambda value: 0 < value < math.inf),
+    }
+
+
 class BoundSettings(Section, frozen=True, kw_only=True):
     """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
 
@@ -415,6 +390,9 @@ class Settings(Section, frozen=True, kw_only=True):
     live: LiveSettings = msgspec.field(default_factory=LiveSettings)
     webhooks: WebhookSettings = msgspec.field(default_factory=WebhookSettings)
     groups: GroupSettings = msgspec.field(default_factory=GroupSettings)
+    actions: ActionSettings = msgspec.field(default_factory=ActionSettings)
+    outcome_retention_seconds: float = DAY_SECONDS
+    """How long the result of an action, and the text of its problem, are kept."""
     health: HealthSettings = msgspec.field(default_factory=HealthSettings)
 
     rules = {
@@ -442,6 +420,8 @@ class Settings(Section, frozen=True, kw_only=True):
         "live": Rule("the settings of live delivery"),
         "webhooks": Rule("the settings of webhooks"),
         "groups": Rule("the settings of groups"),
+        "actions": Rule("the settings of actions"),
+        "outcome_retention_seconds": _SECONDS,
         "health": Rule("the settings of health"),
     }
 

@@ -216,7 +216,7 @@ def test_large_rows_of_a_parquet_file_are_unpacked_a_few_at_a_time(
         ("a.csv", b"recipient,data\nada,\xff\n", "line 2: it is not UTF-8"),
         ("a.csv", b"recipient,data\nada,x\nada,\xc3\xa9\nada,\xe9\n", "line 4: it is not UTF-8"),
         ("a.csv", b"recipient,data,state\nada,x,waiting\n", "the column state is read only"),
-        ("a.jsonl", b" " * (FILE_LINE_BYTES_MAX + 1), "it is longer than"),
+        pytest.param("a.jsonl", b" " * (FILE_LINE_BYTES_MAX + 1), "it is longer than", id="a long line"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path, name: str, content: bytes, reason: str) -> None:

@@ -24,12 +24,14 @@ def test_a_terminal_is_told_where_everything_is_and_gets_the_log_as_text(tmp_pat
         os.close(theirs)
         shown = _read_until(ours, "Ctrl-C ends the hub")
         process.send_signal(signal.SIGINT)
+        ended = _read_until(ours, "restante.server: ended")
         assert process.wait(timeout=60) == 0
     os.close(ours)
     assert "Restante serves mail on http://127.0.0.1:" in shown
     assert str(tmp_path / "mail") in shown
     assert "/docs" in shown
-    assert '{"time"' not in shown
+    assert '{"time"' not in shown + ended
+    assert "restante.server: ending" in ended
 
 
 def _read_until(terminal: int, text: str) -> str:

@@ -25,11 +25,12 @@ from restante.cli.serving.tour_summary import called
 from restante.model.figures import counted, duration, size
 from restante.samples import sample_night
 from restante.samples.night_steps import Advance, NightResult
+from restante.samples.night_workers import ACTIONS, THINGS, NightWork
 from restante.samples.sample_night import SampleMail, play
 from restante.settings import Settings
 from tests.cli.test_command_line import PLAIN
 
-STEPS = ["publish", "pushed live", "publish a parcel again", "collect and confirm", "the late ones come"]
+STEPS = ["publish", "pushed live", "publish a parcel again", "collect and confirm", "the late ones come", "act"]
 
 
 def tour(*arguments: str) -> Any:
@@ -90,11 +91,13 @@ def test_the_night_as_json(tmp_path: Path) -> None:
     result = tour("--messages", "300", "--recipients", "400", "--json", "--data", str(tmp_path / "data"))
     assert result.exit_code == 0, result.output
     night = json.loads(result.stdout)
-    assert [step["step"] for step in night["steps"]] == STEPS[:-1], "the last recipients have no mail this time"
+    assert [step["step"] for step in night["steps"]] == [*STEPS[:4], "act"], (
+        "the last recipients have no mail this time"
+    )
     pushed = night["steps"].pop(1)
     assert pushed["messages"] == 3, "one for each of the three who looked on"
     assert all(step["messages_per_second"] > 0 for step in night["steps"])
-    assert [step["messages"] for step in night["steps"]] == [300, 300, 300]
+    assert [step["messages"] for step in night["steps"]] == [300, 300, 300, 500]
     assert night["duplicates"] == 300
     assert night["bundles"] == 300
     batch = night["batch"]
@@ -114,6 +117,7 @@ def test_night_after_night_is_kept_in_the_same_folder_and_is_sound(tmp_path: Pat
     assert CliRunner().invoke(app, ["doctor", str(folder)]).exit_code == 0
     with restante.open(folder) as hub:
         assert sum(status.visible_sequence for status in hub.partitions()) >= 1_000
+        assert list(hub.groups()) == []
 
 
 def test_what_an_interrupted_night_left_is_not_in_the_way(tmp_path: Path) -> None:
@@ -262,3 +266,31 @@ def test_commands_to_copy_are_called_as_the_tour_was(tmp_path: Path, monkeypatch
     assert called(Path(".venv/bin/restante")) == ".venv/bin/restante"
     monkeypatch.setattr(sys, "executable", "/opt/python")
     assert called(Path("/elsewhere/restante/__main__.py")) == "/opt/python -m restante"
+
+
+def test_a_worker_is_replaced_and_each_action_is_done() -> None:
+    shown = tour("--messages", "30", "--recipients", "3", "--json")
+    act = json.loads(shown.stdout)["steps"][-1]
+    found = re.fullmatch(
+        r"a worker did (\d+) and was replaced by another, which did the rest; each thing in its order", act["detail"]
+    )
+    assert found is not None
+    assert act["messages"] // 3 <= int(found[1]) <= act["messages"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ([0, 50, 100], None),
+        ([0, 50, 50, 100], None),
+        ([0, 100], "Not done: 1 action."),
+        ([0, 100, 50], "out of order"),
+    ],
+)
+def test_actions_that_are_missing_or_out_of_order_would_be_told(numbers: list[int], told: str | None) -> None:
+    work = NightWork("night")
+    for number in range(ACTIONS):
+        work.done[f"night-{number % THINGS}"].append(number)
+    work.done["night-0"][:3] = numbers
+    assert (told is None) == (work.wrong == [])
+    assert told is None or told in work.wrong[0]

@@ -129,6 +129,9 @@ def test_what_it_becomes_is_bounded(running: ServedHub, either: sync.Hub) -> Non
     large = "x" * (SEND_BYTES_MAX // 100 + 1)
     with pytest.raises(InvalidRequest, match="bytes are too much for one send"):
         either.send(recipients=names, text=large)
+    for data in (large.encode(), bytearray(large, "ascii"), {"value": large}, {"value": large, "none": None}, [large]):
+        with pytest.raises(InvalidRequest, match="bytes are too much for one send"):
+            either.send(recipients=names, data=data)
     status, problem = post(running, {"recipients": names, "text": large})
     assert (status, problem["code"]) == (400, "invalid_request")
     crowd = ["r"] * (SEND_MESSAGES_MAX // 2 + 1)

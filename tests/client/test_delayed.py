@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,23 @@ import pytest
 
 import restante
 from restante import Message, State
+from restante.assembly import open_store
+from restante.calls.publishing import Publish
 from restante.client.surface import sync
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, MessageUnknown, Overloaded
+from restante.hub.doctor.doctor import examine
+from restante.hub.door.hub import OpenHub
+from restante.hub.engine.committer import Planned
+from restante.hub.engine.core import MailboxAddress
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.publishing.calls import publish_request
+from restante.hub.publishing.delayed import plan_take_back
+from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.limits import DATA_BYTES_MAX
+from restante.model.access.access import EVERYTHING
+from restante.model.mailboxes.answers import Reason, Receipt
+from restante.model.publishing.delay import DueKey
+from restante.model.storage.keys import number_key
 from restante.server.serve import ServedHub
 from tests.client.conftest import SETTINGS
 
@@ -197,3 +212,88 @@ def test_a_hub_says_when_it_holds_too_many(tmp_path: Path, monkeypatch: pytest.M
         hub.send([{"recipient": "ada", "text": str(n), "visible_at": FAR} for n in range(2)])
         with pytest.raises(Overloaded, match="2 messages are delayed"):
             hub.send(recipient="ada", text="x", visible_at=FAR)
+
+
+def test_an_empty_mailbox_says_that_messages_are_delayed(either: sync.Hub) -> None:
+    ada = either.recipient("ada")
+    assert ada.explain().reason is Reason.RECIPIENT_UNKNOWN
+    either.send([{"recipient": "ada", "text": "x", "id": f"m{n}", "visible_at": FAR} for n in range(3)])
+    explained = ada.explain()
+    assert (explained.reason, explained.not_yet_visible) == (Reason.NOT_YET_VISIBLE, 3)
+    assert "delayed" in explained.text
+    assert either.recipient("bob").explain().not_yet_visible == 0
+    either.send(recipient="ada", text="now")
+    explained = ada.explain()
+    assert (explained.reason, explained.not_yet_visible) == (Reason.READY, 3)
+    for n in range(3):
+        ada.withdraw(f"m{n}")
+    bundle = ada.peek()
+    assert bundle is not None
+    bundle.dequeue()
+    explained = ada.explain()
+    assert (explained.reason, explained.not_yet_visible) == (Reason.NOTHING_WAITING, 0)
+
+
+def test_the_reason_is_in_the_header_of_an_empty_peek_and_the_count_in_the_metrics(
+    running: ServedHub, hub: sync.Hub
+) -> None:
+    hub.send(recipient="ada", text="x", visible_at=FAR)
+    with urlopen(f"{running.url}/v1/recipients/ada/peek") as answer:
+        assert (answer.status, answer.headers["Restante-Empty-Reason"]) == (204, "not_yet_visible")
+    with urlopen(f"{running.url}/metrics") as answer:
+        assert b"\nrestante_messages_delayed 1.0\n" in answer.read()
+
+
+def test_to_set_it_aside_is_refused_with_what_can_be_done(either: sync.Hub) -> None:
+    either.send(recipient="ada", text="x", id="later", visible_at=FAR)
+    for refused in (either.recipient("ada").set_aside, either.recipient("ada").release):
+        with pytest.raises(MessageUnknown, match=r"delayed until 2090-01-31T12:00:00.*can only be withdrawn"):
+            refused("later")
+        with pytest.raises(MessageUnknown, match="has no message other"):
+            refused("other")
+
+
+def test_one_is_taken_back_in_the_commit_that_puts_it_aside(tmp_path: Path) -> None:
+    """Two callers whose requests share a commit: the second sees what the first has done."""
+    with restante.open(tmp_path / "data", settings=SETTINGS) as hub:
+        link = hub.link
+        assert isinstance(link, OpenHub)
+        core, message = link.core, Message(recipient="ada", text="x", id="later", visible_at=FAR)
+        address = core.address("ada")
+
+        def both(draft: RequestDraft) -> tuple[int, bool, bool]:
+            sent = publish_request(core, Publish.of([message]), EVERYTHING)
+            assert isinstance(sent, Planned)
+            kept: Receipt = sent.plan(draft)
+            taken = plan_take_back(core, address, "later", draft)
+            return kept.delayed, taken, plan_take_back(core, address, "later", draft)
+
+        assert core.commit(both) == (1, True, False)
+        assert link.delayed_count() == 0
+        assert hub.recipient("ada").explain().not_yet_visible == 0
+        assert hub.send(message).delayed == 1
+    with closing(open_store(tmp_path / "data")) as store:
+        assert examine(store).sound
+
+
+def test_what_is_taken_back_leaves_no_memory_behind() -> None:
+    memory = DelayedMemory()
+    for n in range(5_000):
+        place = (0, DueKey(2**60 + n, n, number_key(7) + n.to_bytes(16, "big") + b"ada"))
+        memory.add([place])
+        memory.remove([place])
+        memory.remove([place])
+    assert memory.count == 0
+    assert len(memory._heap) <= 1_001, "the heap keeps few entries of messages that are gone"
+    assert not memory.count_for(MailboxAddress("ada", 0, 7))
+
+
+def test_an_older_time_does_not_take_a_newer_one_along() -> None:
+    memory, key = DelayedMemory(), number_key(7) + bytes(16) + b"ada"
+    before, after = (0, DueKey(1, 5, key)), (0, DueKey(2, 5, key))
+    memory.add([before])
+    memory.remove([before])
+    memory.add([after])
+    memory.remove([before])
+    assert memory.take_due(10, 10) == [after]
+    assert memory.count_for(MailboxAddress("ada", 0, 7)) == 1

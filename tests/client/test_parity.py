@@ -42,6 +42,7 @@ PLAIN = {
     "snapshot",
     "live",
     "group",
+    "poison",
     "groups",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what

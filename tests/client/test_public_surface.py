@@ -92,7 +92,7 @@ def test_objects_say_what_they_are(either: sync.Hub) -> None:
     assert repr(either.producer) == f"<Producer of the hub {at}>"
     assert repr(either.batches) == f"<Batches of the hub {at}>"
     assert repr(either.recipient("ada")) == "<Recipient 'ada'>"
-    assert re.fullmatch(r"<Bundle [-0-9a-f]{36}: 1 messages of default/default>", repr(bundle))
+    assert re.fullmatch(r"<Bundle [-0-9a-f]{36}: 1 message of default/default>", repr(bundle))
     with either.batches.acknowledging() as acknowledger, either.feed() as feed, either.producer.pipeline() as pipeline:
         assert repr(acknowledger) == "<Acknowledger: 0 items acknowledged>"
         assert repr(feed) == f"<Feed of the hub {at}, at {{}}>"

@@ -180,3 +180,9 @@ def test_messages_or_fields_but_not_both(either: sync.Hub) -> None:
         either.send()
     with pytest.raises(InvalidMessage, match="the field to is unknown"):
         either.send(to="alice", text="x")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("sent", "field"), [("hello", "text"), (b"hello", "data"), (bytearray(b"x"), "data")])
+def test_text_or_bytes_alone_have_no_recipient(either: sync.Hub, sent: object, field: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf'A message needs a recipient: send\(recipient="alice", {field}=…\)'):
+        either.send(sent)

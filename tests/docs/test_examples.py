@@ -6,6 +6,8 @@ The marked blocks of a page are one program and one shell session, run in a fold
 - A console block has commands, each on a line that begins with `$ `, and below each what it prints. A command that ends
   with `&` goes on in the background until the page is done. What differs each time (ids, times, durations) may differ.
 
+A Python block marked `<!-- file shop.py -->` is written into the folder under that name before anything runs.
+
 A page that says 8470 is run on a free port instead. Blocks marked `<!-- run with spark -->` run where the one session of
 all tests is, in `tests/spark`.
 """
@@ -34,6 +36,7 @@ MARKED = re.compile(
     rf"^{re.escape(MARK)}\n```(?P<kind>python|console)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+FILE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->\n```python\n(?P<code>.*?)^```\n", re.MULTILINE | re.DOTALL)
 CHANGING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|in [\d.,]+ m?s \([\d,]+ a second\)"
@@ -147,6 +150,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def check_page(page: Path, folder: Path, *, mark: str = MARK) -> None:
     """Run its marked blocks; each prints what the page says."""
     session = Session(page, folder)
+    for file in FILE.finditer(page.read_text(encoding="utf-8")):
+        (folder / file["name"]).write_text(file["code"], encoding="utf-8")
     try:
         for example in examples_of(page, mark=mark):
             where = f"{page.name}, line {example.line + 1}"

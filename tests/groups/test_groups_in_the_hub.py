@@ -54,6 +54,7 @@ from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.publishing.message import Message
 from restante.settings import GroupSettings
 from tests.groups.group_world import HANDOVER, HEARTBEAT, LEASE, QUIET, GroupWorld, numbers
+from tests.waiting import wait_until
 
 DAY = 86_400.0
 
@@ -401,8 +402,7 @@ def test_who_waits_gets_what_comes(world: GroupWorld) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not world.hub.core.bell._readers:
-        pass
+    wait_until(lambda: world.hub.core.bell._readers, "somebody waits")
     world.publish(1)
     waiting.join(20)
     assert sum(found) == 1
@@ -531,8 +531,7 @@ def test_many_checkpoints_of_one_moment_share_a_commit(world: GroupWorld, monkey
     threads += [threading.Thread(target=world.checkpoint, args=(own, 2)) for own in joined.partitions[1:]]
     for thread in threads[1:]:
         thread.start()
-    while len(world.hub.core.committer._queue) < 3:
-        pass
+    wait_until(lambda: len(world.hub.core.committer._queue) == 3, "three are queued")
     go_on.set()
     for thread in threads:
         thread.join(20)

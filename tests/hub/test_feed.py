@@ -566,15 +566,16 @@ LONG = msgspec.structs.replace(ONE, collected_retention_seconds=10**6, feed_rete
 def test_a_reader_knows_what_history_knows(open_hub: HubOpener, clock: FakeClock, seed: int) -> None:
     hub = open_hub(settings=LONG)
     chance, reader, late, position, since = Chance(seed, hub, clock), Replay(), Replay(), 0, 0
-    middle = chance.generator.randint(40, 200)
-    for step in range(240):
+    steps = by_profile(dev=90, ci=240)
+    middle = chance.generator.randint(40, steps - 40)
+    for step in range(steps):
         chance.act()
         if step % 60 == 30:
             hub.file()
         if step % 80 == 50:
             hub = chance.hub = open_hub(settings=LONG)
         if chance.generator.random() < 0.1:
-            rows = changes(hub, after=position, limit=chance.generator.choice([1, 10, None]))
+            rows = changes(hub, after=position, limit=chance.generator.choice([5, 20, None]))
             position = rows[-1]["sequence_number"] if rows else position
             reader.follow(rows)
         if step == middle:

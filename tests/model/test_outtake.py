@@ -99,7 +99,7 @@ def test_a_table_has_the_columns_that_are_promised() -> None:
     assert table.schema.equals(MESSAGE_SCHEMA)
     table.validate(full=True)
     # What is stored has been published: only a delayed message, which is not, is shown with its time.
-    fields = {*Message.__struct_fields__} - {"published_sequence_number", "text", "visible_at"}
+    fields = {*Message.__struct_fields__} - {"published_sequence_number", "text", "visible_at", "source_position"}
     assert set(MESSAGE_SCHEMA.names) == fields | {"text_id"}
     assert table_of(columns_of()).num_rows == 0
     assert there_and_back() == ()

@@ -44,6 +44,10 @@ class ReferenceHub:
     def batches(self) -> surface.Batches:
         raise errors.InvalidOperation("The reference keeps no batches: tests/batches has a model of them.")
 
+    @property
+    def sources(self) -> surface.Sources:
+        raise errors.InvalidOperation("The reference knows no sources: tests/sources has a model of them.")
+
     def consignment(self, key: str, *, batch: bool | BatchWish = False) -> surface.Consignment:
         raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
 
@@ -59,6 +63,15 @@ class ReferenceHub:
     def groups(self) -> Iterator[surface.GroupStatus]:
         raise errors.InvalidOperation("The reference has no groups: tests/groups has a model of them.")
 
+    def act(self, *_: object, **__: object) -> surface.ActionStatus:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
+    def act_all(self, *_: object, **__: object) -> tuple[surface.AcceptedAction, ...]:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
+    def outcome(self, *_: object, **__: object) -> surface.ActionStatus:
+        raise errors.InvalidOperation("The reference does no actions: tests/actions has a model of them.")
+
     def snapshot(self, *_: object, **__: object) -> surface.Snapshot:
         raise errors.InvalidOperation("The reference has no snapshots: tests/feed has a model of them.")
 
@@ -68,11 +81,13 @@ class ReferenceHub:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
     ) -> surface.Receipt:
         assert batch is None, "the reference keeps no batches"
+        assert source is None, "the reference knows no sources"
         assert not parcels, "the reference takes any number"
         assert progress is None, "the reference takes all of it at once"
         if partition is not None and not 0 <= partition < self.office.settings.partition_count:

@@ -28,6 +28,10 @@ ALLOWED = {
     "POST /v1/partitions/{partition}/links": "po",
     "GET /v1/partitions/{partition}/producers/{group}": "pro",
     "GET /v1/partitions/{partition}/producers": "pro",
+    "GET /v1/sources": "pro",
+    "GET /v1/sources/{source}": "pro",
+    "POST /v1/sources/{source}/reset": "o",
+    "DELETE /v1/sources/{source}": "o",
     "GET /v1/recipients/{recipient}/peek": "xo",
     "DELETE /v1/recipients/{recipient}/bundles/{bundle_id}": "xo",
     "GET /v1/recipients/{recipient}/explain": "xo",
@@ -80,6 +84,13 @@ ALLOWED = {
     "POST /v1/groups/{group}/pause": "o",
     "POST /v1/groups/{group}/resume": "o",
     "DELETE /v1/groups/{group}/actions/{action}": "o",
+    "POST /v1/actions/{action}": "po",
+    "POST /v1/actions": "po",
+    "GET /v1/actions/{action}": "pxwo",
+    "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
+    "GET /v1/groups/{group}/poison": "wo",
+    "POST /v1/groups/{group}/poison/{id}/again": "o",
+    "DELETE /v1/groups/{group}/poison/{id}": "o",
     "GET /metrics": "ro",
     "GET /v1/health": "ro",
 }
@@ -96,6 +107,7 @@ PLACES = {
     "{consignment}": ID,
     "{member}": ID,
     "{action}": "charge",
+    "{source}": "orders",
 }
 
 

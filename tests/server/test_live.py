@@ -27,6 +27,7 @@ from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, OriginGroupSettings, ServerSettings, Settings
 from tests.server.live import Events, dropped, live, live_url
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 UUID = "0190b4d2-7b3e-7c10-8a55-3f2d5e6c7b8a"
 
@@ -393,8 +394,7 @@ def test_too_many_connections_are_refused_until_one_has_gone(
             assert refused.value.response.status_code == 429
             assert refused.value.response.headers["retry-after"] == "5"
             assert json.loads(refused.value.response.body or b"")["code"] == "overloaded"
-        while len(running.desk.post):
-            pass
+        wait_until(lambda: not len(running.desk.post), "nobody is connected")
         with live(running, "a"):
             assert len(running.desk.post) == 1
 
@@ -512,8 +512,7 @@ def test_a_client_that_does_not_answer_pings_is_told_and_let_go(tmp_path: Path) 
                 received += piece
         assert b'{"type":"connected"' in received
         assert b'{"type":"disconnect","reason":"idle"}' in received
-        while len(running.desk.post):
-            pass
+        wait_until(lambda: not len(running.desk.post), "nobody is connected")
 
 
 def test_who_sends_without_reading_the_answers_is_not_read_from_either(chatting: ServedHub) -> None:
@@ -625,8 +624,7 @@ def test_who_is_told_to_go_gets_nothing_new_so_no_gap_can_hide(tmp_path: Path) -
         (connection,) = running.desk.post.connections()
         stopping = threading.Thread(target=running.stop)
         stopping.start()
-        while not connection.ending:
-            pass
+        wait_until(lambda: connection.ending, "it is told to go")
         hub.call(Publish.of(table(["ada"] * 300, list(range(300)))))
         hub.call(Publish.of(Message(recipient="ada", data=[0, "last"])))
         frames = []

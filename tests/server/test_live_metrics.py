@@ -13,6 +13,7 @@ from restante.server.serve import ServedHub, start
 from restante.settings import LiveSettings, Settings
 from tests.server.live import dropped, live
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 
 def metrics(wire: Wire) -> dict[str, float]:
@@ -49,8 +50,7 @@ def test_what_is_dropped_stays_counted_when_its_connection_has_gone(tmp_path: Pa
                 running.desk.hub.call(Publish.of(Message(recipient="ada", data=[value, "x" * 40_000])))
                 quick.frame()
             during = metrics(wire)
-        while len(running.desk.post):
-            pass
+        wait_until(lambda: not len(running.desk.post), "nobody is connected")
         after = metrics(wire)
         wire.close()
     assert during["dropped_total"] > 50

@@ -31,10 +31,10 @@ HOME = partition_of("ada", 16)
 GROUP = 7
 
 READERS = "a group of readers"
-BATCH, CONSIGNMENT, PRODUCER = "a batch", "a consignment", "a producer group"
+BATCH, CONSIGNMENT, PRODUCER, SOURCE = "a batch", "a consignment", "a producer group", "a source"
 MAIL, RECIPIENT, HUB, NOTHING = "mail of its own origins", "a recipient's mail", "the whole hub", "nothing"
 TOUCHES: dict[str, tuple[str, ...]] = {
-    "POST /v1/messages": (MAIL, BATCH),
+    "POST /v1/messages": (MAIL, BATCH, SOURCE),
     "GET /v1/groups": (READERS,),
     "PUT /v1/groups/{group}": (READERS,),
     "GET /v1/groups/{group}": (READERS,),
@@ -50,11 +50,15 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/groups/{group}/positions/{partition}/reset": (READERS,),
     "GET /v1/health": (HUB,),
     "POST /v1/tickets": (RECIPIENT,),
-    "POST /v1/partitions/{partition}/parcels": (MAIL, BATCH, PRODUCER),
-    "GET /v1/publish": (MAIL, BATCH, PRODUCER),
+    "POST /v1/partitions/{partition}/parcels": (MAIL, BATCH, PRODUCER, SOURCE),
+    "GET /v1/publish": (MAIL, BATCH, PRODUCER, SOURCE),
     "POST /v1/partitions/{partition}/links": (PRODUCER,),
     "GET /v1/partitions/{partition}/producers/{group}": (PRODUCER,),
     "GET /v1/partitions/{partition}/producers": (PRODUCER,),
+    "GET /v1/sources": (SOURCE,),
+    "GET /v1/sources/{source}": (SOURCE,),
+    "POST /v1/sources/{source}/reset": (HUB,),
+    "DELETE /v1/sources/{source}": (HUB,),
     "POST /v1/batches": (BATCH,),
     "GET /v1/batches": (BATCH,),
     "POST /v1/batches/reap": (HUB,),
@@ -96,7 +100,7 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "GET /metrics": (HUB,),
 }
 SOCKETS_ALLOWED = {"GET /v1/publish": "po", "GET /v1/recipients/{recipient}/live": "xo"}
-OWNED = {BATCH, CONSIGNMENT, PRODUCER}
+OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE}
 
 
 def name(route: Any) -> str:
@@ -261,6 +265,8 @@ BY_NAME = {
     "POST /v1/consignments",
     "GET /v1/consignments",
     "POST /v1/partitions/{partition}/links",
+    "GET /v1/sources",
+    "GET /v1/sources/{source}",
     "GET /v1/partitions/{partition}/producers/{group}",
     "GET /v1/partitions/{partition}/producers",
 }
@@ -295,6 +301,15 @@ def test_another_publishers_sealed_or_complete_batch_is_not_there_either(world: 
     assert world["a"]("POST", f"/v1/batches/{batch}/seal").json() == {"complete": True}
     for attempt in BY_BATCH.values():
         assert told(attempt(world, "b", batch), batch) == told(attempt(world, "b", NOBODYS), NOBODYS)
+
+
+def test_another_publishers_source_is_not_there(world: World) -> None:
+    sent = {"messages": [{**message("a", 1), "source_position": 5}]}
+    assert world["a"]("POST", "/v1/messages", sent, headers={"restante-source": "log"}).json()["accepted"] == 1
+    assert world["b"].get("/v1/sources/log").problem["code"] == "source_unknown"
+    assert world["b"].get("/v1/sources").json() == {"sources": [], "next": None}
+    own = world["a again"].get("/v1/sources/log").json()
+    assert (own["position"], world["reader"].get("/v1/sources").json()["sources"]) == (5, [own])
 
 
 def test_another_publishers_consignment_is_not_there(world: World) -> None:

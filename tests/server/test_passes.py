@@ -27,6 +27,7 @@ from restante.server.access.tokens import TokenFile, id_of
 from restante.server.serve import ServedHub, start
 from tests.server.live import Events, live
 from tests.server.wire import Wire
+from tests.waiting import wait_until
 
 Hold = Callable[[ServedHub, str, Callable[[], None]], str]
 """Opens a connection that lasts, says when it is open, and gives what it was told at its end."""
@@ -133,8 +134,7 @@ def slow_backup(running: ServedHub, secret: str, opened: Callable[[], None]) -> 
 
 
 def waits(running: ServedHub, *, more_than: int) -> bool:
-    while sum(running.desk.room.waits.values()) <= more_than:
-        time.sleep(0.001)
+    wait_until(lambda: sum(running.desk.room.waits.values()) > more_than, "the request waits")
     return True
 
 

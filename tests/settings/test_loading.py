@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from restante import errors, limits
 from restante.settings import (
+    ActionSettings,
     GroupSettings,
     HealthBounds,
     LiveSettings,
@@ -286,10 +287,11 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert sources["server.log"] == ("json", "environment RESTANTE_SERVER__LOG")
     assert sources["server.host"] == ("127.0.0.1", "default")
     health = 2 * len(HealthBounds.rules) + 2
+    groups = len(GroupSettings.rules) + len(ActionSettings.rules)
     assert (
         len(sources)
         == len(effective)
-        == 16 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + len(GroupSettings.rules) + health
+        == 17 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + groups + health
     )
 
 

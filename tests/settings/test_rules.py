@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from restante import errors, limits
 from restante.settings import (
+    ActionSettings,
     GroupSettings,
     HealthBounds,
     HealthSettings,
@@ -63,6 +64,12 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "server", 3),
     (Settings, "live", 3),
     (Settings, "webhooks", ["127.0.0.0/8"]),
+    (Settings, "actions", "fail"),
+    (Settings, "outcome_retention_seconds", -1),
+    (Settings, "store_url", "mysql://host/db"),
+    (Settings, "store_password_file", " "),
+    (ActionSettings, "undeclared", "ignore"),
+    (ActionSettings, "expires_seconds", 0),
     (Settings, "groups", 3),
     (OriginSettings, "group", ""),
     (OriginSettings, "group", "\t"),
@@ -146,6 +153,7 @@ def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
         LiveSettings,
         WebhookSettings,
         GroupSettings,
+        ActionSettings,
         HealthSettings,
         HealthBounds,
     )

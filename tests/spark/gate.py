@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 _CHUNK = 65_536
 _REQUEST = re.compile(rb"([A-Z]+ /\S*) HTTP/1\.1\r\n")
 _HELD_SECONDS_MAX = 60
+_DONE_SECONDS_MAX = 60
 
 
 @dataclass(eq=False)
@@ -50,6 +51,10 @@ class Rule:
     passes: int
     """How many that fit pass untouched before it acts, once."""
     done: threading.Event = field(default_factory=threading.Event)
+
+    def acted(self) -> bool:
+        """Whether it has acted. Who was killed by it may be gone a moment before it is done."""
+        return self.done.wait(_DONE_SECONDS_MAX)
 
 
 def cut(_: Passing) -> bool:

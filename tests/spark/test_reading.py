@@ -143,6 +143,32 @@ def test_fewer_columns_are_asked_for_by_option_or_schema(spark: SparkSession, hu
     assert by_schema.count() == 30
 
 
+def test_a_string_column_is_text_and_is_read_as_text(spark: SparkSession, hub: HubProcess) -> None:
+    rows = [("a", "grüße", None), ("a", "{}", "application/json"), ("b", "x,y\n", "text/csv"), ("b", "", None)]
+    frame = spark.createDataFrame(rows, "recipient string, data string, media_type string")
+    frame.write.format("restante").mode("append").options(url=hub.url, key="texts").save()
+    with hub.connect() as connected:
+        connected.send(
+            [{"recipient": "c", "data": b"\xff", "media_type": "text/plain"}, {"recipient": "c", "data": b"b"}]
+        )
+        kept = [message.text for name in "ab" for message in connected.recipient(name).history().messages]
+        kinds = [message.media_type for name in "ab" for message in connected.recipient(name).history().messages]
+    assert sorted(kept, key=str) == sorted(["grüße", None, "x,y\n", ""], key=str)
+    assert sorted(map(str, kinds)) == ["application/json", "text/csv", "text/plain", "text/plain"]
+    read_back = read(spark, hub, columns="text,recipient")
+    assert read_back.schema.simpleString() == "struct<text:string,recipient:string>"
+    expected = [("a", "grüße"), ("a", None), ("b", "x,y\n"), ("b", ""), ("c", None), ("c", None)]
+    found = [(row["recipient"], row["text"]) for row in read_back.collect()]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    by_schema = spark.read.format("restante").schema("text string").load(hub.url).where("text IS NOT NULL")
+    assert by_schema.count() == 3
+    again = read(spark, hub, columns="recipient,text").where("text IS NOT NULL")
+    again.write.format("restante").mode("append").options(url=hub.url, key="again", kind="copy").save()
+    with hub.connect() as connected:
+        copies = [own for own in connected.recipient("a").history().messages if own.kind == "copy"]
+    assert [(own.text, own.media_type) for own in copies] == [("grüße", "text/plain")]
+
+
 def test_a_bootstrap_is_as_of_the_positions_that_come_with_it(spark: SparkSession, hub: HubProcess) -> None:
     fill(hub)
     frame, positions = restante.spark.bootstrap(spark, url=hub.url)

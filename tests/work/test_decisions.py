@@ -527,7 +527,8 @@ def test_an_attempt_that_cannot_be_ended_leaves_its_action_without_an_outcome() 
     assert bench.report()[0].release is False
     bench.end(attempts[2], DONE)
     (last,) = bench.report()
-    assert (last.release, last.position) == (True, 0)
+    assert (last.release, last.position) == (False, None), "its lease ends with the worker: that is a death"
+    assert bench.core.running == [(0, 1)]
     assert bench.hub.partitions[0].final.keys() == {2, 3}
     assert bench.core.idle
 

@@ -9,7 +9,7 @@ const EXAMPLE = `like ${DEFAULT_URL} or https://hub.example.org`;
 export function addressOf(address: string): string {
   const url = parsed(/^[a-z][a-z0-9+.-]*:\/\//i.test(address) ? address : `http://${address}`);
   // The address is not repeated here: it holds a secret.
-  if (url.username || url.password) throw invalidRequest("The address of a hub holds no user and password: give a token.");
+  if (url.username || url.password) throw invalidRequest("The address of a hub must not hold a user and a password: give a token.");
   if (url.protocol !== "http:" && url.protocol !== "https:") throw invalidRequest(`Give an address ${EXAMPLE}.`);
   if (url.search || url.hash) throw invalidRequest("The address of a hub has no ? and no #. Leave out what follows them.");
   return url.origin + url.pathname.replace(/\/+$/, "");

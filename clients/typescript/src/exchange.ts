@@ -106,10 +106,10 @@ export function errorOf(terms: Terms, answer: Answer): RestanteError {
     return new RestanteError(code, "The hub does not accept this token. Give a valid one.", { status, correlationId });
   }
   if (status >= 500 || status === 429) {
-    const detail = `What answers at ${terms.url} says ${status}, and not as a hub does. Is a proxy in front of a hub that is down?`;
+    const detail = `The answer of ${terms.url} has the status ${status}, and is not that of a hub. Is it a proxy whose hub is down?`;
     return new RestanteError("unavailable", detail, { status, retriable: true, retryAfter: retryAfter(answer) });
   }
-  const detail = `What answers at ${terms.url} is no hub, or has no such route: it says ${status}. Check the address.`;
+  const detail = `The server at ${terms.url} is no hub, or has no such route: its answer is ${status}. Check the address.`;
   return new RestanteError("invalid_request", detail, { status });
 }
 
@@ -170,7 +170,7 @@ function givenUp(terms: Terms, reply: Answer | Failure, attempts: number, maybeD
   const tried = attempts > 1 && reply instanceof Failure ? ` It was tried ${attempts} times.` : "";
   const parts = { retriable: true, status: error.status, correlationId: error.correlationId, fields: error.fields };
   if (maybeDone) {
-    const advice = "It may have been carried out; to do it again with the same ids does no harm.";
+    const advice = "The call may have been carried out; repeating it with the same ids does no harm.";
     return new RestanteError("outcome_unknown", `${error.detail} ${advice}${tried}`, parts, { cause: error });
   }
   return tried ? new RestanteError("unavailable", error.detail + tried, parts, { cause: error }) : error;

@@ -2,7 +2,7 @@
 
 import { addressOf, DEFAULT_URL } from "./address.js";
 import { answered, checkToken, expect, json, type Terms } from "./exchange.js";
-import { parcelOf, type OutgoingMessage } from "./message.js";
+import { parcelOf, type Outgoing } from "./message.js";
 import { invalidRequest } from "./problem.js";
 import { Recipient } from "./recipient.js";
 import { retriesOf, type Retries } from "./retries.js";
@@ -32,12 +32,14 @@ export interface StoredRange {
   last_sequence_number: number;
 }
 
-/** All messages of a send are stored: `accepted + duplicates` is their number. */
+/** All messages of a send are stored: `accepted + duplicates` is their number, one for each recipient. */
 export interface Receipt {
   accepted: number;
   /** Stored before, by an earlier send or by an attempt of this one whose answer was lost. */
   duplicates: number;
   partitions: StoredRange[];
+  /** How many of the accepted ones the hub keeps aside until their `visible_at`; left out when there are none. */
+  delayed?: number;
   /** The ids of the messages, in the order sent. */
   ids: string[];
 }
@@ -70,7 +72,7 @@ export class Hub {
    * Messages without an id get one before the first attempt, so a repetition stores nothing twice.
    */
   async send(
-    messages: OutgoingMessage | Iterable<OutgoingMessage>,
+    messages: Outgoing | Iterable<Outgoing>,
     { batch, signal }: SendOptions = {},
   ): Promise<Receipt> {
     const { ids, body } = parcelOf(messages);
@@ -86,14 +88,15 @@ export class Hub {
 
   /** One mailbox. `Data` is what the JSON of its messages is; nothing checks it. */
   recipient<Data = unknown>(name: string): Recipient<Data> {
-    return new Recipient<Data>(this.#terms, name, () => this.ticket());
+    return new Recipient<Data>(this.#terms, name, () => this.ticket(name));
   }
 
-  /** A ticket for one live connection of a program that has no token, such as a web page. */
-  async ticket({ signal }: { signal?: AbortSignal } = {}): Promise<Ticket> {
-    const request = { method: "POST", path: "/v1/tickets", headers: { Accept: "application/json" } } as const;
+  /** A ticket for the live connections of a recipient, for a program that has no token, such as a web page. */
+  async ticket(recipient: string, { signal }: { signal?: AbortSignal } = {}): Promise<Ticket> {
+    const headers = { Accept: "application/json", "Content-Type": "application/json" };
+    const request = { method: "POST", path: "/v1/tickets", headers, body: JSON.stringify({ recipient }) } as const;
     const { answer } = await answered(this.#terms, () => request, signal);
-    return json(this.#terms, expect(this.#terms, answer, 200, 201));
+    return json(this.#terms, expect(this.#terms, answer, 201));
   }
 }
 

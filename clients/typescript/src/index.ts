@@ -13,6 +13,6 @@ export {
   type WaitingMessages,
 } from "./recipient.js";
 export type { LiveOptions, LiveState, LiveTransport } from "./live.js";
-export type { Message, MessageState, OutgoingMessage } from "./message.js";
+export type { Broadcast, Message, MessageState, Outgoing, OutgoingContent, OutgoingMessage } from "./message.js";
 export { RestanteError, type MessageFault, type ProblemCode } from "./problem.js";
 export type { Retries } from "./retries.js";

@@ -9,9 +9,8 @@ import { fromBase64, toBase64 } from "./base64.js";
 import { RestanteError } from "./problem.js";
 import { newId } from "./uuid.js";
 
-/** A message to send. At most one of `data`, `text` and `bytes` is given; with none the origin delivers the content. */
-export interface OutgoingMessage {
-  recipient: string;
+/** What a message to send says. At most one of `data`, `text` and `bytes` is given; with none the origin delivers the content. */
+export interface OutgoingContent {
   /** Any JSON value, null included. Numbers beyond 2⁵³ lose digits in JavaScript: send those as text. */
   data?: unknown;
   text?: string;
@@ -26,7 +25,23 @@ export interface OutgoingMessage {
   media_type?: string;
   properties?: Readonly<Record<string, string>>;
   expires_at?: Date | string;
+  /** Delays the message: until then the hub keeps it aside. */
+  visible_at?: Date | string;
 }
+
+/** A message to send to one recipient. */
+export interface OutgoingMessage extends OutgoingContent {
+  recipient: string;
+  recipients?: never;
+}
+
+/** A message to send to each of several recipients, under the same id: its data travels once. */
+export interface Broadcast extends OutgoingContent {
+  recipients: readonly string[];
+  recipient?: never;
+}
+
+export type Outgoing = OutgoingMessage | Broadcast;
 
 export type MessageState = "waiting" | "collected" | "expired" | "withdrawn" | "set_aside";
 
@@ -62,7 +77,7 @@ export interface Parcel {
   body: string;
 }
 
-export function parcelOf(messages: OutgoingMessage | Iterable<OutgoingMessage>): Parcel {
+export function parcelOf(messages: Outgoing | Iterable<Outgoing>): Parcel {
   const all = isMany(messages) ? [...messages] : [messages];
   const encoded = all.map(encode);
   return { ids: encoded.map((message) => message.id), body: jsonOf({ messages: encoded }) };
@@ -75,24 +90,25 @@ export function decode<Data>(wire: WireMessage): Message<Data> {
   return message;
 }
 
-function isMany(messages: OutgoingMessage | Iterable<OutgoingMessage>): messages is Iterable<OutgoingMessage> {
+function isMany(messages: Outgoing | Iterable<Outgoing>): messages is Iterable<Outgoing> {
   return typeof messages === "object" && messages !== null && Symbol.iterator in messages;
 }
 
-function encode(message: OutgoingMessage, index: number): { id: string } {
+function encode(message: Outgoing, index: number): { id: string } {
   if (typeof message !== "object" || message === null) throw faulty(index, "A message is an object with a recipient.");
-  const { bytes, expires_at, id, ...rest } = message;
+  const { bytes, expires_at, visible_at, id, ...rest } = message;
   check(message, index);
   return {
     id: id ?? newId(),
     ...rest,
     ...(bytes === undefined ? {} : { data_base64: toBase64(new Uint8Array(bytes)) }),
-    ...(expires_at === undefined ? {} : { expires_at: timeOf(expires_at, index) }),
+    ...(expires_at === undefined ? {} : { expires_at: timeOf("expires_at", expires_at, index) }),
+    ...(visible_at === undefined ? {} : { visible_at: timeOf("visible_at", visible_at, index) }),
   };
 }
 
 /** JavaScript would quietly make something else of these; all other rules are the hub's. */
-function check(message: OutgoingMessage, index: number): void {
+function check(message: Outgoing, index: number): void {
   const lost = (["data", "text", "bytes"] as const).find((name) => name in message && message[name] === undefined);
   if (lost !== undefined) throw faulty(index, `${lost} is undefined. Leave the field out, or give null for JSON's null.`);
   const { data } = message;
@@ -100,9 +116,9 @@ function check(message: OutgoingMessage, index: number): void {
   if (["function", "symbol", "bigint"].includes(typeof data)) throw faulty(index, `data is a ${typeof data}, not JSON.`);
 }
 
-function timeOf(time: Date | string, index: number): string {
+function timeOf(field: string, time: Date | string, index: number): string {
   if (typeof time === "string") return time;
-  if (Number.isNaN(time.getTime())) throw faulty(index, "expires_at is no valid time.");
+  if (Number.isNaN(time.getTime())) throw faulty(index, `${field} is no valid time.`);
   return time.toISOString();
 }
 

@@ -12,6 +12,8 @@ export class CuttingProxy {
   #after = 0;
   /** How many connections there were. */
   connections = 0;
+  /** The heads of the requests that passed. */
+  readonly heads: string[] = [];
 
   private constructor(hub: string) {
     this.#hub = new URL(hub);
@@ -54,6 +56,10 @@ export class CuttingProxy {
     await once(this.#server, "close");
   }
 
+  #note(sent: string): void {
+    if (/^[A-Z]+ \S+ HTTP\/1\.1\r\n/.test(sent)) this.heads.push(sent.split("\r\n\r\n")[0] ?? "");
+  }
+
   #accept(client: Socket): void {
     this.connections += 1;
     const hub = connect(Number(this.#hub.port), this.#hub.hostname);
@@ -62,7 +68,11 @@ export class CuttingProxy {
       [hub, client, () => this.#after-- > 0],
     ] as const) {
       this.#open.add(source);
-      source.on("data", (chunk) => (cuts() ? source.destroy() : target.write(chunk)));
+      source.on("data", (chunk) => {
+        if (cuts()) return void source.destroy();
+        if (source === client) this.#note(chunk.toString("latin1"));
+        target.write(chunk);
+      });
       source.on("error", () => undefined);
       source.on("close", () => {
         this.#open.delete(source);

@@ -110,6 +110,32 @@ test("what JavaScript would quietly make something else of is refused before it 
   assert.equal(await hub().recipient(recipient).peek(), null);
 });
 
+test("one message goes to several recipients, under the same id", async () => {
+  const recipients = [fresh(), fresh()];
+  const receipt = await hub().send([{ recipients, text: "to both" }, { recipient: recipients[0] ?? "", text: "to one" }]);
+  assert.deepEqual([receipt.accepted, receipt.ids.length], [3, 2]);
+  const seen = await Promise.all(recipients.map((name) => hub().recipient(name).peek()));
+  const told = seen.map((bundle) => bundle?.messages.map(({ id, text }) => [id, text]));
+  const shared = [receipt.ids[0], "to both"];
+  assert.deepEqual(told, [[shared, [receipt.ids[1], "to one"]], [shared]]);
+});
+
+test("a message is seen when it is due, and an empty mailbox says so until then", async () => {
+  const recipient = fresh();
+  const mailbox = hub().recipient(recipient);
+  await hub().send({ recipient, text: "far", visible_at: "2090-01-31T12:00:00Z" });
+  const receipt = await hub().send({ recipient, text: "soon", visible_at: new Date(Date.now() + 300) });
+  assert.deepEqual([receipt.accepted, receipt.delayed], [1, 1]);
+  assert.deepEqual((await mailbox.explain()).not_yet_visible > 0, true);
+  const bundle = await mailbox.peek({ wait: 20 });
+  assert.deepEqual(bundle?.messages.map(({ text }) => text), ["soon"]);
+  await bundle?.dequeue();
+  const { reason, not_yet_visible } = await mailbox.explain();
+  assert.deepEqual([reason, not_yet_visible], ["not_yet_visible", 1]);
+  const broken = await refused(hub().send({ recipient, text: "x", visible_at: new Date("no time") }));
+  assert.match(broken.message, /visible_at is no valid time/);
+});
+
 test("a send may name a batch", async () => {
   const error = await refused(hub().send({ recipient: fresh(), data: 1 }, { batch: "0198c5a2-0000-7000-8000-000000000000" }));
   assert.equal(error.code, "batch_unknown");

@@ -2,12 +2,26 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Message } from "restante";
 import { fresh, GUARDED, hub, refused, TOKEN } from "./hubs.js";
-import { TicketDesk } from "./ticket_desk.js";
+import { CuttingProxy } from "./proxy.js";
 
-async function ticketDesk(context: TestContext): Promise<TicketDesk> {
-  const desk = await TicketDesk.open(GUARDED, TOKEN);
-  context.after(() => desk.close());
-  return desk;
+/** What passed a proxy: the path, its ticket, and whether a token or an upgrade was asked for. */
+function asked({ heads }: CuttingProxy) {
+  return heads.map((head) => {
+    const { pathname, searchParams } = new URL(head.split(" ")[1] ?? "", GUARDED);
+    const has = (name: string): boolean => new RegExp(`^${name}:`, "im").test(head);
+    return { path: pathname, ticket: searchParams.get("ticket"), token: has("authorization"), upgrade: has("upgrade") };
+  });
+}
+
+async function proxied(context: TestContext): Promise<CuttingProxy> {
+  const proxy = await CuttingProxy.open(GUARDED);
+  context.after(() => proxy.close());
+  return proxy;
+}
+
+/** What the server of a page does: it has the token, and gives tickets to the page. */
+async function ticketFor(recipient: string): Promise<string> {
+  return (await hub(GUARDED, { token: TOKEN }).ticket(recipient)).ticket;
 }
 
 async function say(recipient: string, ...numbers: number[]): Promise<void> {
@@ -25,69 +39,84 @@ async function until(last: number, live: AsyncIterable<Message>, between: (data:
   return seen;
 }
 
-test("a ticket is asked for with the token", async (context) => {
-  const desk = await ticketDesk(context);
-  assert.deepEqual(await hub(desk.url, { token: TOKEN }).ticket(), { ticket: "ticket 1&", expires_at: "2999-01-01T00:00:00Z" });
-  assert.equal((await refused(hub(desk.url).ticket())).code, "unauthenticated");
+test("a ticket is asked for with the token, for one recipient, and lasts a minute", async () => {
+  const { ticket, expires_at } = await hub(GUARDED, { token: TOKEN }).ticket("ada");
+  assert.match(ticket, /^rsttk_[\w-]{40,}$/);
+  const left = new Date(expires_at).getTime() - Date.now();
+  assert.ok(left > 0 && left <= 61_000, `${left} ms are left`);
+  assert.equal((await refused(hub(GUARDED).ticket("ada"))).code, "unauthenticated");
+  assert.equal((await refused(hub(GUARDED, { token: TOKEN }).ticket(""))).code, "invalid_request");
 });
 
 for (const transport of ["auto", "websocket", "events"] as const) {
   test(`${transport}: a page without a token follows by tickets, a fresh one for each connection`, async (context) => {
-    const desk = await ticketDesk(context);
+    const proxy = await proxied(context);
     const recipient = fresh();
+    const given: string[] = [];
+    const ticket = async (): Promise<string> => {
+      given.push(await ticketFor(recipient));
+      return given.at(-1) ?? "";
+    };
     await say(recipient, 1);
-    const live = hub(desk.url).recipient(recipient).live({ after: 0, transport, ticket: async () => desk.give() });
+    const live = hub(proxy.url).recipient(recipient).live({ after: 0, transport, ticket });
     const seen = await until(3, live, async (data) => {
-      desk.cut();
+      proxy.cut();
       await say(recipient, Number(data) + 1);
     });
     assert.deepEqual(seen, [1, 2, 3]);
-    assert.deepEqual(desk.asked.map(({ ticket }) => ticket), desk.given);
-    assert.ok(desk.asked.length >= 3);
-    assert.ok(desk.asked.every((asked) => asked.upgrade === (transport !== "events") && asked.authorization === undefined));
+    const requests = asked(proxy);
+    assert.deepEqual(requests.map((one) => one.ticket), given);
+    assert.equal(new Set(given).size, given.length);
+    assert.ok(given.length >= 3);
+    assert.ok(requests.every((one) => one.upgrade === (transport !== "events") && !one.token));
   });
 }
 
 test("a WebSocket of a program with a token asks for a ticket, and carries no token", async (context) => {
-  const desk = await ticketDesk(context);
+  const proxy = await proxied(context);
   const recipient = fresh();
   await say(recipient, 1);
-  const live = hub(desk.url, { token: TOKEN }).recipient(recipient).live({ after: 0, transport: "websocket" });
+  const live = hub(proxy.url, { token: TOKEN }).recipient(recipient).live({ after: 0, transport: "websocket" });
   assert.deepEqual(await until(1, live), [1]);
-  assert.deepEqual(desk.asked.map(({ path, ticket }) => [path === "/v1/tickets", ticket]), [[true, null], [false, "ticket 1&"]]);
-  assert.equal(desk.asked[1]?.authorization, undefined);
+  const [first, second] = asked(proxy);
+  assert.deepEqual([first?.path, first?.ticket, first?.token], ["/v1/tickets", null, true]);
+  assert.deepEqual([second?.ticket?.slice(0, 6), second?.token, second?.upgrade], ["rsttk_", false, true]);
 });
 
 test("a program with a token and without a wish follows by events, and asks for no ticket", async (context) => {
-  const desk = await ticketDesk(context);
+  const proxy = await proxied(context);
   const recipient = fresh();
   await say(recipient, 1);
-  assert.deepEqual(await until(1, hub(desk.url, { token: TOKEN }).recipient(recipient).live({ after: 0 })), [1]);
-  assert.deepEqual(desk.given, []);
+  assert.deepEqual(await until(1, hub(proxy.url, { token: TOKEN }).recipient(recipient).live({ after: 0 })), [1]);
+  assert.deepEqual(asked(proxy).map(({ ticket, token, upgrade }) => [ticket, token, upgrade]), [[null, true, false]]);
 });
 
-test("a ticket that is not valid is raised from the loop", async (context) => {
-  const desk = await ticketDesk(context);
-  const error = await refused(until(1, hub(desk.url).recipient("a").live({ ticket: () => "made up" })));
-  assert.deepEqual([error.code, error.status], ["unauthenticated", 401]);
-});
+for (const [what, ticket] of [
+  ["made up", () => "made up"],
+  ["of another recipient", () => ticketFor("somebody else")],
+] as const) {
+  test(`a ticket that is ${what} is raised from the loop`, async () => {
+    const error = await refused(until(1, hub(GUARDED).recipient(fresh()).live({ ticket })));
+    assert.deepEqual([error.code, error.status], ["unauthenticated", 401]);
+  });
+}
 
 test("a ticket that cannot be had is asked for again", async (context) => {
-  const desk = await ticketDesk(context);
+  const proxy = await proxied(context);
   const recipient = fresh();
   await say(recipient, 1);
-  let asked = 0;
+  let tried = 0;
   const ticket = async (): Promise<string> => {
-    asked += 1;
-    if (asked === 1 || asked === 3) throw new TypeError("the page is offline");
-    return desk.give();
+    tried += 1;
+    if (tried === 1 || tried === 3) throw new TypeError("the page is offline");
+    return ticketFor(recipient);
   };
-  const live = hub(desk.url).recipient(recipient).live({ after: 0, ticket });
+  const live = hub(proxy.url).recipient(recipient).live({ after: 0, ticket });
   const seen = await until(2, live, async () => {
-    desk.cut();
+    proxy.cut();
     await say(recipient, 2);
   });
-  assert.deepEqual([seen, asked], [[1, 2], 4]);
+  assert.deepEqual([seen, tried], [[1, 2], 4]);
 });
 
 test("a ticket that can never be had is an error soon", async () => {

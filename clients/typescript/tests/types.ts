@@ -10,6 +10,8 @@ export async function wrong(): Promise<void> {
   const hub = connect();
   // @ts-expect-error A message has a recipient.
   await hub.send({ data: 1 });
+  // @ts-expect-error To one recipient, or to several.
+  await hub.send({ recipient: "a", recipients: ["b"], data: 1 });
   // @ts-expect-error Fields have the names of the contract.
   await hub.send({ recipient: "a", documentType: "x" });
   // @ts-expect-error Text is text.

@@ -17,6 +17,8 @@ class Publish(Call[Receipt], frozen=True):
     producer: ProducerNumbers | None = None
     """The producer's own numbers, which count in the partition."""
     batch: str | None = None
+    source: str | None = None
+    """Where the messages come from: those at positions that are stored are skipped."""
 
     @classmethod
     def of(
@@ -26,6 +28,7 @@ class Publish(Call[Receipt], frozen=True):
         partition: int | None = None,
         producer: ProducerNumbers | None = None,
         batch: str | None = None,
+        source: str | None = None,
     ) -> Publish:
         """Of a message, a sequence of them, or anything with Arrow columns."""
-        return cls(few_or_many(sent), partition, producer, batch)
+        return cls(few_or_many(sent), partition, producer, batch, source)

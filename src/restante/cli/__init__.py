@@ -99,6 +99,9 @@ def _restante(
     restante batches list           fan-outs: is everyone done?
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
+    restante bridge in --topic orders   Kafka topics into mailboxes
+    restante work shop.worker:app   do the actions of an app
+    restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
     restante health                 show how each part of a hub is
     restante backup night.tar       back up a hub that runs
@@ -114,6 +117,7 @@ _COMMANDS = {
     "explain": "mailboxes",
     "history": "mailboxes",
     "feed": "feed",
+    "work": "work",
     "bench": "partitions",
     "health": "health",
     "doctor": "upkeep",
@@ -125,8 +129,10 @@ _COMMANDS = {
 """Each command with the folder of its subject."""
 _GROUPS = {
     "batches": "batches",
+    "bridge": "bridges",
     "consignments": "consignments",
     "groups": "groups",
+    "poison": "work",
     "jobs": "jobs",
     "recipients": "mailboxes",
     "partitions": "partitions",

@@ -25,7 +25,8 @@ from restante.model.back_off import back_off
 from restante.model.batches.webhook_signing import signed_headers
 from restante.model.columns.media_types import BYTES, JSON, looks_right
 from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
-from restante.settings import OriginSettings, Settings, secret_bytes
+from restante.settings import OriginSettings, Settings
+from restante.settings_texts import secret_bytes
 from restante.version import __version__
 
 _PAUSE_SECONDS = 0.1

@@ -15,6 +15,7 @@ from restante.server.live.web_socket import TICKET
 from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
+    actions,
     batches,
     collecting,
     consignments,
@@ -26,6 +27,7 @@ from restante.server.routes import (
     partitions,
     producers,
     publishing,
+    sources,
     tickets,
 )
 from restante.server.routes.pages import Pages
@@ -37,6 +39,7 @@ SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
     *producers.ROUTES,
+    *sources.ROUTES,
     *consignments.ROUTES,
     *collecting.ROUTES,
     *messages.ROUTES,
@@ -45,6 +48,7 @@ _WORKING: tuple[Route, ...] = (
     *partitions.ROUTES,
     *feed.ROUTES,
     *groups.ROUTES,
+    *actions.ROUTES,
     *events.ROUTES,
     *tickets.ROUTES,
     *operating.ROUTES,

@@ -54,7 +54,7 @@ class Desk:
         self.room = Room(self.settings.server)
         self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
-        self.tickets = Tickets(time.time)
+        self.tickets = Tickets(time.monotonic)
         measure_server(self.hub.health_sources, self.metrics.api, self.folder)
         self.health = HealthRounds(self.hub, self.settings.health)
 

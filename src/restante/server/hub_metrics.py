@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from restante.calls.mailboxes import ListPartitions
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
+from restante.model.actions.action_answers import NamedTotals
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import GroupTotals
 from restante.model.health.tree import score_of
@@ -75,6 +82,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),
+        "restante_messages_delayed": ("Messages kept aside until their visible_at.", desk.hub.delayed_count()),
         "restante_runs_unfiled": (
             "Stored runs of messages that wait to be merged.",
             sum(p.unfiled for p in partitions),
@@ -88,6 +96,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
         "restante_batch_waits": ("Calls that wait for a batch to complete.", desk.room.waits[Wait.BATCH]),
         "restante_feeds_waiting": ("Readers of the feed that wait for changes.", desk.room.waits[Wait.FEED]),
         "restante_members_waiting": ("Members of groups that wait for changes.", desk.room.waits[Wait.GROUP]),
+        "restante_action_waits": ("Calls that wait for the outcome of an action.", desk.room.waits[Wait.ACTION]),
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
@@ -100,6 +109,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
             "Producers refused because a higher owner level has taken over.",
             producers.fenced,
         ),
+        "restante_source_skipped": (
+            "Messages skipped because their source is stored beyond them.",
+            desk.hub.source_totals.skipped,
+        ),
         "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():
@@ -108,6 +121,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _consignments(desk.hub.consignment_totals())
     yield from _readers(desk.hub.feed_readers())
     yield from _groups(desk.hub.group_totals())
+    yield from _actions(desk.hub.action_totals())
     yield from _live(desk)
 
 
@@ -129,6 +143,34 @@ def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
         given.add_metric((own.group,), own.givings)
         overtaken.add_metric((own.group,), own.overtaken)
     yield from (lag, members, given, overtaken)
+
+
+_ACTIONS = {
+    "accepted": "Actions that were accepted.",
+    "done": "Actions that were done.",
+    "failed": "Actions that failed, and were not tried again.",
+    "expired": "Actions that expired before they were done.",
+    "poisoned": "Actions that could not be done, and are kept.",
+}
+
+
+def _actions(actions: Iterable[NamedTotals]) -> Iterator[Metric]:
+    """By the names that groups have; the others are one, without a name."""
+    named = ("group", "action")
+    counters = {
+        name: CounterMetricFamily(f"restante_actions_{name}", text, labels=named) for name, text in _ACTIONS.items()
+    }
+    queued = SummaryMetricFamily(
+        "restante_action_queue_seconds", "From acceptance until the last attempt of an action began.", labels=named
+    )
+    doing = SummaryMetricFamily("restante_action_seconds", "How long the last attempts of actions took.", labels=named)
+    for own in actions:
+        labels = (own.group, own.action)
+        for name, counter in counters.items():
+            counter.add_metric(labels, getattr(own, name))
+        queued.add_metric(labels, count_value=own.begun, sum_value=own.queued_seconds)
+        doing.add_metric(labels, count_value=own.begun, sum_value=own.doing_seconds)
+    yield from (*counters.values(), queued, doing)
 
 
 def _live(desk: Desk) -> Iterator[Metric]:

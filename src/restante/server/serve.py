@@ -146,6 +146,7 @@ class Service:
             await asyncio.wait((post, passes))
             await self.desk.link.thread(self.desk.health.close)
             await self.desk.link.close()
+            _log.info("ended")
 
     async def _begin_health(self) -> None:
         """The server answers already. It is announced when its health is known, unless that takes long."""
@@ -168,6 +169,8 @@ class Service:
         """Stop accepting, tell those who wait, finish; from the event loop's thread."""
         if self.desk.draining.is_set():
             self._server.force_exit = True
+        else:
+            _log.info("ending")
         self.desk.draining.set()
         self._server.should_exit = True
 

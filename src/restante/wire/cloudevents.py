@@ -23,6 +23,7 @@ FIELDS = {
     "bundleable": "bundleable",
     "expirytime": "expires_at",
     "visibletime": "visible_at",
+    "sourceposition": "source_position",
 }
 """The field of a message for each attribute that has one."""
 REQUIRED = ("specversion", "id", "source", "type")

@@ -34,6 +34,7 @@ class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     partition: int | UnsetType = UNSET
     producer: ProducerNumbers | UnsetType = UNSET
     batch: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
 
 
 class SendFrame(msgspec.Struct, frozen=True):
@@ -118,7 +119,13 @@ def encode_problem(number: int | None, problem: Mapping[str, object]) -> str:
 
 def _decode_text(frame: str) -> SendFrame:
     found = read_json(_text_decoder, _encoded(frame), what="the frame")
-    header = FrameHeader(number=found.number, partition=found.partition, producer=found.producer, batch=found.batch)
+    header = FrameHeader(
+        number=found.number,
+        partition=found.partition,
+        producer=found.producer,
+        batch=found.batch,
+        source=found.source,
+    )
     return SendFrame(header, found.messages)
 
 

@@ -94,7 +94,14 @@ def _stream(columns: MessageColumns, making: Making | None) -> bytes:
     if columns.visible_at is not None:
         due = np.where(columns.visible_at, columns.visible_at, NEVER)
         table = table.append_column("visible_at", time_column(due))
+    if columns.source_position is not None:
+        table = table.append_column("source_position", _positions(columns.source_position))
     return stream_bytes(_without_ids(table, columns.made_id) if making is None and missing else table)
+
+
+def _positions(positions: NDArray[np.int64]) -> Column:
+    """Null where there is none."""
+    return pa.array(positions, mask=positions < 0)
 
 
 def _without_ids(table: pa.Table, absent: NDArray[np.bool_]) -> pa.Table:

@@ -53,6 +53,7 @@ class _Out(msgspec.Struct, omit_defaults=True, gc=False):
     properties: dict[str, str] = {}
     expires_at: datetime | None = None
     visible_at: datetime | None = None
+    source_position: int | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -96,6 +97,7 @@ def _out(message: Message, message_id: str | UnsetType) -> _Out:
         properties=message.properties,
         expires_at=message.expires_at,
         visible_at=message.visible_at,
+        source_position=message.source_position,
     )
 
 
@@ -123,6 +125,7 @@ def _is_plain(message: Any) -> bool:  # noqa: ANN401 - annotations do not hold f
         and type(message.document_type) in _OPTIONAL_TEXT
         and type(message.media_type) in _OPTIONAL_TEXT
         and type(message.weight) in _OPTIONAL_INTEGER
+        and type(message.source_position) in _OPTIONAL_INTEGER
         and type(message.bundleable) is bool
         and type(message.properties) is dict
         and _are_texts(message.properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from restante.errors import InvalidRequest
 from restante.limits import KIND_CHARACTERS_MAX
@@ -20,6 +20,10 @@ from restante.model.work.rules import (
 )
 from restante.work.handlers import ActionHandler
 
+if TYPE_CHECKING:
+    from restante.client.surface import asynchronous, sync
+    from restante.work.sends import AppHub
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Hook = Callable[[], Awaitable[None] | None]
@@ -28,17 +32,29 @@ Hook = Callable[[], Awaitable[None] | None]
 class App:
     """What a worker runs: its group has the app's name."""
 
-    def __init__(self, name: str, *, order: WorkOrder = "thing", concurrency: int = CONCURRENCY) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        order: WorkOrder = "thing",
+        concurrency: int = CONCURRENCY,
+        retries: int = RETRIES,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        """`retries` and `wait_seconds` are those of actions that say nothing else."""
         _check_name(name, "The name of an app")
         if order not in ("thing", "partition"):
             raise InvalidRequest(f'order is "thing" or "partition", not {order!r}.')
         if concurrency < 1:
             raise InvalidRequest(f"concurrency is 1 or more, not {concurrency}.")
         self.name = name
+        self._rule = ActionRule(retries=retries, wait_seconds=wait_seconds)
+        _check_rule(self._rule)
         self.policy = WorkPolicy(order=order, concurrency=concurrency)
         self.starting: list[Hook] = []
         self.stopping: list[Hook] = []
         self._handlers: dict[str, ActionHandler[Any, Any]] = {}
+        self._hub: AppHub | None = None
 
     @property
     def handlers(self) -> Mapping[str, ActionHandler[Any, Any]]:
@@ -54,16 +70,16 @@ class App:
         name: str | None = None,
         *,
         timeout: float = TIMEOUT_SECONDS,
-        retries: int = RETRIES,
-        wait_seconds: float = WAIT_SECONDS,
+        retries: int | None = None,
+        wait_seconds: float | None = None,
         passing: tuple[type[BaseException], ...] = (),
         after_poison: AfterPoison = "go_on",
         max_per_second: float | None = None,
     ) -> Callable[[Callable[P, T]], ActionHandler[P, T]]:
         """The function does the action of this name, or of its own. `passing` are errors that may pass."""
         rule = ActionRule(
-            retries=retries,
-            wait_seconds=wait_seconds,
+            retries=self._rule.retries if retries is None else retries,
+            wait_seconds=self._rule.wait_seconds if wait_seconds is None else wait_seconds,
             timeout_seconds=timeout,
             after_poison=after_poison,
             max_per_second=max_per_second,
@@ -72,7 +88,7 @@ class App:
 
         def add(function: Callable[P, T]) -> ActionHandler[P, T]:
             own = name if name is not None else function.__name__
-            return self._add(ActionHandler(own, function, rule, passing))
+            return self._add(ActionHandler(own, function, rule, passing, lambda: self.hub))
 
         return add
 
@@ -82,6 +98,19 @@ class App:
             raise InvalidRequest(f"The app {self.name} has an action {handler.name} already.")
         self._handlers[handler.name] = handler
         return handler
+
+    @property
+    def hub(self) -> AppHub:
+        """Where its actions are sent."""
+        if self._hub is None:
+            from restante.work.sends import AppHub  # noqa: PLC0415 - a client, for those who send
+
+            self._hub = AppHub()
+        return self._hub
+
+    def connect(self, hub: str | sync.Hub | asynchronous.Hub, *, token: str | None = None) -> None:
+        """Send its actions to this hub: an address, or a hub that was opened."""
+        self.hub.choose(hub, token)
 
     def on_start(self, function: Hook) -> Hook:
         """Called before the first action: to open pools."""

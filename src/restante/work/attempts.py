@@ -22,7 +22,8 @@ from restante.model.work.results import (
 )
 from restante.work.bodies import BodyMisfit, NoBody, encode_body
 from restante.work.handlers import ActionHandler
-from restante.work.job import job_of
+from restante.work.job import ActionJob
+from restante.work.once.dialogue import Fenced
 from restante.work.signals import Again, LocatedResult, Refused
 
 _LINES_MAX = 30
@@ -34,18 +35,23 @@ class ThreadStuck(Exception):
     """A handler in a thread took too long, and a thread cannot be ended: the worker has to stop."""
 
 
-async def attempted(handler: ActionHandler[Any, Any], attempt: WorkAttempt) -> AttemptResult:
-    """Make an attempt. `ThreadStuck`, if it does not end."""
+async def attempted(handler: ActionHandler[Any, Any], job: ActionJob, attempt: WorkAttempt) -> AttemptResult:
+    """Make an attempt. `ThreadStuck`, if it does not end; `Fenced`, if another worker has the partition."""
     try:
-        arguments = handler.arguments(attempt.action.data, job_of(attempt))
+        arguments = handler.arguments(attempt.action.data, job)
     except NoBody:
         return AttemptNoData()
     except BodyMisfit as error:
         return AttemptFailed(code="invalid_body", detail=str(error))
     try:
         returned = await _called(handler, arguments, attempt.timeout_seconds)
-    except ThreadStuck:
+    except (ThreadStuck, Fenced):
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # The worker itself ends.
+        return AttemptFailed(code="error", detail=_lines(error))
     except Exception as error:  # noqa: BLE001  # whatever a handler raises is its answer
         return _raised(handler, error)
     return _returned(returned)
@@ -68,7 +74,7 @@ def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
     loop, context = asyncio.get_running_loop(), copy_context()
     ended: asyncio.Future[object] = loop.create_future()
 
-    def settle(value: object, error: Exception | None) -> None:
+    def settle(value: object, error: BaseException | None) -> None:
         if ended.done():
             return
         if error is None:
@@ -77,11 +83,13 @@ def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
             ended.set_exception(error)
 
     def work() -> None:
-        value, raised = None, None
+        value: object = None
+        raised: BaseException | None = None
         try:
             value = context.run(call)
-        except Exception as error:  # noqa: BLE001  # handed to the event loop
-            raised = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+        except BaseException as error:  # noqa: BLE001  # handed to the event loop, which cannot take all of them
+            plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            raised = error if plain else RuntimeError(f"The handler raised {type(error).__name__}.")
         with suppress(RuntimeError):  # the loop has gone, and with it everybody who waits
             loop.call_soon_threadsafe(settle, value, raised)
 
@@ -99,9 +107,12 @@ def _raised(handler: ActionHandler[Any, Any], error: Exception) -> AttemptResult
     return AttemptFailed(code="error", detail=_lines(error))
 
 
-def _lines(error: Exception) -> str:
-    """The last lines of the traceback."""
-    lines = "".join(traceback.format_exception(error)).splitlines()
+def _lines(error: BaseException) -> str:
+    """The last lines of the traceback, from the handler on."""
+    told = traceback.TracebackException.from_exception(error)
+    own = [frame for frame in told.stack if frame.filename != __file__]
+    told.stack = traceback.StackSummary.from_list(own)
+    lines = "".join(told.format()).splitlines()
     return "\n".join(lines[-_LINES_MAX:])
 
 

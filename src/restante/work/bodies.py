@@ -28,7 +28,7 @@ class _Model(Protocol):
     """What a class of pydantic can do."""
 
     def model_validate_json(self, data: bytes) -> Any: ...  # noqa: ANN401 - the model
-    def model_json_schema(self) -> dict[str, Any]: ...
+    def model_json_schema(self, *, ref_template: str) -> dict[str, Any]: ...
 
 
 class BodyType:
@@ -39,8 +39,9 @@ class BodyType:
         self.takes_null = annotation in (Any, object, None, types.NoneType) or types.NoneType in typing.get_args(
             annotation
         )
-        self._model = _model_in(annotation)
-        self._decoder = None if self._model is not None else msgspec.json.Decoder(annotation)
+        self.model = _model_in(annotation)
+        """The class of pydantic that it is, if it is one."""
+        self._decoder = None if self.model is not None else msgspec.json.Decoder(annotation)
 
     def decode(self, data: bytes) -> Any:  # noqa: ANN401 - of the handler's own type
         """The body as the handler takes it."""
@@ -48,8 +49,8 @@ class BodyType:
             if self.takes_null:
                 return None
             raise NoBody
-        if self._model is not None:
-            return _validated(self._model, data)
+        if self.model is not None:
+            return _validated(self.model, data)
         assert self._decoder is not None
         try:
             return self._decoder.decode(data)

@@ -6,7 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
@@ -14,6 +14,11 @@ from restante.errors import InvalidRequest
 from restante.model.work.rules import ActionRule
 from restante.work.bodies import BodyType, encode_body
 from restante.work.job import ActionJob
+
+if TYPE_CHECKING:
+    from restante.calls.actions import SendAction
+    from restante.model.actions.action_answers import ActionStatus
+    from restante.work.sends import SendsActions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,13 +39,19 @@ class ActionHandler(Generic[P, T]):
     """A function that does an action. It can still be called as it was written."""
 
     def __init__(
-        self, name: str, function: Callable[P, T], rule: ActionRule, passing: tuple[type[BaseException], ...]
+        self,
+        name: str,
+        function: Callable[P, T],
+        rule: ActionRule,
+        passing: tuple[type[BaseException], ...],
+        hub: Callable[[], SendsActions],
     ) -> None:
         self.name = name
         self.function = function
         self.rule = rule
         self.passing = passing
         """Errors that may pass, beside those that always may."""
+        self._hub = hub
         self.is_async = inspect.iscoroutinefunction(function)
         self.body, self.body_name, self.job_name = _parameters(name, function)
         self.__name__ = getattr(function, "__name__", name)
@@ -79,6 +90,54 @@ class ActionHandler(Generic[P, T]):
             expires_in=expires_in,
             origin=origin,
         )
+
+    def send(
+        self,
+        *,
+        concerns: str,
+        data: object = None,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+    ) -> ActionStatus:
+        """Have it done: the answer comes when the hub has accepted it, or within `wait` seconds with its outcome.
+
+        Data that the handler would not take is refused here. The hub is the one of `app.connect(…)`, else of the
+        environment's `RESTANTE_HUB`; in a handler, the worker's own. `send_async` is the same for asynchronous programs.
+        """
+        request = self.request(concerns=concerns, data=data, id=id, expires_in=expires_in, origin=origin)
+        return self._hub().send(_call_of(request, wait))
+
+    async def send_async(
+        self,
+        *,
+        concerns: str,
+        data: object = None,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+    ) -> ActionStatus:
+        """As `send`, for asynchronous programs."""
+        request = self.request(concerns=concerns, data=data, id=id, expires_in=expires_in, origin=origin)
+        return await self._hub().send_async(_call_of(request, wait))
+
+
+def _call_of(request: ActionRequest, wait: float) -> SendAction:
+    from restante.calls.actions import SendAction  # noqa: PLC0415 - a client, for those who send
+    from restante.model.actions.wanted_action import WantedAction  # noqa: PLC0415
+    from restante.work.sends import carried  # noqa: PLC0415
+
+    wanted = WantedAction(
+        action=request.action,
+        concerns=request.concerns,
+        data=bytes(request.data),
+        id=request.id,
+        expires_in=request.expires_in,
+        origin=request.origin,
+    )
+    return SendAction(wanted, wait=wait, carried=carried())
 
 
 def _parameters(name: str, function: Callable[..., object]) -> tuple[BodyType | None, str | None, str | None]:

@@ -18,6 +18,8 @@ from restante.model.work.results import AttemptResult, OutcomeReport, WorkOutcom
 from restante.work.app import App, Hook
 from restante.work.attempts import ThreadStuck, attempted
 from restante.work.handlers import ActionRequest
+from restante.work.job import job_of
+from restante.work.once.dialogue import Fenced
 
 _STEPS_MAX = 1_000_000
 _STARTED_AT = 1_767_225_600.0
@@ -100,7 +102,7 @@ class _Bench:
         for attempt in self._core.begin(self._now):
             self._begun.append(attempt.action.id)
             handler = self._app.handlers[attempt.action.name or ""]
-            self._tasks[asyncio.ensure_future(attempted(handler, attempt))] = attempt
+            self._tasks[asyncio.ensure_future(attempted(handler, job_of(self._app.name, attempt), attempt))] = attempt
 
     async def _end_some(self) -> None:
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +110,7 @@ class _Bench:
             attempt = self._tasks.pop(task)
             try:
                 self._core.ended(attempt.attempt_id, task.result(), now=self._now)
-            except ThreadStuck:
+            except (ThreadStuck, Fenced):
                 self._core.abandoned(attempt.attempt_id)
 
     def _wait(self) -> bool:

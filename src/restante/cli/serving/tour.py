@@ -72,7 +72,8 @@ def tour(
 
     100,000 messages go to 1,000 recipients, over HTTP and onto the disk. Three recipients are connected and show their
     messages live. Three others do not collect: the batch names them, explain says why, and the batch completes when the
-    last one comes. It takes a few seconds. Then the hub stays up until Ctrl-C, so that you can look around.
+    last one comes. Then a worker does 500 actions, and is replaced meanwhile. It takes a few seconds. Then the hub stays
+    up until Ctrl-C, so that you can look around.
 
     With --spark the night is computed: Spark settles meter readings, delivers the documents at one moment, fills
     tables from the change feed, and reports who collected when.
@@ -147,10 +148,15 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
 
 def _played(url: str, messages: int, recipients: int) -> NightResult:
     import restante
+    from restante.samples.night_workers import act
     from restante.samples.sample_night import SampleMail, play
+    from restante.work.serving import WorkerPlace
 
+    post = SampleMail(messages, recipients)
     with _bars() as watch, restante.connect(url, token=_token()) as hub:
-        return play(hub, SampleMail(messages, recipients), watch, _tell_people)
+        night = play(hub, post, watch, _tell_people)
+        act(hub, WorkerPlace(hub=url, token=_token()), post.name, night, watch)
+        return night
 
 
 def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> NightResult:

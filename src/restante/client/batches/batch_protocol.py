@@ -103,7 +103,7 @@ def acknowledge(terms: Terms, calls: Sequence[bytes]) -> Dialogue[tuple[Acknowle
     answers = (yield from _changed(terms, _acknowledging(terms, text_of_several(calls)), 200, _Answers)).answers
     if len(answers) != len(calls):
         told = f"The hub at {terms.address.url} has answered {len(answers)} of {len(calls)} calls."
-        raise OutcomeUnknown(f"{told} They may have been carried out; to do it again does no harm.")
+        raise OutcomeUnknown(f"{told} The calls may have been carried out; repeating them does no harm.")
     return answers
 
 

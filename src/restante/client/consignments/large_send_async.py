@@ -24,16 +24,16 @@ async def send_all(link: AsyncLink, sent: object, wish: SendWish) -> Receipt:
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
         return await _publish(link, taken, wish)
-    if wish.parcels:
+    if wish.parcels or wish.source is not None:
         return await _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return await _consign(link, taken, wish)
 
 
 async def _publish(link: AsyncLink, sent: Few | Many, wish: SendWish) -> Receipt:
-    receipt = await link.call(Publish(sent, partition=wish.partition, batch=wish.batch))
+    receipt = await link.call(Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source))
     if wish.progress is not None:
-        wish.progress(receipt.accepted + receipt.duplicates)
+        wish.progress(receipt.accepted + receipt.duplicates + receipt.skipped)
     return receipt
 
 
@@ -52,14 +52,18 @@ async def _send_parcels(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish
     def hear(receipt: Receipt) -> None:
         nonlocal at_hub
         receipts.append(receipt)
-        at_hub += receipt.accepted + receipt.duplicates
+        at_hub += receipt.accepted + receipt.duplicates + receipt.skipped
         if wish.progress is not None:
             wish.progress(at_hub)
 
     try:
         for piece in pieces:
-            hear(await link.call(Publish.of(piece, partition=wish.partition, batch=wish.batch)))
+            hear(await link.call(_piece(piece, wish)))
     except RestanteError as error:
         error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
         raise
     return summed(receipts)
+
+
+def _piece(piece: Piece, wish: SendWish) -> Publish:
+    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source)

@@ -25,16 +25,16 @@ def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
         return _publish(link, taken, wish)
-    if wish.parcels:
+    if wish.parcels or wish.source is not None:
         return _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return _consign(link, taken, wish)
 
 
 def _publish(link: Link, sent: Few | Many, wish: SendWish) -> Receipt:
-    receipt = link.call(Publish(sent, partition=wish.partition, batch=wish.batch))
+    receipt = link.call(Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source))
     if wish.progress is not None:
-        wish.progress(receipt.accepted + receipt.duplicates)
+        wish.progress(receipt.accepted + receipt.duplicates + receipt.skipped)
     return receipt
 
 
@@ -53,14 +53,18 @@ def _send_parcels(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receip
     def hear(receipt: Receipt) -> None:
         nonlocal at_hub
         receipts.append(receipt)
-        at_hub += receipt.accepted + receipt.duplicates
+        at_hub += receipt.accepted + receipt.duplicates + receipt.skipped
         if wish.progress is not None:
             wish.progress(at_hub)
 
     try:
         for piece in pieces:
-            hear(link.call(Publish.of(piece, partition=wish.partition, batch=wish.batch)))
+            hear(link.call(_piece(piece, wish)))
     except RestanteError as error:
         error.add_note(f"The {at_hub:,} messages before it are stored: the send was cut into parcels.")
         raise
     return summed(receipts)
+
+
+def _piece(piece: Piece, wish: SendWish) -> Publish:
+    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source)

@@ -36,6 +36,8 @@ class SendWish:
     """Each piece is a send of its own; else all of it is delivered at one moment."""
     progress: Callable[[int], object] | None
     """Hears after each piece how many messages are at the hub."""
+    source: str | None = None
+    """Where the messages come from: then each piece is a send of its own, for it may be repeated."""
 
     def check_consigned(self) -> None:
         """A consignment has its own batch, if any, and goes to all partitions."""
@@ -117,5 +119,6 @@ def summed(receipts: Sequence[Receipt]) -> Receipt:
     return Receipt(
         accepted=sum(receipt.accepted for receipt in receipts),
         duplicates=sum(receipt.duplicates for receipt in receipts),
+        skipped=sum(receipt.skipped for receipt in receipts),
         partitions=tuple(found[partition] for partition in sorted(found)),
     )

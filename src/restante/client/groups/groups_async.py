@@ -18,6 +18,7 @@ from restante.calls.groups import (
     ResumeGroup,
     WriteCheckpoint,
 )
+from restante.client.actions.actions_async import give_up_poison, list_poison, repeat_poison
 from restante.client.groups.group_view import GroupReading, PageView, reset_place
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
@@ -26,6 +27,7 @@ from restante.client.surface.arguments import count_of
 from restante.client.transport.link import AsyncLink
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
+from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 from restante.model.groups.group import Start
 from restante.model.groups.group_answers import Checkpointed, GroupStatus, Joined
 
@@ -214,6 +216,36 @@ class Group:
         ```
         """
         await self._link.call(ResumeGroup(self.name))
+
+    def poison(self) -> AsyncIterator[PoisonedAction]:
+        """What the group could not do, each with why and with all that is needed to do it again.
+
+        ```python
+        async for poison in hub.group("shop").poison():
+            print(poison.id, poison.action, poison.problem.code)
+        ```
+        """
+        return list_poison(self._link, self.name)
+
+    async def again(self, action_id: str, *, concerns: str | None = None) -> ActionStatus:
+        """Have an action that is poison done again: at the end, with a fresh count.
+
+        ```python
+        async for poison in hub.group("shop").poison():
+            await hub.group("shop").again(poison.id, concerns=poison.concerns)
+        ```
+        """
+        return await repeat_poison(self._link, self.name, action_id, concerns)
+
+    async def give_up(self, action_id: str, *, concerns: str | None = None) -> None:
+        """An action that is poison will not be done.
+
+        ```python
+        async for poison in hub.group("shop").poison():
+            await hub.group("shop").give_up(poison.id, concerns=poison.concerns)
+        ```
+        """
+        await give_up_poison(self._link, self.name, action_id, concerns)
 
     async def delete(self) -> None:
         """Delete the group with its positions.

@@ -19,6 +19,7 @@ from restante.calls.groups import (
     ResumeGroup,
     WriteCheckpoint,
 )
+from restante.client.actions.actions_sync import give_up_poison, list_poison, repeat_poison
 from restante.client.groups.group_view import GroupReading, PageView, reset_place
 from restante.client.groups.holdings import TakenPage
 from restante.client.groups.member import Member
@@ -27,6 +28,7 @@ from restante.client.surface.arguments import count_of
 from restante.client.transport.link import Link
 from restante.errors import GroupUnknown, InvalidRequest
 from restante.limits import FEED_WAITS_MAX, PAGE_MAX
+from restante.model.actions.action_answers import ActionStatus, PoisonedAction
 from restante.model.groups.group import Start
 from restante.model.groups.group_answers import Checkpointed, GroupStatus, Joined
 
@@ -215,6 +217,36 @@ class Group:
         ```
         """
         self._link.call(ResumeGroup(self.name))
+
+    def poison(self) -> Iterator[PoisonedAction]:
+        """What the group could not do, each with why and with all that is needed to do it again.
+
+        ```python
+        for poison in hub.group("shop").poison():
+            print(poison.id, poison.action, poison.problem.code)
+        ```
+        """
+        return list_poison(self._link, self.name)
+
+    def again(self, action_id: str, *, concerns: str | None = None) -> ActionStatus:
+        """Have an action that is poison done again: at the end, with a fresh count.
+
+        ```python
+        for poison in hub.group("shop").poison():
+            hub.group("shop").again(poison.id, concerns=poison.concerns)
+        ```
+        """
+        return repeat_poison(self._link, self.name, action_id, concerns)
+
+    def give_up(self, action_id: str, *, concerns: str | None = None) -> None:
+        """An action that is poison will not be done.
+
+        ```python
+        for poison in hub.group("shop").poison():
+            hub.group("shop").give_up(poison.id, concerns=poison.concerns)
+        ```
+        """
+        give_up_poison(self._link, self.name, action_id, concerns)
 
     def delete(self) -> None:
         """Delete the group with its positions.

@@ -37,7 +37,7 @@ def following_of(
 
 
 def _say_why(state: LiveState) -> None:
-    """A program that does not ask how its connection stands hears at least that it is lost."""
+    """The default of `on_state`: a warning in the log when the connection is lost."""
     if state.stage is LiveStage.RECONNECTING:
         warn(f"The live connection is lost: {state.reason} Trying again.")
 

@@ -46,7 +46,7 @@ class LiveFollower:
         self._line: AsyncLiveLine | None = None
         self._lines = 0
         self._standing_still = False
-        """The line stopped reading, for the inbox had no room."""
+        """Whether the connection stopped reading, because the inbox had no room."""
         self._taker: asyncio.Future[None] | None = None
         """The iterating task, while it waits for a message."""
         self._progress = AsyncCondition()
@@ -71,7 +71,7 @@ class LiveFollower:
         return message
 
     async def next(self) -> Message | None:
-        """The next message; None when this has been closed."""
+        """The next message; None once the follower is closed."""
         self.begin()
         while not self._closed:
             found = self.inbox.take()
@@ -91,7 +91,7 @@ class LiveFollower:
         may: Callable[[Outgoing[asyncio.Future[Any]]], bool],
         put: Callable[[Outgoing[asyncio.Future[Any]], asyncio.Future[Any]], OutgoingItem[asyncio.Future[Any]]],
     ) -> OutgoingItem[asyncio.Future[Any]]:
-        """Say something, as soon as it may be said. Without a connection it is said over the next one."""
+        """Send an item as soon as there is room. Without a connection, the next connection sends it."""
         self.begin()
         with self._reading_on():
             await self._progress.wait_for(lambda: self._ended or may(self._outgoing))
@@ -185,14 +185,14 @@ class LiveFollower:
             await asyncio.wait([speaking])
 
     async def _speak_first(self) -> None:
-        """Say over a new connection what was not answered before."""
+        """Send the items that have no answer again, over a new connection."""
         try:
             await self._speak()
         except Exception as error:  # noqa: BLE001  # the iterating task gets any error
             self._end(error)
 
     async def _speak(self) -> None:
-        """Say all that was not said over this connection yet."""
+        """Send all items that were not sent over this connection yet."""
         line = self._line
         while line is not None and line is self._line and (letter := self._outgoing.unsaid(self._lines)) is not None:
             if isinstance(letter.said, Message):
@@ -201,7 +201,7 @@ class LiveFollower:
                 await line.collect(letter.said)
 
     def _end(self, error: BaseException | None) -> None:
-        """Nothing comes any more; the error is raised when all messages that had come before are shown."""
+        """End the inbox; the error is raised once all messages that came before are shown."""
         if self._ended:
             return
         self._ended, self._error = True, error
@@ -252,7 +252,7 @@ class LiveFollower:
                 self._line.go_on()
 
     async def _fetch(self, asked: Fetch) -> None:
-        """Fetch a page of the messages that are missing. A hub that is away is waited for, as by the connection."""
+        """Fetch a page of missing messages. If the hub is away, wait for it as the connection does."""
         self._tell(LiveState(LiveStage.CATCHING_UP))
         try:
             page = await self._history(
@@ -271,7 +271,7 @@ class LiveFollower:
             self._tell(LiveState(LiveStage.CONNECTED))
 
     def _tell(self, state: LiveState) -> None:
-        """Tell the callback a state that is new; after the end, only the end."""
+        """Call `on_state` with a new state; after the end, only with the end."""
         if state != self._state and (not self._ended or state.stage is LiveStage.CLOSED):
             self._state = state
             if self._wish.on_state is not None:

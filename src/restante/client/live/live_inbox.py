@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from restante.limits import LIVE_UNREAD_BYTES_MAX, LIVE_UNREAD_MESSAGES_MAX
 from restante.model.mailboxes.answers import HistoryPage
-from restante.model.publishing.message import SHOWN_STATES, Message
+from restante.model.publishing.message import Message, is_shown
 
 
 class Fetch(NamedTuple):
@@ -166,4 +166,4 @@ class Inbox:
 
 
 def _shown(messages: Iterable[Message]) -> list[Message]:
-    return [message for message in messages if message.state in SHOWN_STATES]
+    return [message for message in messages if is_shown(message)]

@@ -33,7 +33,7 @@ P = TypeVar("P", bound=Promise)
 
 @dataclass(slots=True)
 class OutgoingItem(Generic[P]):
-    """A message to be sent, or that all up to a number are collected."""
+    """A message to be sent, or the confirmation that all messages up to a number are collected."""
 
     said: Message | int
     promise: P
@@ -86,7 +86,7 @@ class Outgoing(Generic[P]):
         return message.id is not None and message.id.lower() in self._by_id
 
     def hear(self, word: Fate | Collected | SendAccepted | Mapping[str, Any]) -> None:
-        """Take in an answer of the hub."""
+        """Settle the item that an answer of the hub is about."""
         if isinstance(word, Fate):
             self._fate(word)
         elif isinstance(word, Collected):
@@ -95,7 +95,7 @@ class Outgoing(Generic[P]):
             self._problem(word)
 
     def forget(self, letter: OutgoingItem[P]) -> None:
-        """Nobody waits for this item any more."""
+        """Forget an item for whose answer no caller waits any more."""
         self._letters.pop(letter.request, None)
         if self._collecting == letter.request:
             self._collecting = None

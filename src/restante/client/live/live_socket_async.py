@@ -90,7 +90,7 @@ class _QuickConnection(ClientConnection):
 
     _taker: LiveTaker | None = None
     _deaf = False
-    """Nothing that comes is handed on any more."""
+    """Whether frames that come are dropped."""
     _rest = b""
     """The beginning of a frame, or all that came before there was a taker."""
     _head = b""
@@ -110,7 +110,7 @@ class _QuickConnection(ClientConnection):
         self._cut(rest)
 
     def detach(self) -> None:
-        """Read what comes from now on, and hand nothing on."""
+        """Drop all frames from now on, but keep reading."""
         self._deaf = True
         self.go_on()
 
@@ -145,7 +145,7 @@ class _QuickConnection(ClientConnection):
             self._take(frame)
 
     async def keepalive(self) -> None:
-        """Ask the hub for a sign of life when nothing comes. While reading is paused, no sign could be heard."""
+        """Ping the hub when nothing comes; not while reading is paused, because no answer could be read."""
         asked = False
         while True:
             self._silent = True

@@ -23,7 +23,7 @@ class LiveStage(Enum):
 
 
 class LiveState(msgspec.Struct, frozen=True):
-    """The state of a live connection, as `on_state` hears it."""
+    """The state of a live connection, as `on_state` gets it."""
 
     stage: LiveStage
     reason: str | None = None
@@ -66,10 +66,10 @@ class Course:
         return LiveState(LiveStage.CONNECTED, reason)
 
     def told_to_go(self, farewell: Disconnect) -> None:
-        """Take in the hub's last word on this connection."""
+        """Note the `disconnect` frame of the hub."""
         self._farewell = farewell
         if farewell.reason == "protocol_error":
-            # To say the same again would end the same way.
+            # Sending the same again would end in the same way.
             raise InvalidRequest(f"The hub ended the live connection, for it did not understand: {_told(farewell)}.")
 
     def lost(self, reason: str, now: float) -> LiveState:
@@ -92,7 +92,7 @@ class Course:
             return self._again(error.message, None)
         if not error.retriable or (not self.connections and self._out_of_patience(now)):
             raise error
-        # The owner that was named may be gone for good; the address that was given first knows better.
+        # The named owner may be gone for good: try the address that the program gave.
         self.owner = None
         return self._again(error.message, error.details.get("retry_after"))
 

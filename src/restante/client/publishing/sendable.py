@@ -50,6 +50,7 @@ class MessageFields(TypedDict, total=False):
     properties: dict[str, str]
     expires_at: datetime
     visible_at: datetime
+    source_position: int
 
 
 def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
@@ -62,7 +63,10 @@ def sendable(sent: object, fields: Mapping[str, Any] | None = None) -> object:
         return sent
     if _is_one(sent):
         return message_of(sent)
-    if isinstance(sent, Sequence) and not isinstance(sent, _NO_LIST):
+    if isinstance(sent, _NO_LIST):
+        what = "text" if isinstance(sent, str) else "data"
+        raise InvalidRequest(f'A message needs a recipient: send(recipient="alice", {what}=…).')
+    if isinstance(sent, Sequence):
         return _messages_of(sent)
     return frame_columns(sent)
 

@@ -26,6 +26,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import check_numbers
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
 from restante.model.publishing.message import Message
+from restante.model.sources.source import check_source
 from restante.wire.frames import FrameHeader, encode_frame
 from restante.wire.media import JSON, PROBLEM
 from restante.wire.publish import encode_publish
@@ -58,6 +59,7 @@ class Framing:
             partition=UNSET if partition is None else partition,
             producer=UNSET if producer is None else producer,
             batch=UNSET if batch is None else batch,
+            source=UNSET if call.source is None else check_source(call.source),
         )
         content = encode_frame(header, content_type=encoded.content_type, body=encoded.body)
         return LinkFrame(header.number, content, self._terms.timeout)
@@ -101,7 +103,7 @@ class Framing:
             return carried_out(expect(reply, address, 200), address, 200, Receipt)
         if not reply.reached:
             raise unreachable(address, reply.reason)
-        advice = "It may have been carried out; to do it again does no harm."
+        advice = "The call may have been carried out; repeating it does no harm."
         raise OutcomeUnknown(f"The hub at {address.url} gave no answer: {reply.reason}. {advice}", address=address.url)
 
 

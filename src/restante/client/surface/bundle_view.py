@@ -6,6 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from restante.model.figures import counted
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.mailboxes.outtake import to_messages, with_text_ids
 from restante.model.publishing.message import Message
@@ -38,4 +39,4 @@ class BundleView:
         return to_messages(self.raw_table)
 
     def __repr__(self) -> str:
-        return f"<Bundle {self.bundle_id}: {self.message_count} messages of {self.origin}/{self.kind}>"
+        return f"<Bundle {self.bundle_id}: {counted(self.message_count, 'message')} of {self.origin}/{self.kind}>"

@@ -6,7 +6,7 @@ names, arguments and answers, with `await`, `async with` and `async for` where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -25,7 +25,11 @@ from restante.client.groups.group_surface import Group, SharedPage
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.live.live_surface import Live, LiveSent
 from restante.client.publishing.sendable import MessageFields
+from restante.client.sources.source_surface import Sources
 from restante.limits import FEED_LINGER_SECONDS
+from restante.model.actions.action_answers import AcceptedAction, ActionProblem, ActionStatus, PoisonedAction
+from restante.model.actions.action_row import ActionState
+from restante.model.actions.wanted_action import WantedAction
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchState,
@@ -63,10 +67,15 @@ from restante.model.mailboxes.answers import (
     Waiting,
 )
 from restante.model.publishing.message import Message, State
+from restante.model.sources.source_answers import PartitionPosition, SourceStatus
 
 __all__ = [
+    "AcceptedAction",
     "Acknowledged",
     "Acknowledger",
+    "ActionProblem",
+    "ActionState",
+    "ActionStatus",
     "Batch",
     "BatchState",
     "BatchStatus",
@@ -100,9 +109,11 @@ __all__ = [
     "MemberStatus",
     "Message",
     "OpenBundle",
+    "PartitionPosition",
     "PartitionReceipt",
     "PartitionStatus",
     "Pipeline",
+    "PoisonedAction",
     "Producer",
     "ReapedBatch",
     "Reason",
@@ -115,10 +126,13 @@ __all__ = [
     "SharedPage",
     "Snapshot",
     "SnapshotPage",
+    "SourceStatus",
+    "Sources",
     "StagedAttempt",
     "Start",
     "State",
     "Waiting",
+    "WantedAction",
     "Webhook",
     "Winner",
 ]
@@ -253,7 +267,8 @@ class Pipeline(Protocol):
 class Producer(Protocol):
     """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it.
 
-    What is newly stored becomes items of `batch`, if one is named: a batch, or its id.
+    What is newly stored becomes items of `batch`, if one is named: a batch, or its id. With a `source` each message has a
+    `source_position`, and what is stored of the source is skipped.
     """
 
     def send(
@@ -262,6 +277,7 @@ class Producer(Protocol):
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -278,12 +294,15 @@ class Hub(Protocol):
     def producer(self) -> Producer: ...
     @property
     def batches(self) -> Batches: ...
+    @property
+    def sources(self) -> Sources: ...
     def send(
         self,
         messages: Sendable = UNSET,
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -334,6 +353,25 @@ class Hub(Protocol):
         ...
 
     def groups(self) -> Iterator[GroupStatus]: ...
+    def act(
+        self,
+        action: str,
+        *,
+        concerns: str,
+        data: object = UNSET,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+        correlation_id: str | None = None,
+    ) -> ActionStatus:
+        """Have something done: accepted at once, done later by a worker."""
+        ...
+
+    def act_all(
+        self, actions: Iterable[WantedAction], *, batch: BatchName | None = None
+    ) -> tuple[AcceptedAction, ...]: ...
+    def outcome(self, action_id: str, *, concerns: str | None = None, wait: float = 0) -> ActionStatus: ...
     def snapshot(
         self,
         partitions: int | Collection[int] | None = None,

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 from msgspec import UNSET
 
+from restante.calls.actions import ReadAction, SendAction, SendActions
 from restante.calls.mailboxes import (
     ListPartitions,
     ListRecipients,
@@ -16,6 +17,7 @@ from restante.calls.mailboxes import (
     PartitionOf,
 )
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.client.actions.action_view import carried_of, concerns_of, wanted_action, wanted_actions
 from restante.client.batches.batch_view import BatchName, batch_id_of
 from restante.client.batches.batches_sync import Batches
 from restante.client.consignments.consignments_sync import Consignment, list_consignments, open_consignment
@@ -28,10 +30,13 @@ from restante.client.groups.groups_sync import Group, list_groups
 from restante.client.publishing.carriers_sync import CallCarrier, Carrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
-from restante.client.surface.arguments import whole
+from restante.client.sources.sources_sync import Sources
+from restante.client.surface.arguments import seconds, text_of, whole
 from restante.client.surface.recipient_sync import Bundle, Recipient
 from restante.client.transport.link import Link, where
 from restante.limits import FEED_LINGER_SECONDS
+from restante.model.actions.action_answers import AcceptedAction, ActionStatus
+from restante.model.actions.wanted_action import WantedAction
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import GroupStatus
@@ -60,6 +65,7 @@ class Producer:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -72,12 +78,16 @@ class Producer:
         What is larger than a body (64 MiB) is cut, read bit by bit if it is a reader or an iterator, and still delivered at
         one moment. With `parcels` each part is stored as it comes instead. `progress` hears how many messages are there.
 
+        With a `source` each message has a `source_position`, ascending: what the hub has stored of the source is skipped.
+
         ```python
         hub.producer.send(recipient="alice", text="hello")
         hub.producer.send([{"recipient": "alice", "data": {"n": 1}}, {"recipient": "bob", "data": {"n": 2}}])
         ```
         """
-        wish = SendWish(partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress)
+        wish = SendWish(
+            partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress, source=source
+        )
         return send_all(self._link, sendable(messages, fields), wish)
 
     def pipeline(self) -> Pipeline:
@@ -98,6 +108,7 @@ class Hub:
         self._link = link
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
+        self.sources = Sources(link)
 
     def __repr__(self) -> str:
         return f"<Hub {where(self._link)}>"
@@ -113,6 +124,7 @@ class Hub:
         *,
         partition: int | None = None,
         batch: BatchName | None = None,
+        source: str | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -125,7 +137,7 @@ class Hub:
         ```
         """
         return self.producer.send(
-            messages, partition=partition, batch=batch, parcels=parcels, progress=progress, **fields
+            messages, partition=partition, batch=batch, source=source, parcels=parcels, progress=progress, **fields
         )
 
     def recipient(self, name: str) -> Recipient:
@@ -285,6 +297,55 @@ class Hub:
         ```
         """
         return list_groups(self._link)
+
+    def act(
+        self,
+        action: str,
+        *,
+        concerns: str,
+        data: object = UNSET,
+        id: str | None = None,
+        expires_in: float | None = None,
+        origin: str | None = None,
+        wait: float = 0,
+        correlation_id: str | None = None,
+    ) -> ActionStatus:
+        """Have something done: accepted at once, done later by a worker of the group that declared the name.
+
+        What concerns one thing is done in order. `data` is any value that JSON can say, `{}` if left out. The same id, thing,
+        name and data again is not done again. With `wait`, so many seconds for the outcome. The handler's job and the logs
+        have the `correlation_id`.
+
+        ```python
+        accepted = hub.act("send_invoice", concerns="order-7", data={"amount": 12})
+        ```
+        """
+        wanted = wanted_action(action, concerns, data=data, id=id, expires_in=expires_in, origin=origin)
+        return self._link.call(SendAction(wanted, seconds("wait", wait), carried_of(correlation_id)))
+
+    def act_all(self, actions: Iterable[WantedAction], *, batch: BatchName | None = None) -> tuple[AcceptedAction, ...]:
+        """Have many things done: all are accepted, or none. With a batch they become its items.
+
+        ```python
+        wanted = [restante.WantedAction(action="send_invoice", concerns=f"order-{n}") for n in range(3)]
+        accepted = hub.act_all(wanted)
+        ```
+        """
+        named = None if batch is None else batch_id_of(batch)
+        accepted = self._link.call(SendActions(wanted_actions(actions), named))
+        return accepted.actions
+
+    def outcome(self, action_id: str, *, concerns: str | None = None, wait: float = 0) -> ActionStatus:
+        """What became of an action; with `wait`, so many seconds until that is final. `value` is what its handler returned.
+
+        ```python
+        accepted = hub.act("send_invoice", concerns="order-7")
+        print((hub.outcome(accepted.id)).state)
+        ```
+        """
+        return self._link.call(
+            ReadAction(text_of("action_id", action_id), concerns_of(concerns), seconds("wait", wait))
+        )
 
     def file(self) -> int:
         """File everything that waits to be filed, now; gives how many runs were merged.

@@ -16,12 +16,12 @@ _HOST_AND_PORT = re.compile(r"(\[[^]/]+\]|[^\s:/?#@\[\]]+):[0-9]+/?")
 
 @dataclass(frozen=True, slots=True)
 class HubAddress:
-    """The address of a hub, and what opens its door. The token shows nowhere."""
+    """The address of a hub, and the token. `repr` does not show the token."""
 
     url: str
     """Without a slash at the end."""
     local: bool
-    """On this machine, where no proxy stands in between."""
+    """Whether the hub is on this machine, where no proxy is used."""
     token: str | None = field(default=None, repr=False)
 
     @property
@@ -44,33 +44,33 @@ def address_of(url: str, *, token: str | None = None) -> HubAddress:
 def segment(name: object, what: str) -> str:
     """A name as one segment of a path."""
     if not isinstance(name, str) or not name.strip() or not _encodes(name):
-        raise InvalidRequest(f"A {what} is text that is not blank, not {name!r}.")
+        raise InvalidRequest(f"A {what} must be text that is not blank, not {name!r}.")
     if name in (".", ".."):
-        # In a URL they mean a folder, and percent-encoded too; the request would reach another route.
+        # `.` and `..` are steps in a URL, also when they are percent-encoded: the request would reach another route.
         raise InvalidRequest(f"A {what} named {name!r} cannot be spelled in an address. Choose another name.")
     return quote(name, safe="")
 
 
 def _split(url: object) -> SplitResult:
     if not isinstance(url, str):
-        raise InvalidRequest(f"The address of a hub is text, {_EXAMPLE}, not {type(url).__name__}.")
+        raise InvalidRequest(f"The address of a hub must be text, {_EXAMPLE}, not {type(url).__name__}.")
     try:
         parts = urlsplit(_with_scheme(url.strip()))
         port = parts.port
     except ValueError as error:
         raise InvalidRequest(f"The address of the hub cannot be read: {error}. Give one {_EXAMPLE}.") from error
     if parts.username is not None or parts.password is not None:
-        # The address is not repeated here, for it holds a secret.
-        raise InvalidRequest("The address of a hub holds no user and password. Give a token instead: token=….")
+        # The error does not repeat the address, because the address holds a secret.
+        raise InvalidRequest("The address of a hub must not hold a user and a password. Give a token instead: token=….")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or " " in parts.netloc:
         raise InvalidRequest(f"{url!r} is not the address of a hub. Give one {_EXAMPLE}.")
     if parts.query or parts.fragment:
-        raise InvalidRequest(f"The address {url!r} has more after its path: leave out what begins with ? or #.")
+        raise InvalidRequest(f"The address {url!r} has a query or a fragment: leave out the part from ? or # on.")
     return parts
 
 
 def _with_scheme(text: str) -> str:
-    """A host with its port is an address: the hub itself speaks HTTP, and what stands before it has a scheme."""
+    """`host:port` becomes `http://host:port`: the hub itself speaks HTTP. An address of a proxy gives its scheme."""
     return f"http://{text}" if _HOST_AND_PORT.fullmatch(text) else text
 
 

@@ -22,7 +22,7 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 def table_of(response: Response, address: HubAddress) -> pa.Table:
-    """An Arrow answer. Its columns lie in the bytes that came, without a copy."""
+    """The table of an Arrow answer. Its columns use the received bytes, without a copy."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(response.body)) as reader:
             table = reader.read_all()
@@ -95,7 +95,7 @@ def _number(response: Response, header: str, address: HubAddress) -> int:
 
 
 def _document_types(header: str, table: pa.Table) -> tuple[str, ...]:
-    """The distinct ones, in order. A header has not room for any number of them; the body names all."""
+    """The distinct document types, in order. The header has room for some of them; the body has all."""
     listed, whole = split_texts(header)
     if whole or not table.num_rows:
         return listed

@@ -1,4 +1,4 @@
-"""`Dialogues`: which dialogue with a hub over HTTP says which call."""
+"""`Dialogues`: which dialogue over HTTP carries out which call."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ Dialogues: TypeAlias = Mapping[type[Call[Any]], Callable[[Terms, Any], Dialogue[
 
 
 def dialogue_of(dialogues: Dialogues, terms: Terms, call: Call[Answer]) -> Dialogue[Answer]:
-    """The dialogue that says this call."""
+    """The dialogue that carries out this call."""
     return dialogues[type(call)](terms, call)

@@ -1,4 +1,4 @@
-"""Steps and replies: what a call says to the driver that does its input and output, and what it hears back.
+"""Steps and replies: what a call asks of the driver that does its input and output, and what the driver answers.
 
 A call is a generator, a `Dialogue`: it yields a step and is sent the reply, until it returns its answer or raises. It
 does no input and output itself, so the driver for programs that wait and the one for asynchronous programs share it.
@@ -44,14 +44,14 @@ class LinkFrame:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing happens for so long. The reply is None."""
+    """A pause of so many seconds. The reply is None."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class LongWork:
-    """Computing that may take long; an event loop leaves it to a thread. The reply is what it returns."""
+    """A computation that may take long; an event loop runs it in a thread. The reply is its result."""
 
     function: Callable[[], Any]
 
@@ -68,11 +68,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There is no answer."""
+    """An attempt that got no answer."""
 
     reason: str
     reached: bool
-    """Whether the hub may have got the request, and so may have carried it out."""
+    """Whether the hub may have received the request, and so may have carried it out."""
 
 
 Step: TypeAlias = HttpRequest | LinkFrame | Pause | LongWork

@@ -1,7 +1,7 @@
-"""A word about a hub that is not there, within a second: some networks drop what they do not carry, and say nothing.
+"""A warning about a hub that is not there, within a second: some networks drop packets silently.
 
-The first request of a client is watched. If it has no answer after a moment, a connection is tried beside it; only when that
-fails too there is something to say, for a hub may well take its time, as for a peek that waits.
+`FirstContact` watches the first request of a client. If the request has no answer after a moment, it tries a connection of
+its own, and warns only if that fails too: a hub may take its time, as for a peek that waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class FirstContact:
-    """Watches the first exchange of a client, and no other."""
+    """Watches the first exchange of a client, and no later one."""
 
     def __init__(self, address: HubAddress, tell: Callable[[str], None]) -> None:
         self._address = address
@@ -29,7 +29,7 @@ class FirstContact:
         self._over = not address.local and _has_proxy()
 
     def watched(self) -> AbstractContextManager[None]:
-        """While inside, an answer is waited for."""
+        """Inside this context, the client waits for an answer."""
         return nullcontext() if self._over else self._watching()
 
     @contextmanager
@@ -56,5 +56,5 @@ class FirstContact:
 
 
 def _has_proxy() -> bool:
-    """Whether requests may go another way than a connection of our own would."""
+    """Whether requests may go through a proxy, which a plain connection would not use."""
     return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)

@@ -1,4 +1,4 @@
-"""What both drivers share of pyreqwest: how a client is set up, a request filled, and a failure told."""
+"""What both drivers share of pyreqwest: setting up a client, filling a request, and naming a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONNECTING = "client error (Connect)"
 
 
 def configured(builder: ClientBuilding, address: HubAddress, *, connect_seconds: float) -> ClientBuilding:
-    """Answers come as they are: unpacking costs more than a near network saves."""
+    """Answers are not compressed: decompression costs more time than a nearby network saves."""
     builder = builder.gzip(False).zstd(False).brotli(False).deflate(False)
     builder = builder.follow_redirects(False).referer(False)
     builder = builder.connect_timeout(timedelta(seconds=connect_seconds))
@@ -40,12 +40,12 @@ def filled(builder: RequestBuilding, request: HttpRequest, address: HubAddress) 
 
 
 def response_of(response: BaseResponse, body: Bytes) -> Response:
-    """An answer whose body is left where it lies."""
+    """The answer as a `Response`; its body is not copied."""
     return Response(response.status, dict(response.headers.items()), memoryview(body))
 
 
 def failure_of(error: PyreqwestError, request: HttpRequest) -> Failure:
-    """Why there is no answer; raises what no repetition can mend."""
+    """The `Failure` of an attempt; raises an error that no repetition can fix."""
     if isinstance(error, ClientClosedError):
         raise closed(under_way=True) from error
     if not isinstance(error, RequestError):
@@ -67,5 +67,5 @@ def closed(*, under_way: bool = False) -> RestanteError:
 
 
 def causes_of(error: RequestError) -> list[str]:
-    """What led to it, the innermost last, which says most."""
+    """The causes of an error; the innermost, which says most, comes last."""
     return [cause["message"] for cause in error.details["causes"] or ()]

@@ -51,7 +51,7 @@ class _Recipients(msgspec.Struct, frozen=True):
 
 
 def expect(response: Response, address: HubAddress, *statuses: int) -> Response:
-    """The answer, if it is one of these; else the error that it tells."""
+    """The answer, if its status is one of these; else raises the error that it names."""
     if response.status not in statuses:
         raise error_of_response(response, address)
     return response
@@ -66,7 +66,7 @@ def value_of(response: Response, kind: type[T], address: HubAddress) -> T:
 
 
 def carried_out(response: Response, address: HubAddress, status: int, kind: type[T]) -> T:
-    """The JSON answer to what changes the hub. An answer that nobody understands leaves open whether it did."""
+    """The JSON answer to a call that changes the hub. If the answer cannot be read, the outcome is unknown."""
     try:
         return value_of(expect(response, address, status), kind, address)
     except Unavailable as error:
@@ -76,11 +76,11 @@ def carried_out(response: Response, address: HubAddress, status: int, kind: type
 
 
 def check_state(response: Response, address: HubAddress) -> None:
-    """A link that is answered without the producer's state is of no use, and asking again would not make it so."""
+    """Raise `InvalidClientState` if the answer to a link lacks the producer's state: asking again would not help."""
     try:
         answer = msgspec.json.decode(response.body, type=dict[str, Any]) if response.status == 201 else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return  # no answer of a hub at all
+        return  # not the answer of a hub
     missing = [name for name in _STATE if answer is not None and answer.get(name) is None]
     if missing:
         raise InvalidClientState(
@@ -95,7 +95,7 @@ def is_problem(response: Response) -> bool:
 
 
 def error_of_response(response: Response, address: HubAddress) -> RestanteError:
-    """The error that the hub named; or that this is no hub."""
+    """The error that the hub named; or an error that says that no hub answered."""
     if is_problem(response):
         try:
             return error_of(msgspec.json.decode(response.body, type=dict[str, Any]))
@@ -105,12 +105,12 @@ def error_of_response(response: Response, address: HubAddress) -> RestanteError:
         return _DOORS[response.status]("The hub does not let this token in. Give a valid one: token=….")
     if response.status >= 500:
         return Unavailable(
-            f"What answers at {address.url} says {response.status}, and not as a hub does. Is a proxy in between, whose "
-            "hub is down?",
+            f"The answer of {address.url} has the status {response.status}, and is not that of a hub. Is it a proxy whose hub "
+            "is down?",
             address=address.url,
         )
     return InvalidRequest(
-        f"What answers at {address.url} is no hub, or has no such route: it says {response.status}. Check the address.",
+        f"The server at {address.url} is no hub, or has no such route: its answer is {response.status}. Check the address.",
         address=address.url,
     )
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
+from restante.client.actions import action_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import joint_call
@@ -18,6 +19,7 @@ from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_async import AsyncSocketDoor
 from restante.client.sockets.publish_socket_async import AsyncPublishSocket
+from restante.client.sources import source_protocol
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_async import AsyncHttpCarrier
@@ -32,6 +34,8 @@ DIALOGUES: Dialogues = {
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
     **group_protocol.DIALOGUES,
+    **action_protocol.DIALOGUES,
+    **source_protocol.DIALOGUES,
 }
 
 

@@ -26,11 +26,11 @@ class AsyncHttpCarrier:
         self._contact = FirstContact(terms.address, terms.tell)
         builder = ClientBuilder()
         self._pool = [configured(builder, terms.address, connect_seconds=terms.timeout).build()]
-        """One client, shared with the links made of this one; none when they are closed, for it holds on to connections."""
+        """One client, shared with the links made of this one; None once they are closed, because a client keeps connections."""
 
     @property
     def where(self) -> str:
-        """Where the hub is, for people. The token shows nowhere."""
+        """Where the hub is, for people; without the token."""
         return f"at {self._terms.address.url}"
 
     def __repr__(self) -> str:

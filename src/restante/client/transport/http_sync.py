@@ -10,6 +10,7 @@ from typing import cast
 
 from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
+from restante.client.actions import action_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_calls import joint_call
 from restante.client.batches.joint_sync import JointCalls
@@ -19,6 +20,7 @@ from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.live.live_socket_sync import SyncSocketDoor
 from restante.client.sockets.publish_socket_sync import PublishSocket
+from restante.client.sources import source_protocol
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
@@ -33,6 +35,8 @@ DIALOGUES: Dialogues = {
     **consignment_protocol.DIALOGUES,
     **feed_protocol.DIALOGUES,
     **group_protocol.DIALOGUES,
+    **action_protocol.DIALOGUES,
+    **source_protocol.DIALOGUES,
 }
 
 

@@ -1,4 +1,4 @@
-"""The link: what the surface needs of a hub, in process or far away. Both surfaces are written once, over this."""
+"""The link: what the surface needs of a hub, in process or over the network. Each surface is written once, over this."""
 
 from __future__ import annotations
 

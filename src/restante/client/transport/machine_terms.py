@@ -1,4 +1,4 @@
-"""The terms of a client in this process: its clock and its chance are those of the machine."""
+"""The terms of a client in this process: the clock and the randomness of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from restante.client.transport.words import warn
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 
 RETRYING = Retrying()
-"""Unless a caller says otherwise."""
+"""The default."""
 
 
 def terms_of(

@@ -1,4 +1,4 @@
-"""How patient a client is, as one value."""
+"""`Retrying` and `Terms`: how often a client repeats a call, and what a call needs beside its arguments."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from restante.model.back_off import back_off
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying:
-    """How a call is tried again that did not reach the hub, got no answer in time, or was told to come later.
+    """How a client repeats a call that did not reach the hub, got no answer in time, or was refused for now.
 
-    Each repetition is safe: what it repeats is known by its ids.
+    Each repetition is safe: the hub recognises repeated messages by their ids.
     """
 
     times: int = limits.CLIENT_RETRIES
-    """How often after the first attempt; 0 is never."""
+    """How often a call is repeated after the first attempt; 0 is never."""
     seconds: float = limits.CLIENT_RETRY_SECONDS
-    """No attempt begins later than so long after the first."""
+    """No attempt begins later than so many seconds after the first."""
     first_pause: float = 0.1
-    """Seconds before the second attempt. The pause doubles each time, less up to half of it, by chance."""
+    """Seconds before the second attempt. The pause doubles each time, and is shortened at random by up to half."""
     longest_pause: float = 5.0
-    """Seconds. A hub that names a time itself is waited for as it says."""
+    """Seconds. If the hub says how long to wait, the client waits that long instead."""
 
     def __post_init__(self) -> None:
         _check_times(self.times)
@@ -34,27 +34,27 @@ class Retrying:
             _check_seconds(name, getattr(self, name), least=0)
 
     def pause(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after so many attempts. `chance` lies between 0 and 1."""
+        """Seconds to wait after so many attempts. `chance` is between 0 and 1."""
         return back_off(attempt, first=self.first_pause, longest=self.longest_pause, chance=chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """All that a call needs to know beside its arguments: the hub's address, patience, time and chance."""
+    """All that a call needs beside its arguments: the hub's address, how often to repeat, clocks and randomness."""
 
     address: HubAddress
     timeout: float
-    """Seconds for an answer, beyond those that a peek is to wait at the hub."""
+    """Seconds for an answer, in addition to the `wait` of a peek."""
     retrying: Retrying
     clock: Callable[[], float]
-    """Seconds since whenever."""
+    """A monotonic clock, in seconds."""
     now_ms: Callable[[], int]
     """Milliseconds since 1970."""
     chance: Callable[[], float]
     """Between 0 and 1."""
     random: Callable[[int], bytes]
     tell: Callable[[str], None]
-    """Hears, for people, that a call is being tried again."""
+    """Called with a line for people when a call is repeated."""
 
 
 def checked_timeout(timeout: float) -> float:
@@ -63,7 +63,7 @@ def checked_timeout(timeout: float) -> float:
 
 
 def retrying_of(retries: int | Retrying) -> Retrying:
-    """So many repetitions, or all of it."""
+    """A number of repetitions, or a whole `Retrying`."""
     return retries if isinstance(retries, Retrying) else Retrying(times=retries)
 
 

@@ -1,4 +1,4 @@
-"""Every call of the surface as a dialogue with a hub over HTTP: no input and output here, only what to say."""
+"""Every call of the surface as a dialogue with a hub over HTTP. Dialogues do no input and output: drivers do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,11 @@ def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
     encode = partial(encode_publish, call.sent, now_ms=terms.now_ms(), random=terms.random)
     encoded = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
     numbers = _numbers(call.producer)
-    return (yield from publish_encoded(terms, encoded, partition=call.partition, batch=call.batch, headers=numbers))
+    return (
+        yield from publish_encoded(
+            terms, encoded, partition=call.partition, batch=call.batch, source=call.source, headers=numbers
+        )
+    )
 
 
 def open_link(terms: Terms, call: OpenLink) -> Dialogue[ProducerState]:
@@ -99,7 +103,7 @@ def producer_states(terms: Terms, call: ListProducers) -> Dialogue[ProducerPage]
 
 
 def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
-    """The waiting is done at the hub: the answer comes as soon as there is one."""
+    """The hub waits, and answers as soon as there is a bundle."""
     path = f"{mailbox_path(call.recipient)}/peek"
     asked = query_of(call, without=("wait",))
     longest = min(max(call.wait, 0), limits.WAIT_SECONDS_MAX)
@@ -107,7 +111,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
         query = (*asked, ("wait", f"{left:.3f}")) if left else asked
-        # An origin that delivers late is waited for, too.
+        # The time that an origin may take to deliver is added.
         timeout = terms.timeout + left + limits.CONTENT_SECONDS_MAX
         return HttpRequest("GET", path, timeout, query=query, headers=FOR_ARROW)
 
@@ -116,7 +120,7 @@ def peek(terms: Terms, call: Peek) -> Dialogue[BundleAnswer | Reason]:
 
 
 def dequeue(terms: Terms, call: Dequeue) -> Dialogue[Dequeued]:
-    """Counts as done when an earlier attempt that got no answer may have done it, and the hub says it is done."""
+    """Dequeue. If an earlier attempt got no answer, and the hub says that the bundle was dequeued, that is success."""
     path = f"{mailbox_path(call.recipient)}/bundles/{segment(call.bundle_id, 'bundle_id')}"
     request = HttpRequest("DELETE", path, terms.timeout, headers=FOR_JSON)
     answer: Answered = yield from answered(terms, lambda _: request)
@@ -177,7 +181,7 @@ def recipients(terms: Terms, call: ListRecipients) -> Dialogue[RecipientPage]:
 
 
 def partitions(terms: Terms, _: ListPartitions) -> Dialogue[tuple[PartitionStatus, ...]]:
-    """All of them, page by page."""
+    """All partitions, page by page."""
     found: list[PartitionStatus] = []
     after: str | None = None
     while len(found) < limits.PARTITIONS_MAX:
@@ -217,7 +221,7 @@ def _message(call: FindMessage | Withdraw | SetAside | Release) -> str:
 
 
 def _numbers(producer: ProducerNumbers | None) -> Pairs:
-    """Who publishes under which numbers, as headers."""
+    """The producer group, level and number of a publish, as headers."""
     if producer is None:
         return ()
     numbers = (

@@ -1,4 +1,4 @@
-"""What the dialogues over HTTP share: how a question is put, and a plain answer read."""
+"""What the dialogues over HTTP share: making a request, and reading a plain answer."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read(terms: Terms, path: str, kind: type[T], query: Pairs = ()) -> Dialogue[
 
 
 def given(**values: object) -> Pairs:
-    """A query of what is not None."""
+    """A query string of the values that are not None."""
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
 
 
 def said(call: Call[Any]) -> dict[str, object]:
-    """The options of a call that differ from what is as usual, for a body of JSON."""
+    """The options of a call that differ from their defaults, for a body of JSON."""
     given = [(option.name, option.default, getattr(call, option.field)) for option in options(type(call))]
     return {name: value for name, usual, value in given if value != usual}
 
@@ -53,5 +53,5 @@ def whole_number(what: str, number: object) -> int:
 
 
 def long(terms: Terms) -> float:
-    """For work that takes as long as there is much of it."""
+    """A timeout for work that takes longer the more there is of it."""
     return max(terms.timeout, limits.CLIENT_WORK_SECONDS)

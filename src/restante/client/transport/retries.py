@@ -1,4 +1,4 @@
-"""Attempts, repeated until one is answered or patience ends."""
+"""Repeating an attempt until it is answered, or until `Retrying` allows no more."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from restante.client.transport.options import Terms
 from restante.client.transport.unreachable import unreachable
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
-_LATER = (429, 503)
-"""Refused for now."""
+_LATER = (421, 429, 503)
+"""Statuses by which a hub refuses a call for now."""
 _PROXY = (502, 504)
-"""A proxy's word that the hub is not there."""
+"""Statuses by which a proxy says that the hub is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Answered:
 
 
 def answered(terms: Terms, attempt_after: Callable[[float], HttpRequest | LinkFrame]) -> Dialogue[Answered]:
-    """The first answer that is not "come later".
+    """The first answer that does not refuse the call for now.
 
     `attempt_after` makes the attempt, given the seconds since the first; a peek has so much less to wait.
     """
@@ -58,26 +58,26 @@ def _later(response: Response) -> bool:
 
 
 def _may_be_done(terms: Terms, reply: Reply) -> bool:
-    """Whether the attempt may have been carried out. A hub that says "come later" has done nothing, unless it says so."""
+    """Whether the attempt may have been carried out. A hub that refuses for now has done nothing, unless it says so."""
     if isinstance(reply, Failure):
         return reply.reached
     return not is_problem(reply) or isinstance(error_of_response(reply, terms.address), OutcomeUnknown)
 
 
 def _pause(terms: Terms, attempt: int, reply: Reply) -> float:
-    """As the hub says, or longer each time."""
+    """The pause that the hub asks for, or one that grows with each attempt."""
     own = terms.retrying.pause(attempt, terms.chance())
     named = reply.headers.get("retry-after", "") if isinstance(reply, Response) else ""
     return max(own, float(named)) if named.isascii() and named.isdigit() else own
 
 
 def _given_up(terms: Terms, reply: Reply, attempts: int, *, maybe_done: bool) -> RestanteError:
-    """What the last attempt came to; and whether any of them may have been carried out."""
+    """The error of the last attempt; and whether any attempt may have been carried out."""
     error = error_of_response(reply, terms.address) if isinstance(reply, Response) else _without_answer(terms, reply)
     tried = f" It was tried {attempts} times." if attempts > 1 and isinstance(reply, Failure) else ""
     if not maybe_done:
         return Unavailable(f"{error.message}{tried}", **error.details) if tried else error
-    advice = "It may have been carried out; to do it again does no harm."
+    advice = "The call may have been carried out; repeating it does no harm."
     return OutcomeUnknown(f"{error.message} {advice}{tried}", **error.details)
 
 

@@ -1,4 +1,4 @@
-"""A link for one small thing: it comes without Arrow, so that a command which sends one message starts at once."""
+"""A link for one small call. It does not import Arrow, so that a command that sends one message starts at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from restante.wire.publish_json import Making, encode_few
 
 
 class SmallLink(HttpCarrier):
-    """What is said here is said as JSON. Use it in a `with` statement, or close it."""
+    """A link that speaks JSON only. Use it in a `with` statement, or close it."""
 
     def encode(self, message: Message) -> EncodedPublish | None:
-        """What `publish` sends; None for a message that needs columns, and so a whole link."""
+        """What `publish` sends; None for a message that needs columns, and so an `HttpLink`."""
         return encode_few((message,), Making(self._terms.random, self._terms.now_ms()))
 
     def publish(self, sent: EncodedPublish, *, batch: str | None = None) -> Receipt:

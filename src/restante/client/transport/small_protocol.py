@@ -1,4 +1,4 @@
-"""The calls whose questions and answers are JSON alone: who makes no others need not wait for Arrow."""
+"""The calls whose requests and answers are JSON only: a program that makes no other calls need not import Arrow."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from restante.model.publishing.few_or_many import EncodedPublish
 
 
 def publish_encoded(
-    terms: Terms, sent: EncodedPublish, *, partition: int | None = None, batch: str | None = None, headers: Pairs = ()
+    terms: Terms,
+    sent: EncodedPublish,
+    *,
+    partition: int | None = None,
+    batch: str | None = None,
+    source: str | None = None,
+    headers: Pairs = (),
 ) -> Dialogue[Receipt]:
     path = "/v1/messages" if partition is None else f"{partition_path(partition)}/parcels"
-    headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *_batch(batch))
+    headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *_batch(batch), *_source(source))
     request = HttpRequest("POST", path, terms.timeout, headers=headers, body=sent.body)
     answer: Answered = yield from answered(terms, lambda _: request)
     return carried_out(answer.response, terms.address, 201, Receipt)
@@ -34,8 +40,15 @@ def mailbox_path(recipient: str) -> str:
 
 
 def _batch(batch: str | None) -> Pairs:
-    """Whose items the messages become, as a header."""
+    """The batch whose items the messages become, as a header."""
     if batch is None:
         return ()
     check_batch_id(batch)
     return (("Restante-Batch", batch),)
+
+
+def _source(source: str | None) -> Pairs:
+    """Where the messages come from, as a header."""
+    if source is None:
+        return ()
+    return (("Restante-Source", segment(source, "source")),)

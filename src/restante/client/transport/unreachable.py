@@ -1,6 +1,6 @@
-"""Why there is no way to a hub: nothing answers, its name is unknown, it speaks no TLS, its certificate is not trusted.
+"""Why a hub cannot be reached: nothing answers, its name is unknown, it speaks no TLS, its certificate is not trusted.
 
-The drivers say it in words of their own (those of Rust, of OpenSSL, of the system), by which the cause is known here.
+The cause is recognised by the words of the drivers' errors, which come from Rust, OpenSSL or the operating system.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _told(url: str, reason: str) -> str:
         return f"The name {urlsplit(url).hostname} is unknown: {reason}. Check the address {url}."
     if _says(reason, *_NO_TLS):
         plain = url.replace("https://", "http://", 1)
-        return f"What answers at {url} does not speak HTTPS: {reason}. Is its address {plain}?"
+        return f"The server at {url} does not speak HTTPS: {reason}. Is its address {plain}?"
     if _says(reason, *_NOT_TRUSTED):
         return f"The certificate of {url} is not trusted: {reason}. Check the address, and the certificate."
     return f"Nothing answers at {url}: {reason}. Check the address; is `restante serve` running there?"

@@ -1,4 +1,4 @@
-"""What a client says while it tries again, so that a wait is never silent: a warning of the logger `restante.client`."""
+"""The warning of a client that repeats a call, so that a wait is never silent. Its logger is `restante.client`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _log = logging.getLogger(LOGGER)
 
 
 def warn(text: str) -> None:
-    """Say it. Without any configuration of logging, Python shows it on standard error."""
+    """Log the warning. If logging is not configured, Python shows it on standard error."""
     _log.warning("%s", text)

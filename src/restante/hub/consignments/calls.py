@@ -12,6 +12,8 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.errors import InvalidRequest
+from restante.hub.action_rows.accepted_rows import action_rows_of
 from restante.hub.consignments import commit_consignment, consignments, stage
 from restante.hub.consignments.consignments import check_id
 from restante.hub.consignments.staged_parcels import StagingRoom
@@ -26,6 +28,8 @@ from restante.model.consignments.consignment_answers import ConsignmentDetails, 
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish
+from restante.model.publishing.message import ACTION_KIND
+from restante.model.sources.source import refuse_positions
 
 
 class ConsignmentTotals(NamedTuple):
@@ -44,8 +48,14 @@ def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
     if isinstance(call.sent, EncodedPublish):
         raise taken_apart()
     columns = sent_columns(core, call.sent, caller)
+    refuse_positions(columns)
     if are_delayed(columns, core.clock()):
         raise refuse_combined("a consignment")
+    if len(action_rows_of(columns)):
+        raise InvalidRequest(
+            f"A message of the kind {ACTION_KIND} is something to be done, and cannot be staged: send it with POST /v1/actions.",
+            field="kind",
+        )
     return stage.stage(core, check_id(call.consignment_id), columns, name, caller)
 
 

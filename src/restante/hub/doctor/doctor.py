@@ -14,6 +14,7 @@ import msgspec
 
 from restante import limits
 from restante.errors import DataDamaged
+from restante.hub.doctor.doctor_actions import examine_actions
 from restante.hub.doctor.doctor_batches import examine_batches
 from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
@@ -24,7 +25,7 @@ from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, F
 from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
-from restante.hub.doctor.doctor_producers import examine_producers
+from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
 from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
@@ -119,9 +120,11 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     changes.read(case, seen)
     examine_notices(case)
     examine_producers(case)
+    examine_sources(case)
     examine_batches(case)
     examine_consignments(case)
     examine_groups(case)
+    examine_actions(case)
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)

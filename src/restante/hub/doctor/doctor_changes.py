@@ -15,6 +15,7 @@ from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import IntegerColumns, Mailboxes, digest, entries, examine_entries
 from restante.hub.mailboxes.outbox import NoticeRow
 from restante.model.columns.hashing import text_hashes
+from restante.model.publishing.message import ACTION_KIND
 from restante.model.removal.erasure import decode_erased
 from restante.model.storage.change import ChangeKind, ChangeRecord, decode_change
 from restante.model.storage.changes import Space
@@ -75,7 +76,7 @@ class ChangesCheck:
             self._own.add(number)
         for fault in _faults(number, record):
             case.problem(f"change {number} ({record.kind.value}) of {record.recipient}", fault)
-        if record.kind is ChangeKind.COLLECTED:
+        if record.kind is ChangeKind.COLLECTED and record.message_kind != ACTION_KIND:
             said = (record.at, *cabinet, record.count, record.ranges, record.left_out, record.bundle_id)
             self._collected.add(number, digest(said))
         elif record.kind is not ChangeKind.ERASED:

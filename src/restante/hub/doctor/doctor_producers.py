@@ -1,4 +1,4 @@
-"""The doctor on producers: whether the state of each group can be, and fits what is stored."""
+"""The doctor on producers and sources: whether the state of each can be, and fits what is stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.model.access.ownership import OWNER_BYTES
 from restante.model.producers.producer import AcceptedRange, ProducerRow, following, key_owner
+from restante.model.sources.source import NO_POSITION, decode_source, key_source
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import key_number
 
@@ -27,6 +28,19 @@ def examine_producers(case: Case) -> None:
             raise DataDamaged(fault)
 
     examine_entries(case, Space.PRODUCER, "producer", producer)
+
+
+def examine_sources(case: Case) -> None:
+    def source(key: bytes, value: bytes) -> None:
+        key_source(key)
+        row = decode_source(value)
+        if (
+            not NO_POSITION <= row.position <= limits.SOURCE_POSITION_MAX
+            or not 0 <= row.messages <= case.counters.visible
+        ):
+            raise DataDamaged(f"Its position {row.position}, after {row.messages} messages, makes no sense.")
+
+    examine_entries(case, Space.SOURCE, "source", source)
 
 
 def _faults(row: ProducerRow, visible: int) -> Iterator[str]:

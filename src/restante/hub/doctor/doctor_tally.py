@@ -20,6 +20,7 @@ from restante.hub.doctor.doctor_findings import named
 from restante.model.columns.arrow import column_of, numbers_of
 from restante.model.columns.hashing import Hashes, text_hashes
 from restante.model.columns.texts import Texts
+from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.head import NumberRange
 from restante.model.storage.identity import expand
 from restante.model.storage.keys import Cabinet
@@ -148,6 +149,13 @@ class _Names:
         return same
 
 
+def _actions_in(stored: StoredSegment) -> int:
+    """How many rows of a segment are actions."""
+    segment = stored.segment
+    actions = np.array([name == ACTION_KIND for name in segment.names.kinds] or [False], np.bool_)
+    return int(segment.drawers["count"][actions[segment.drawers["kind"]]].sum())
+
+
 class DoctorTally:
     """The counts so far."""
 
@@ -158,12 +166,13 @@ class DoctorTally:
         self._register = register
         self._counted = np.zeros(len(sign), np.int64)
         self.rows = 0
+        """Those of mail: actions do not wait."""
         self.complete = True
         """False: a segment could not be counted, so nothing can be said of the whole."""
 
     def add(self, stored: StoredSegment, records: RecordArray) -> None:
         """Count a segment, whose drawers lie in order and in each of which the places ascend."""
-        self.rows += len(records)
+        self.rows += len(records) - _actions_in(stored)
         first = int(records["place"].min()) + stored.base
         last = int(records["place"].max()) + stored.base
         touched = np.flatnonzero((self._first <= last) & (self._last >= first))
@@ -187,8 +196,10 @@ class DoctorTally:
 
     @property
     def waiting(self) -> int:
-        """Rows that no head says are settled."""
-        return self.rows - int(self._counted[self._expectation == _SETTLED].sum())
+        """Rows of mail that no head says are settled."""
+        actions = [cabinet.kind == ACTION_KIND for cabinet in self._register.cabinets()]
+        mail = ~np.array([*actions, False], np.bool_)[self._owner]
+        return self.rows - int(self._counted[(self._expectation == _SETTLED) & mail].sum())
 
     def disappointed(self) -> Iterator[tuple[str, int, int]]:
         found = np.zeros(len(self._register), np.int64)

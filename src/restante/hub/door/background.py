@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from restante.hub.actions.upkeep import forget_texts
 from restante.hub.batches import batch_upkeep
 from restante.hub.consignments import consignments
 from restante.hub.engine import filing
@@ -13,7 +14,15 @@ from restante.hub.mailboxes import outbox
 from restante.hub.publishing import delayed, notice_delivery
 from restante.hub.removal import expiry, retention, scrub
 
-CHORES = (expiry.expire, forget_checks, retention.retain, batch_upkeep.reap_due, consignments.keep, scrub.scrub)
+CHORES = (
+    expiry.expire,
+    forget_checks,
+    forget_texts,
+    retention.retain,
+    batch_upkeep.reap_due,
+    consignments.keep,
+    scrub.scrub,
+)
 TASKS = (
     filing.TASK,
     housekeeping(CHORES),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
 
 from restante.calls.mailboxes import FindMessage
-from restante.calls.removal import Erase, Withdraw
+from restante.calls.removal import Erase, Release, SetAside, Withdraw
 from restante.errors import MessageUnknown
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
@@ -15,6 +18,7 @@ from restante.hub.publishing.delayed import find_delayed, take_back, take_back_a
 from restante.hub.removal import erase, removal
 from restante.model.access.access import Grant
 from restante.model.columns.texts import Texts
+from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.outtake import time_column, to_messages, to_table
 from restante.model.publishing.delay import DelayedRow, columns_of
 from restante.model.publishing.message import NEVER, Message, State
@@ -45,6 +49,34 @@ def withdraw(core: Core, call: Withdraw, _: Grant) -> None:
             removal.withdraw(core, address, call.message_id)
 
 
+def set_aside(core: Core, call: SetAside, _: Grant) -> None:
+    address = core.address(call.recipient)
+    with _telling_of_a_delayed(core, address, call.message_id):
+        removal.set_aside(core, address, call.message_id)
+
+
+def release(core: Core, call: Release, _: Grant) -> None:
+    address = core.address(call.recipient)
+    with _telling_of_a_delayed(core, address, call.message_id):
+        removal.release(core, address, call.message_id)
+
+
+@contextmanager
+def _telling_of_a_delayed(core: Core, address: MailboxAddress, message_id: str) -> Iterator[None]:
+    """A message that is unknown because it is delayed: the error says so, and what can be done with it."""
+    try:
+        yield
+    except MessageUnknown as error:
+        row = find_delayed(core, address, message_id)
+        if row is None:
+            raise
+        raise MessageUnknown(
+            f"{address.recipient} has no message {message_id} yet: it is delayed until {moment(row.due).isoformat()}. "
+            "Until then it can only be withdrawn.",
+            id=message_id,
+        ) from error
+
+
 def erase_recipient(core: Core, call: Erase, _: Grant) -> int:
     """Delayed messages go too: nobody must hear of them later. They are not counted, for history does not show them."""
     address = core.address(call.recipient)
@@ -61,4 +93,10 @@ def _table_of(row: DelayedRow) -> pa.Table:
     return table.append_column("visible_at", time_column(np.array([row.due], np.int64)))
 
 
-FUNCTIONS: Functions = {FindMessage: find_message, Withdraw: withdraw, Erase: erase_recipient}
+FUNCTIONS: Functions = {
+    FindMessage: find_message,
+    Withdraw: withdraw,
+    SetAside: set_aside,
+    Release: release,
+    Erase: erase_recipient,
+}

@@ -33,6 +33,10 @@ from restante.calls.mailboxes import (
 from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
 from restante.errors import DataDamaged, Unavailable
+from restante.hub.action_rows.action_memory import ActionMemory
+from restante.hub.actions import calls as actions
+from restante.hub.actions.deaths import count_deaths, running_in
+from restante.hub.actions.status import action_totals
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
@@ -59,18 +63,20 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.memory import load_groups
+from restante.hub.groups.memory import GroupMemory, load_groups
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
+from restante.hub.mailboxes.aside import KeptAside
 from restante.hub.mailboxes.origins import Origins, claim_check_origins
 from restante.hub.mailboxes.recipient_list import Listings
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.delayed_memory import load_delayed
+from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
+from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
 from restante.hub.removal.feed_holds import FeedHolds
@@ -78,6 +84,7 @@ from restante.hub.removal.scrub import Erasures
 from restante.hub.upkeep import backup
 from restante.hub.upkeep.backup import BackupStream
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.actions.action_answers import NamedTotals
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import Checkpointed, GroupTotals
@@ -97,6 +104,7 @@ FUNCTIONS: Functions = {
     **consigning.FUNCTIONS,
     **feed.FUNCTIONS,
     **groups.FUNCTIONS,
+    **actions.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
@@ -134,7 +142,10 @@ class OpenHub:
         self._core.remember(load_delayed(store, deed.partition_count))
         self._core.remember(load_room(store, deed.partition_count))
         self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
+        self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
+        self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
@@ -212,6 +223,11 @@ class OpenHub:
     def producer_totals(self) -> ProducerMemory:
         """How often producers were answered as before, or refused, since the hub was opened."""
         return self._core.memory(ProducerMemory)
+
+    @property
+    def source_totals(self) -> SourceTotals:
+        """How much was skipped by source position since the hub was opened."""
+        return self._core.memory(SourceTotals)
 
     @property
     def health_sources(self) -> HealthSources:
@@ -294,9 +310,17 @@ class OpenHub:
         """How far groups are, for metrics."""
         return group_totals(self._core)
 
+    def action_totals(self) -> tuple[NamedTotals, ...]:
+        """What became of actions, for metrics."""
+        return action_totals(self._core)
+
     def checkpoint_soon(self, call: WriteCheckpoint, future: asyncio.Future[CommitRequest[Checkpointed]]) -> None:
         """Write a checkpoint; the future gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(checkpoint_request(self._core, call), future)
+
+    def delayed_count(self) -> int:
+        """How many messages are kept aside until their `visible_at`."""
+        return self._core.memory(DelayedMemory).count
 
     def consignment_totals(self) -> ConsignmentTotals:
         return consigning.consignment_totals(self._core)

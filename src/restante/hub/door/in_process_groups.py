@@ -9,7 +9,7 @@ from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.engine.committer import CommitRequest
 from restante.hub.groups.next_pages import check_next, listening, look_next, nothing_to_do, read_on
-from restante.limits import WAIT_SECONDS_MAX
+from restante.limits import GROUP_GATHER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.groups.group_answers import Checkpointed, HeartbeatAnswer, NextAnswer
 
 
@@ -30,6 +30,7 @@ async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
             found = await link.thread(look_next, core, call)
             if not nothing_to_do(found) or not await _heard(rung, deadline):
                 return found
+            await asyncio.sleep(GROUP_GATHER_SECONDS)
             call = read_on(call, found)
 
 

@@ -20,7 +20,7 @@ from restante.hub.engine.core import Core
 from restante.limits import KIB, PAGE_MAX
 from restante.model.mailboxes.answers import HistoryPage
 from restante.model.publishing.few_or_many import Few
-from restante.model.publishing.message import SHOWN_STATES, Message
+from restante.model.publishing.message import Message, is_shown
 from restante.wire.live import Collected, Connected, Fate
 from restante.wire.live_lines import AsyncLiveDoor, LiveTaker, Word
 from restante.wire.problems import problem_of
@@ -80,7 +80,7 @@ class _Place:
         for message in page.messages:
             assert message.sequence_number is not None, "a stored message has a number"
             self.after = message.sequence_number
-            if message.state in SHOWN_STATES:
+            if is_shown(message):
                 self.counter += 1
                 yield message
 

@@ -1,12 +1,12 @@
-"""Group commit: whatever arrives while a commit is under way goes into the next.
+"""Group commit: requests that arrive while a commit is under way go into the next commit.
 
-One thread plans the waiting requests, commits them together, brings memory up to it and only then answers them. A
-request that is refused gets its own error; if the commit fails, all of it fails and nothing has changed.
+One thread, the committer's, plans the waiting requests, commits them together, updates memory, and only then answers them.
+A request that is refused gets its own error. If the commit fails, all its requests fail and nothing has changed.
 
-Light requests that come in the turns of an event loop are planned there, as one group: a thread that planned them would
-take the interpreter away from the loop, which still reads the others. The thread writes and flushes what was planned,
-brings memory up to it and answers, as ever. There is one pen: who holds it plans on the state of the last commit, and it is
-laid down when that commit has been applied.
+Light requests that come in the turns of an event loop are planned there, as one group: if the committer's thread planned
+them, it would take the interpreter away from the loop, which still reads other requests. The committer's thread then
+writes and flushes the planned commit, updates memory, and answers as usual. There is one *pen*: its holder plans on the
+state of the last commit, and the pen is laid down when that commit has been applied.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Listener(NamedTuple, Generic[T]):
 
 
 class CommitRequest(Generic[T]):
-    """Something to be planned and committed; then it has a result or an error."""
+    """A request to be planned and committed; afterwards it has a result or an error."""
 
     __slots__ = ("alone", "error", "light", "line", "put_off", "reads", "result", "size", "waiter")
 
@@ -53,17 +53,17 @@ class CommitRequest(Generic[T]):
         self.result: T | None = None
         self.error: BaseException | None = None
         self.size = size
-        """How much of a commit's bytes it takes."""
+        """How many bytes of a commit the request takes."""
         self.line = line
-        """Those of one line are judged by what became of the ones before them: they keep their order."""
+        """Requests of one line keep their order: each is judged by the outcome of those before it."""
         self.alone = False
-        """Nobody else is in its commit."""
+        """Whether the request must have a commit of its own."""
         self.put_off = False
-        """It cannot be judged in this commit: the next one takes it."""
+        """Whether the request cannot be judged in this commit, and goes into the next."""
         self.light = False
-        """To plan it takes little time, and reads nothing but memory."""
+        """Whether planning takes little time, and reads only memory."""
         self.reads: Sequence[EntryKey] = ()
-        """Rows that its plan is known to read: those of a whole commit are fetched at once."""
+        """Rows that planning is known to read: those of a whole commit are fetched at once."""
         self.waiter: threading.Lock | asyncio.Future[CommitRequest[T]] | Listener[T] | None = None
 
     def plan(self, draft: RequestDraft) -> T:
@@ -116,7 +116,7 @@ LightPlan = Callable[[CommitPlan, Sequence[CommitRequest[Any]]], bool]
 
 
 class _Pen(Enum):
-    """Who plans, or has planned what is being committed."""
+    """Who plans, or has planned, the commit that is under way."""
 
     FREE = auto()
     THREAD = auto()
@@ -179,7 +179,7 @@ class Committer:
         self._gather((request,), _loop_of(waiter))
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
-        """Have several requests committed, one behind the other, and wait until all are answered."""
+        """Have several requests committed, one after the other, and wait until all are answered."""
         locks = [threading.Lock() for _ in requests]
         for request, lock in zip(requests, locks, strict=True):
             lock.acquire()
@@ -287,7 +287,7 @@ class Committer:
                 self._changed.wait()
             if self._closing:
                 raise closed()
-            # The lock is held, so nobody looks before it is in; and an interrupt in between leaves nobody asleep.
+            # The lock is held, so the committer looks only after the request is queued; an interrupt leaves no thread asleep.
             if not self._queue:
                 self._changed.notify_all()
             self._queue.extend(requests)  # type: ignore[arg-type]  # each is answered with what its own plan gives
@@ -302,7 +302,7 @@ class Committer:
                 batch = self._without_those_put_off(work)
             _answer(batch)
             self._lay_pen_down()
-            del work, batch  # They would be kept until somebody else commits.
+            del work, batch  # These references would keep the requests in memory until the next commit.
 
     def _lay_pen_down(self) -> None:
         """The next commit may be planned: by this thread, if anything is queued, or by an event loop that waits."""
@@ -317,7 +317,7 @@ class Committer:
                 self._gathered_count -= len(self._gathered.pop(loop, ()))
 
     def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
-        """Those who were put off come first in the next commit, unless all of this one has failed."""
+        """Requests that were put off come first in the next commit, unless this whole commit has failed."""
         again = [request for request in batch if request.put_off and request.error is None]
         if not again:
             return batch
@@ -391,8 +391,8 @@ class Committer:
 def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[object]]:
     """Take from the front, up to the size of a commit.
 
-    A few of one line go together, for they may be planned as one. Others behind one of their line wait for the next
-    commit, and keep their places.
+    A few requests of one line go together, because they may be planned as one. Further requests of that line wait for the
+    next commit, and keep their places.
     """
     batch: list[CommitRequest[object]] = []
     passed: list[CommitRequest[object]] = []
@@ -414,7 +414,7 @@ def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[objec
 
 
 def closed() -> Unavailable:
-    """The error for whoever asks a hub that was closed."""
+    """The error of a call to a hub that was closed."""
     error = Unavailable("The hub is closed. Open it again.")
     error.retriable = False
     return error

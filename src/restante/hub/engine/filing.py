@@ -4,7 +4,7 @@ A merge reads slices of the runs, writes the shelf's segments ahead, and swaps t
 stop anywhere: before the swap the new blobs are orphans, dropped when the store is opened; after it the old blobs are.
 Filing moves no number and writes no head, so it changes nothing that anybody can see.
 
-A damaged run is a border: what is before it and what is behind it are merged, each for itself.
+A damaged run is a border: the runs before it and the runs after it are merged separately.
 """
 
 from __future__ import annotations

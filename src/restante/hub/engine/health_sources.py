@@ -1,4 +1,4 @@
-"""Where subjects say how they are: each registers what is measured of it, and health asks them all in each round.
+"""`HealthSources`: each subject registers its measures, and health reads them all in each round.
 
 `core.memory(HealthSources).register("filing", measure)` adds measures to a leaf; `register_parts` adds leaves that come
 and go, such as one for each group. A measure is called every ten seconds, by one thread, and gives readings; what it

@@ -1,7 +1,7 @@
 """Looking identities up, in memory and in stored levels; and reading them when a partition is opened.
 
-A stored level that cannot be read is no loss: the ids of its messages are read from the runs in its place, once, and
-filing stores them anew.
+A stored level that cannot be read loses nothing: the ids of its messages are read from the runs instead, once, and filing
+stores them again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Numbers = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _GAP_BLOCKS = 8
-"""So many blocks between two that are wanted are read along: a read of its own would take longer."""
+"""Up to so many blocks between two wanted ones are read too: two separate reads would take longer."""
 _BLOCKS_AT_ONCE = 256
 
 

@@ -127,7 +127,7 @@ def _assembled(source: _Source, written: Sequence[tuple[PartRow, PartFront]]) ->
 
 
 def _write_parts(core: Core, partition: Partition, source: _Source, written: list[tuple[PartRow, PartFront]]) -> None:
-    """Whatever happens, `written` tells the blobs that there are."""
+    """`written` names every blob that was written, also after an error."""
     for encoded in _parts(core, partition, source):
         blob = partition.take_blob()
         place = PartRow(blob.number, encoded.length, len(encoded.front), encoded.size)

@@ -25,7 +25,7 @@ from restante.model.storage.keys import number_key
 from restante.model.storage.run import Run, RunRow, RunState, decode_run, is_small
 from restante.ports.store import Store, StoreReader
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 8
 """Of the data. `migrating` brings older data to it."""
 DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"

@@ -52,7 +52,7 @@ class CommitPlan:
         self.arrived: list[Hashes | Sequence[int]] = []
         """Fingerprints of the messages that it stores."""
         self.mail: list[Mail] = []
-        """What it stores, for those who are connected."""
+        """The messages that it stores, for live connections."""
         self._fence = fence
         self._fetched: dict[EntryKey, bytes | None] = {}
 
@@ -100,8 +100,8 @@ class CommitPlan:
     def apply(self) -> None:
         """Bring memory up to what was committed.
 
-        Whoever reads takes the counters first, and then the runs: so runs appear before the visible sequence tells of
-        them, and before runs of the feed vanish, the counters tell that they are gone.
+        Readers read the counters before the runs. So new runs appear before the visible sequence counts them, and
+        `feed_gone` is raised before runs of the feed disappear.
         """
         for number, counters in self.counters.items():
             known = self.partitions[number].counters

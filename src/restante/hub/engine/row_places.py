@@ -1,6 +1,6 @@
 """From sequence numbers to stored rows.
 
-Where a segment is damaged, the questions that its sound part answers are answered; the others are said to be lost.
+If a segment is damaged, questions that its sound part answers are answered; the others are reported as lost.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _bisect(
 
 
 def _near(run: Run, segment: int, asked: Rows, questions: Questions) -> Rows:
-    """The questions of those whom a segment of a run may hold."""
+    """The questions about recipients that a segment of a run may hold."""
     hashes = questions.hashes[questions.code[asked]]
     first = np.searchsorted(run.first_hash, hashes, side="left") - 1
     last = np.searchsorted(run.first_hash, hashes, side="right")
@@ -193,7 +193,7 @@ def _near(run: Run, segment: int, asked: Rows, questions: Questions) -> Rows:
 def _around(
     store: Store, stored: StoredSegment, asked: Rows, questions: Questions, error: DataDamaged
 ) -> Iterator[FoundRows | Lost]:
-    """What the sound part of a damaged segment answers, stretch by stretch; then what it may have lost."""
+    """The answers of the sound part of a damaged segment, stretch by stretch; then the questions that may be lost."""
     drawer, candidates = _drawers_of(stored, asked, questions)
     of_row = drawer_of_rows(stored)
     unread, answered = of_row >= 0, [np.zeros(0, np.int64)]
@@ -227,7 +227,7 @@ def _known_stretches(of_row: Rows) -> Iterator[tuple[int, int]]:
 
 
 def _hidden(stored: StoredSegment, asked: Rows, questions: Questions) -> NDArray[np.bool_]:
-    """Which questions are of somebody whose line may be a damaged one: among its own lines, or right before them."""
+    """Which questions are about a recipient whose line may be damaged: among its own lines, or right before them."""
     damaged = stored.segment.damaged
     if damaged is None:
         return np.zeros(len(asked), np.bool_)

@@ -20,7 +20,7 @@ _DRAWERS_LISTED = 10
 
 
 def read_front(store: Store, blob: BlobKey, place: SegmentRow) -> Segment:
-    """A segment's directory. One that cannot be read stands in the way of all whom it may hold, and of nobody else."""
+    """A segment's directory. If it cannot be read, the error concerns the recipients that the segment may hold, and no others."""
     try:
         return decode(bytes(store.read_blob(blob, 0, place.front)))
     except DataDamaged as error:
@@ -106,7 +106,7 @@ def damaged_block(store: Store, stored: StoredSegment, area: Area, block: int) -
 
 
 def _rows_in(store: Store, stored: StoredSegment, area: Area, block: int) -> slice:
-    """The rows that have something in a block; all of them, if what would tell is damaged too."""
+    """The rows that have bytes in a block; all rows, if the index of the block is damaged too."""
     segment = stored.segment
     start, stop = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES
     if area is Area.LEDGER and start < segment.properties_at:

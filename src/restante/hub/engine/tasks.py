@@ -1,4 +1,4 @@
-"""Tasks: what subjects have done in the background, each by a thread of its own beside the committer.
+"""Tasks: the background work of subjects, each in a thread of its own beside the committer.
 
 A subject states its tasks and chores where its other code is; the door lists the subjects. So a new subject edits no
 other one.
@@ -16,10 +16,10 @@ from restante.errors import DataDamaged, Unavailable
 from restante.hub.engine.core import Core
 
 Chore = Callable[[Core], int]
-"""What is done now and then, and gives how much there was to do."""
+"""Work that is done now and then; it returns how much there was to do."""
 _RETRY_SECONDS = 1.0
 _LEAVE_SECONDS = 1.0
-"""How long a thread is waited for that may itself be waiting for somebody outside."""
+"""How long closing waits for a thread that may itself wait for another system."""
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ class Task:
     wake: Callable[[Core], None] = lambda _: None
     is_wanted: Callable[[Core], bool] = lambda _: True
     waits_outside: bool = False
-    """It may be waiting for somebody who takes long to answer: then closing does not wait for it."""
+    """Whether the thread may wait long for another system: then closing does not wait for the thread."""
 
 
 class Tasks:
@@ -72,7 +72,7 @@ class Tasks:
             task.wake(self._core)
         deadline = time.monotonic() + _LEAVE_SECONDS
         for thread, task in tuple(self._threads):
-            # Whatever somebody outside says after this, they are told again by the next hub.
+            # A call to another system that is still under way is repeated by the next hub.
             thread.join(max(0.0, deadline - time.monotonic()) if task.waits_outside else None)
 
 
@@ -88,7 +88,7 @@ def housekeeping(chores: Sequence[Chore]) -> Task:
 
 
 def guarded(core: Core, chore: Chore) -> int:
-    """Background work that fails is tried again later: it changes nothing that anybody can see."""
+    """Do background work. If it fails, it is tried again later: it changes no answer."""
     try:
         return chore(core)
     except (DataDamaged, Unavailable) as error:

@@ -1,4 +1,4 @@
-"""The calls of those who read along, carried out."""
+"""The calls of feed readers, carried out: `ReadFeed` and `ReadSnapshot`."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _follow(core: Core, call: ReadFeed, seconds: float) -> FeedAnswer:
 
 
 def nothing_beyond(core: Core, call: ReadFeed) -> FeedAnswer | None:
-    """The answer to who is at the end of the log; None to who is elsewhere, or does not know. Nothing is read for it.
+    """The answer for a reader that is at the end of the log, which costs no read; None for a reader that is elsewhere.
 
-    None also when the hub closes: who looks then hears of it.
+    None also when the hub closes: the read that follows raises the error.
     """
     counters = core.partitions[call.partition].counters
     end = counters.visible
@@ -69,15 +69,15 @@ def nothing_beyond(core: Core, call: ReadFeed) -> FeedAnswer | None:
 
 
 def nothing_new(found: FeedAnswer) -> bool:
-    """Whether there is nothing to tell, and nothing to look at right away."""
+    """Whether the answer has no rows, and the reader has reached the end of the log."""
     return not found.table.num_rows and found.next >= found.end
 
 
 def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
-    """How many seconds to let pass before looking, so that reading along costs the publishers little.
+    """How many seconds to wait before a read, so that readers of the feed cost publishers little.
 
-    Who follows gathers what comes meanwhile, unless there is a full page for him. Who catches up pauses only while
-    others commit.
+    A reader at the end of the log gathers changes meanwhile, unless a full page is there for it. A reader that catches up
+    pauses only while others commit.
     """
     paces, visible = core.memory(FeedMemory).paces, core.partitions[call.partition].counters.visible
     if following and call.after is not None and visible - call.after < _page(call.limit):
@@ -88,10 +88,10 @@ def feed_pause(core: Core, call: ReadFeed, *, following: bool = False) -> float:
 
 
 def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAnswer:
-    """The changes that there are now. What was asked for has been checked."""
+    """The changes that there are now. The caller has checked the call."""
     paces = core.memory(FeedMemory).paces
     pace = paces.following if following else paces.catching_up
-    # Those of a round read one after the other: at once they would only fight for the interpreter.
+    # The readers of a round read one after another: in parallel they would only fight for the interpreter.
     with paces.one_at_a_time if following else nullcontext():
         before = time.thread_time()
         found = read_feed(core, call.partition, call.after, call.wish, _page(call.limit))
@@ -100,7 +100,7 @@ def look_feed(core: Core, call: ReadFeed, *, following: bool = False) -> FeedAns
 
 
 def note_reader(core: Core, call: ReadFeed, found: FeedAnswer) -> None:
-    """Somebody got an answer."""
+    """Note that a reader got an answer."""
     if call.reader is not None:
         rows = found.table.num_rows
         core.memory(FeedMemory).readers.note(call.reader, call.partition, position=found.next, rows=rows)
@@ -113,7 +113,7 @@ def snapshot(core: Core, call: ReadSnapshot, _: Grant) -> SnapshotAnswer:
 
 
 def feed_readers(core: Core) -> tuple[ReaderStatus, ...]:
-    """How far those who gave a name have read."""
+    """How far each reader that gave a name has read."""
     return core.memory(FeedMemory).readers.status([partition.counters.visible for partition in core.partitions])
 
 

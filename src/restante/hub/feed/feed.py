@@ -42,15 +42,17 @@ from restante.model.storage.run import Run
 _LARGE = 4_096
 """A run with so many rows is a part of the answer by itself; smaller neighbours are joined."""
 _PAGING = 8
-"""Who takes at least one row in so many of a large run will probably take the rest."""
+"""A reader that takes at least one row in so many of a large run will probably take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedChoice:
-    """A wish, understood."""
+    """What a reader asks for, with names looked up."""
 
     choice: Choice
     columns: tuple[str, ...]
+    only_messages: bool = False
+    """Published and released to the end: not what became of them."""
 
     @property
     def data(self) -> bool:
@@ -61,8 +63,10 @@ class FeedChoice:
         return "properties" in self.columns
 
     def has(self, entry: NumberedRecord) -> bool:
-        """Whether a change record is asked for. That a recipient was erased concerns all origins and kinds."""
+        """Whether a change record is asked for. An erasure concerns all origins and kinds of its recipient."""
         record, choice = entry[1], self.choice
+        if self.only_messages and not record.moved:
+            return False
         if record.kind is ChangeKind.BATCH_COMPLETED:
             return choice.everything()
         if record.origin == HEALTH_ORIGIN:
@@ -81,10 +85,12 @@ def choice_of(core: Core, wish: FeedWish) -> Choice:
     return Choice(frozenset(wish.origins), frozenset(wish.kinds), frozenset(wish.recipients), hashes)
 
 
-def read_feed(core: Core, partition: int, after: int | None, wish: FeedWish, limit: int) -> FeedAnswer:
+def read_feed(
+    core: Core, partition: int, after: int | None, wish: FeedWish, limit: int, *, only_messages: bool = False
+) -> FeedAnswer:
     """The changes beyond `after`, at most `limit` of them; `after` None: from the start of what there is."""
     memory = core.partitions[partition]
-    wanted = FeedChoice(choice_of(core, wish), feed_columns(wish.columns))
+    wanted = FeedChoice(choice_of(core, wish), feed_columns(wish.columns), only_messages)
     while True:
         with core.pins.reading():
             gone = feed_gone(core, memory) if after is None else after

@@ -1,4 +1,4 @@
-"""What the hub remembers for those who read along: runs and rows read last, and how far each reader is."""
+"""What the hub remembers for feed readers: the runs and rows read last, and how far each reader is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Reader:
 
 
 class NamedReaders:
-    """How far each named reader is. The one that has not read for longest is forgotten when there are too many."""
+    """How far each named reader is. When there are too many, the reader that has not read for longest is forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class NamedReaders:
                 self._readers.popitem(last=False)
 
     def status(self, visible: Sequence[int]) -> tuple[ReaderStatus, ...]:
-        """Those known, by name; `visible` is the end of each partition's log."""
+        """The known readers, by name; `visible` is the end of each partition's log."""
         with self._lock:
             return tuple(
                 ReaderStatus(reader=name, lag=_lag(reader, visible), changes=reader.changes, requests=reader.requests)
@@ -61,7 +61,7 @@ def _lag(reader: _Reader, visible: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """The wanted rows of a large run from one number to another, in order; with what was read of them, if it was."""
+    """The wanted rows of a large run from one number to another, in order; and what was read of them, if anything."""
 
     low: int
     high: int
@@ -74,11 +74,11 @@ class LoadedRows:
 
 
 RunKey = tuple[int, tuple[int, ...]]
-"""Partition and blobs: whatever is written again has other blobs."""
+"""Partition and blobs name a run: a run that is rewritten has other blobs."""
 
 
 class FeedMemory:
-    """One of these in each open hub."""
+    """The feed's memory of one open hub."""
 
     def __init__(self) -> None:
         self.runs: Lately[RunKey, Run] = Lately(
@@ -88,7 +88,7 @@ class FeedMemory:
         self.loaded: Lately[tuple[RunKey, Hashable], LoadedRows] = Lately(
             limits.FEED_ROWS_REMEMBERED_MAX, limits.FEED_BYTES_REMEMBERED_MAX, lambda loaded: loaded.nbytes
         )
-        """Large runs of which somebody takes page after page."""
+        """Large runs of which a reader takes page after page."""
         self.readers = NamedReaders()
         self.paces = Paces(time.monotonic)
 

@@ -1,11 +1,11 @@
-"""How those who read along leave room for those who publish.
+"""The pace of feed readers: how reads of the feed leave processor time to publishers.
 
-Both share an interpreter, and what the one takes the other has not. So the processor time of each read is put down, and
-reads that follow it wait for some times as long. There are two ways of it:
+Readers and publishers share an interpreter. So the processor time of each read is noted, and the reads after it wait for
+a multiple of that time. Followers and readers that catch up have a pace each:
 
-- Those who follow read in rounds. Whoever asks when nothing is left to pay reads at once, and so do all others who ask in
-  the same moment: the first change after a quiet time is told at once, in all partitions that a commit touched.
-- Those who catch up while others publish take turns: one reads, then nobody for some times as long, then the next.
+- Followers read in rounds. A follower that asks when no wait is left reads at once, and so do all that ask at the same
+  moment: the first change after a quiet time is delivered at once, in all partitions that a commit touched.
+- Readers that catch up while others publish take turns: one reads, then all wait for a multiple of its time, then the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Clock = Callable[[], float]
 
 
 class Rounds:
-    """The pace of those who follow."""
+    """The pace of followers: readers that have reached the end of the log."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,11 +27,11 @@ class Rounds:
         self._paid_at = 0.0
 
     def pause(self) -> float:
-        """How many seconds to let pass before a read."""
+        """How many seconds to wait before a read."""
         return max(0.0, self._paid_at - self._clock())
 
     def note(self, seconds: float) -> None:
-        """A read took so much of a processor; to ask and to answer takes about the same for all."""
+        """Note the processor time of a read; asking and answering take about the same time for all."""
         rest = (seconds + limits.FEED_CALL_SECONDS) * limits.FEED_FOLLOWING_TIMES
         with self._lock:
             now = self._clock()
@@ -39,7 +39,7 @@ class Rounds:
 
 
 class FeedPace:
-    """The pace of those who catch up while others publish."""
+    """The pace of readers that catch up while others publish."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class FeedPace:
         self._last = 0.0
 
     def pause(self) -> float:
-        """How many seconds to let pass before a read. It is expected to take as long as the last one did."""
+        """How many seconds to wait before a read, which is expected to take as long as the last one."""
         with self._lock:
             now = self._clock()
             begin = max(now, self._next_at)
@@ -57,15 +57,15 @@ class FeedPace:
             return begin - now
 
     def note(self, seconds: float) -> None:
-        """A read took so much of a processor."""
+        """Note the processor time of a read."""
         self._last = seconds
 
 
 class Paces:
-    """Both, of a hub."""
+    """Both paces of one hub."""
 
     def __init__(self, clock: Clock) -> None:
         self.following = Rounds(clock)
         self.catching_up = FeedPace(clock)
         self.one_at_a_time = threading.Lock()
-        """Held by whoever follows while he reads."""
+        """Held by a follower while it reads."""

@@ -1,7 +1,7 @@
 """Rows gathered from runs. Directories and records say which rows are wanted; data is read only for the rows returned.
 
-Rows lie sorted by cabinet in their runs, and are wanted in number order. So the records of the drawers that may have
-some are read, their places tell the order, and then the data of exactly the rows that an answer takes.
+Rows are sorted by cabinet in their runs, and are wanted in number order. So first the records of the chosen drawers are
+read, then sorted by number, and then the data of exactly the rows that an answer takes is read.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Choice:
         return not (self.origins or self.kinds or self.recipients)
 
     def is_whole(self, run: Run) -> bool:
-        """Whether all messages of a run are asked for. Those of the hub's checks of itself never are."""
+        """Whether all messages of a run are asked for. Messages of the hub's own health checks never are."""
         return self.everything() and not any(stored.may_have_origin(HEALTH_ORIGIN) for stored in run.segments)
 
     def may_have(self, run: Run) -> bool:
-        """Whether a run may hold chosen messages, as far as is known without reading its directory."""
+        """Whether a run may hold chosen messages, judged without reading its directory."""
         return not self.recipients or run.recipients is None or not run.recipients.isdisjoint(self.hashes)
 
     def of(self, stored: StoredSegment) -> Mask:

@@ -1,8 +1,8 @@
-"""Which messages change records speak of.
+"""Which messages a change record is about.
 
-A record has ranges of numbers, and speaks of the messages of its cabinet in them. Where its count tells that all
-numbers of its ranges are meant, nothing is read. Otherwise the cabinet's drawers tell, all records at once, a segment
-after the other.
+A record has ranges of numbers, and is about the messages of its cabinet within them. If the record's count equals the
+length of its ranges, every number is meant, and nothing is read. Otherwise the cabinet's drawers say which numbers are
+meant; they are read for all records at once, one segment after another.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def settled(
 
 
 def _plain(record: ChangeRecord) -> Numbers | None:
-    """The numbers, if the count says that all of the ranges are meant; None: others lie between them.
+    """The numbers of a record, if its count says that every number of its ranges is meant; else None.
 
-    Of an erased recipient the last: what has a higher number came too late to be erased.
+    For an erasure it is the last number alone: messages with a higher number came after the erasure.
     """
     if record.kind is ChangeKind.ERASED:
         return np.array([max(entry.last for entry in record.ranges)] if record.ranges else [], np.int64)
@@ -84,7 +84,7 @@ def _length(entry: NumberRange) -> int:
 def _ids(
     store: Store, runs: Sequence[Run], questions: Questions, *, with_texts: bool
 ) -> tuple[Words, NDArray[np.bool_], Column | None]:
-    """The ids of these messages, which are known, and their texts; one that is not stored any more has none."""
+    """The ids of these messages, as UUIDs and as texts; a message that is not stored any more has none."""
     texts: dict[int, str] = {}
     words, known = np.zeros((len(questions.numbers), 2), np.uint64), np.zeros(len(questions.numbers), np.bool_)
     for found in locate(store, runs, questions):
@@ -99,7 +99,7 @@ def _ids(
 
 
 def _texts(store: Store, found: FoundRows) -> Iterable[tuple[int, str]]:
-    """The ids that are no UUIDs, each with the question that it answers; properties are read of nobody else."""
+    """The ids that are no UUIDs, each with the question that it answers; only their properties are read."""
     marked = np.flatnonzero(found.records["flags"] & TEXT_ID)
     if not len(marked):
         return ()

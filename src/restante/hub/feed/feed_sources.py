@@ -1,8 +1,8 @@
 """Where the messages of a stretch of the log are read from.
 
-A number's message lies in one visible run. A mailbag, and a shelf of one segment, is read whole and put in number
-order. A shelf of several segments is not: its parts stayed for the feed, and what is not in them any more the feed no
-longer reaches back to. So a run kept for the feed comes first where there is one, then the visible run.
+The message of a number lies in one visible run. A mailbag, or a shelf of one segment, is read whole and sorted by number.
+A shelf of several segments is too large for that. So filing keeps the runs that became the shelf (`feed_runs`) for the
+feed, and the feed reaches back to the first of them. A run kept for the feed is preferred; then comes the visible run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class View:
 def view(partition: Partition) -> View:
     """Inside `core.pins.reading()`.
 
-    The end first, for a commit shows its runs before it moves the end. Then both kinds of runs as of one moment: filing
-    shows the runs that stay for the feed before it takes them from the visible ones.
+    Read the end before the runs: a commit adds its runs before it moves the end. Then read both kinds of runs: filing sets
+    `feed_runs` before `runs`, so each message is in one of the two.
     """
     end = partition.counters.visible
     while True:
@@ -45,7 +45,7 @@ def view(partition: Partition) -> View:
 
 
 def feed_gone(core: Core, partition: Partition) -> int:
-    """The last number that retention took, as committed; asked after reading, it tells whether something was missed."""
+    """The last number that retention removed, as committed. Read it after the rows, to see whether any were missed."""
     value = core.store.get(partition.number, Space.PARTITION, PARTITION_KEY)
     if value is None:
         return partition.counters.feed_gone
@@ -88,7 +88,7 @@ def _from(runs: Sequence[T], low: int, last: Callable[[T], int]) -> Iterator[T]:
 
 
 def loaded(core: Core, partition: int, source: Run | RunRow) -> Run:
-    """A run with its directories; those kept for the feed have them in the store, and the last ones in memory."""
+    """A run with its directories; those of `feed_runs` are in the store, and the ones used last in memory."""
     if isinstance(source, Run):
         return source
     key = (partition, tuple([place.blob for place in source.segments]))

@@ -1,6 +1,6 @@
 """Tiny runs for the feed: neighbours of a few rows each are joined row by row, as filing does it, and read as one.
 
-What reading a run costs beside its rows would be most of the cost for those who follow single publishes.
+A follower of single publishes would otherwise pay more for opening each run than for its rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from restante.model.storage.run import Run, StoredSegment
 from restante.model.storage.segment import EncodedSegment
 
 _ROWS_MAX = 16
-"""With more rows than that, columns are as quick."""
+"""Runs with more rows than this are read as columns, which is as quick."""
 
 
 def is_tiny(run: Run) -> bool:
-    """Whether joining it with its neighbours is worth it, and nothing is special about it."""
+    """Whether a run is small and plain enough to be joined with its neighbours."""
     row = run.row
     return row.rows <= _ROWS_MAX and row.length <= COMMIT_FEW_BYTES_MAX // _ROWS_MAX and not row.published_at
 
 
 def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
-    """All rows of tiny runs, held in memory; None if that cannot be, and the long way finds out why."""
+    """All rows of tiny runs, held in memory; None if a run cannot be read so: the caller then reads it as columns."""
     names, base = NameTable(core.deed.key), runs[0].row.first
     handful = Handful(names)
     try:
@@ -47,7 +47,7 @@ def joined_span(core: Core, partition: int, runs: Sequence[Run]) -> Span | None:
 
 
 def _span(encoded: EncodedSegment, base: int) -> Span:
-    # It lies nowhere: what is held is all that is read of it.
+    # The joined run is in no blob: the rows held here are all that is read.
     stored = StoredSegment(BlobKey(encoded.group, 0), base, encoded.front)
     segment, content = stored.segment, memoryview(b"".join(encoded.parts))
     ledger = content[segment.frame_length :]

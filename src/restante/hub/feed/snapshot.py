@@ -1,12 +1,12 @@
 """A snapshot: all messages stored in a partition, in whatever state, as of one position of its log, in pages.
 
-The position is the visible sequence when the first page is read, or an earlier one that the caller names. No page
-takes a message beyond it or heeds a change beyond it, so all pages together show one moment, and the feed goes on from
-there. It can be read as long as the feed could go on from it: a change record that retention removed beyond it might
-have told that a message was not yet set aside, or not yet moved.
+The position is the visible sequence when the first page is read, or an earlier one that the caller names. Pages leave out
+messages and changes after the position, so all pages together show one moment, and the feed continues from there. A
+snapshot can be read for as long as the feed could continue from its position: a later change record that retention has
+removed may have said that a message was set aside or moved only afterwards.
 
-Runs lie sorted by the recipient's hash, and filing does not change that. So pages go by hash, and within a hash by
-number; a token says how far they have come.
+Runs are sorted by the recipient's hash, and filing keeps that order. So pages go by hash, and within a hash by number; a
+token says how far they have come.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _begin(visible: int, after: str | None, position: int | None) -> _Token:
 
 
 def _check_kept(core: Core, partition: Partition, position: int) -> None:
-    """Asked for after reading, so a page beside which something was removed is not given."""
+    """Checked after reading: a page is refused if retention removed something meanwhile."""
     gone = feed_gone(core, partition)
     if position < gone:
         raise PositionGone(
@@ -173,7 +173,8 @@ class _Page:
     def read(self, limit: int) -> SnapshotAnswer:
         """The messages, and where the next page begins.
 
-        Records first, then heads, then runs: what retention takes meanwhile is not shown, rather than shown wrongly.
+        Read records before heads, and heads before runs: a message that retention removes meanwhile is then left out, and
+        not shown in a wrong state.
         """
         border = self._border(self.partition.runs, limit)
         hashes = self._hashes(border)
@@ -222,7 +223,7 @@ class _Page:
         return [(self.token.hash, border.hash)]
 
     def _wanted(self, stored: StoredSegment) -> NDArray[np.bool_]:
-        """The chosen drawers that lie behind the pages before."""
+        """The chosen drawers that come after the pages before."""
         hashes = stored.segment.recipient_hash
         first, last = drawer_numbers(stored)
         here = (hashes > np.uint64(self.token.hash)) | (

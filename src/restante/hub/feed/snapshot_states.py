@@ -1,7 +1,7 @@
-"""What had become of messages at one position of the log, from the change records up to it.
+"""The states of messages at one position of the log, from the change records up to it.
 
-Heads tell what is true now, records what became true when. A state is what the last record up to the position says,
-and waiting if none does. Heads are asked only for what records can no longer tell.
+Heads have the states of now; change records say when each state began. A message has the state of its last record up to
+the position, and waits if there is none. Heads are used only where retention has removed the records.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def records_and_heads(
 ) -> tuple[dict[Cabinet, list[NumberedRecord]], dict[Cabinet, Head]]:
     """The change records of all cabinets with these hashes, of each in order, and their heads.
 
-    A head may say that a message was set aside, or moved, by a change that came after the records were read: then they
-    are read again, for only the record says when.
+    A head may show that a message was set aside or moved by a change that came after the records were read. Then the
+    records are read again, because only the record says when.
     """
     records, heads = records_in(core, partition, hashes), heads_in(core, partition, hashes)
     if any(entry.why in (Apart.SET_ASIDE, Apart.MOVED) for head in heads.values() for entry in head.apart):
@@ -69,7 +69,7 @@ def _scan(core: Core, partition: int, space: Space, hashes: Sequence[HashRange])
 def states_at(
     position: int, head: Head, records: Sequence[NumberedRecord], numbers: Numbers
 ) -> tuple[Fates, NDArray[np.bool_]]:
-    """What had become of a cabinet's ascending numbers, and which of them were, and still are, shown."""
+    """The states of a cabinet's ascending numbers, and which of them were shown then and still are."""
     fates = Fates.waiting(len(numbers))
     shown, apart = stored_mask(head, numbers), apart_of(head, numbers)
     told = np.zeros(len(numbers), np.bool_)
@@ -81,7 +81,7 @@ def states_at(
             if record.moved:
                 shown &= ~inside
         elif record.kind is ChangeKind.RELEASED:
-            # What was released later had been set aside, maybe so long ago that no record tells.
+            # A message that was released later had been set aside, perhaps so long ago that its record is gone.
             fates.state[inside & ~told] = _SET_ASIDE
             if record.moved:
                 shown |= inside

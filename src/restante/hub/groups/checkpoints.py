@@ -42,17 +42,17 @@ def checkpoint_request(core: Core, call: WriteCheckpoint) -> Planned[Checkpointe
     """A checkpoint to be submitted."""
     name = check_group(call.group)
     check_partition(core, call.partition)
-    _check_number("position", call.position)
-    _check_number("generation", call.generation)
-    return Planned(partial(_plan_checkpoint, core, name, call))
+    check_number("position", call.position)
+    check_number("generation", call.generation)
+    return Planned(partial(plan_checkpoint, core, name, call))
 
 
-def _check_number(parameter: str, number: int) -> None:
+def check_number(parameter: str, number: int) -> None:
     if not 0 <= number < 2**63:
         raise InvalidRequest(f"{parameter} must be a number, 0 or more, not {number}.", parameter=parameter)
 
 
-def _plan_checkpoint(core: Core, name: str, call: WriteCheckpoint, draft: RequestDraft) -> Checkpointed:
+def plan_checkpoint(core: Core, name: str, call: WriteCheckpoint, draft: RequestDraft) -> Checkpointed:
     group_so_far(core, draft, name)
     before, end = position_so_far(core, draft, name, call.partition), draft.count(call.partition).visible
     row = checkpointed(before, call.position, call.generation, end=end, now=core.clock())
@@ -92,7 +92,7 @@ def _finder(core: Core, call: ResetPosition) -> Callable[[RequestDraft], int]:
 
 
 def _given_number(partition: int, number: int, draft: RequestDraft) -> int:
-    _check_number("to", number)
+    check_number("to", number)
     counters = draft.count(partition)
     if number > counters.visible:
         text = f"The feed of partition {partition} ends at {counters.visible}, before {number}."

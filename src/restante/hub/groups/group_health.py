@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from restante.hub.engine.core import Core
 from restante.hub.engine.health_sources import HealthSources
+from restante.hub.groups.action_health import ActionHealth
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.hub.groups.status import group_status
 from restante.model.health.bounds import Reading
@@ -14,12 +15,14 @@ from restante.model.mailboxes.answers import moment
 
 
 def measure_groups(core: Core) -> None:
-    core.memory(HealthSources).register_parts("groups", lambda: _leaves(core))
+    actions = ActionHealth(core)
+    core.memory(HealthSources).register_parts("groups", lambda: _leaves(core, actions))
 
 
-def _leaves(core: Core) -> Iterator[HealthLeaf]:
+def _leaves(core: Core, actions: ActionHealth) -> Iterator[HealthLeaf]:
     for name, known in sorted(core.memory(GroupMemory).groups.items()):
-        yield HealthLeaf(component="groups", part=name, readings=tuple(_readings(core, known)))
+        readings = (*_readings(core, known), *actions.readings(known))
+        yield HealthLeaf(component="groups", part=name, readings=readings)
 
 
 def _readings(core: Core, known: KnownGroup) -> Iterator[Reading]:

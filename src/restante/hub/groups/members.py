@@ -39,8 +39,12 @@ def join(core: Core, call: JoinGroup, _: Grant) -> Joined:
 def _plan_join(core: Core, name: str, member_name: str, draft: RequestDraft) -> Joined:
     group_so_far(core, draft, name)
     member = GroupMember(core.new_uuid(), member_name, core.clock())
-    told = core.memory(GroupMemory).told_in(name)
-    moved = joined(membership_so_far(core, draft, name), member, told)
+    told, before = core.memory(GroupMemory).told_in(name), membership_so_far(core, draft, name)
+    replaced = before.named(member_name)
+    if replaced is not None:
+        # It did not leave: whatever it did then was cut off.
+        _tell_of_lost(core, draft, name, before, frozenset({replaced.member_id}))
+    moved = joined(before, member, told)
     put_moved(core, draft, name, moved)
     kept = moved.membership.kept_by(member.member_id)
     partitions = tuple(assigned(partition, position_so_far(core, draft, name, partition)) for partition in kept)
@@ -154,6 +158,10 @@ def _plan_end(core: Core, name: str, draft: RequestDraft) -> int:
     gone, late = _lapsed(core, membership, now), _overdue(core, name, now)
     if gone:
         _tell_of_lost(core, draft, name, membership, gone)
+        for member_id in gone:
+            _log.warning(
+                "The lease of %s in the group %s has ended.", check_known(membership, name, member_id).name, name
+            )
         moved = without(membership, gone, memory.told_in(name))
         put_moved(core, draft, name, moved)
         membership = moved.membership
@@ -171,7 +179,6 @@ def _tell_of_lost(core: Core, draft: RequestDraft, name: str, membership: Member
             heard = memory.heard.get(member.member_id)
             for hear in memory.lost:
                 hear(draft, name, member, () if heard is None else heard.running)
-            _log.warning("The lease of %s in the group %s has ended.", member.name, name)
 
 
 def _keep_leases(core: Core) -> None:

@@ -19,6 +19,7 @@ from restante.errors import GenerationStale, InvalidRequest, PositionAhead, Posi
 from restante.hub.engine.committer import closed
 from restante.hub.engine.core import Core
 from restante.hub.feed.feed import read_feed
+from restante.hub.groups.action_pages import handed_out
 from restante.hub.groups.group_rows import group_bell
 from restante.hub.groups.members import known_member, member_id_of
 from restante.hub.groups.memory import GroupMemory, KnownGroup
@@ -133,21 +134,22 @@ def _starts(known: KnownGroup, after: Sequence[ReadAfter]) -> list[int]:
 def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int) -> NextPage:
     skimmed = known.skimmed  # Another filter has another list.
     found = _read(core, known, each.partition, start, limit)
-    if not found.table.num_rows and start <= known.passed(each.partition):
+    table = found.table
+    if known.row.actions:
+        table = handed_out(core, known.row.name, each.partition, table)
+    if not table.num_rows and start <= known.passed(each.partition):
         skimmed[each.partition] = (each.generation, found.next)
-    return NextPage(
-        partition=each.partition, generation=each.generation, next=found.next, end=found.end, table=found.table
-    )
+    return NextPage(partition=each.partition, generation=each.generation, next=found.next, end=found.end, table=table)
 
 
 def _read(core: Core, known: KnownGroup, partition: int, start: int, limit: int) -> FeedAnswer:
-    wish = known.row.filter.wish
+    wish, only = known.row.wish, bool(known.row.actions)
     try:
-        return read_feed(core, partition, start, wish, limit)
+        return read_feed(core, partition, start, wish, limit, only_messages=only)
     except PositionGone as error:
         known.overtaken += 1
         if known.row.filter.gone is Gone.SKIP:
-            return read_feed(core, partition, None, wish, limit)
+            return read_feed(core, partition, None, wish, limit, only_messages=only)
         raise PositionGone(
             f"{error.message} The group {known.row.name!r} has not read what is gone; an operator decides where it goes on: "
             f"POST /v1/groups/{known.row.name}/positions/{partition}/reset.",

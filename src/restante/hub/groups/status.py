@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from restante.calls.groups import ListGroups, ReadGroup
 from restante.errors import PositionAhead, PositionGone
 from restante.hub.engine.core import Core, uuid_text
@@ -11,7 +13,6 @@ from restante.hub.feed.feed import read_feed
 from restante.hub.groups.group_rows import known_group
 from restante.hub.groups.memory import GroupMemory, KnownGroup
 from restante.model.access.access import Grant
-from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_answers import GroupPage, GroupPartition, GroupStatus, GroupTotals, MemberStatus
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
@@ -74,10 +75,9 @@ def _ids(known: KnownGroup) -> set[bytes]:
 
 def _oldest(core: Core, known: KnownGroup, partition: int, position: int) -> datetime | None:
     """When the first change after a position happened, if it is found at the first look."""
-    own = known.row.filter
-    wish = FeedWish(origins=own.origins, kinds=own.kinds, columns=("sequence_number", "at"))
+    wish = msgspec.structs.replace(known.row.wish, columns=("sequence_number", "at"))
     try:
-        table = read_feed(core, partition, position, wish, 1).table
+        table = read_feed(core, partition, position, wish, 1, only_messages=bool(known.row.actions)).table
     except (PositionGone, PositionAhead):
         return None
     found: datetime | None = table["at"][0].as_py() if table.num_rows else None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
-from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look, requested
+from restante.hub.mailboxes.aside import count_aside
+from restante.hub.mailboxes.mailbox import Opened, chunks, first_number, look_for_mail, requested
 from restante.hub.mailboxes.peek import empty_reason, free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle
@@ -19,7 +20,7 @@ from restante.model.storage.keys import Cabinet, bundle_key
 _TEXTS = {
     Reason.READY: "A peek answers messages now.",
     Reason.NOTHING_WAITING: "Everything was collected, has expired, was withdrawn or set aside; nothing waits.",
-    Reason.NOT_YET_VISIBLE: "Messages have arrived, but are not visible yet.",
+    Reason.NOT_YET_VISIBLE: "Nothing waits now: the messages for this recipient are delayed until their visible_at.",
     Reason.BUNDLE_OPEN_IN_GROUP: "A bundle of another origin in the same origin group is open: dequeue it first.",
     Reason.ORIGIN_DID_NOT_DELIVER: "The origin did not deliver the content of the open bundle: peek again to ask it.",
     Reason.RECIPIENT_UNKNOWN: "No message for this recipient within the retention.",
@@ -39,7 +40,7 @@ def explain(
     core: Core, address: MailboxAddress, origins: Collection[str], origin_groups: Collection[str]
 ) -> Explanation:
     with core.pins.reading():
-        opened = look(core, address)
+        opened = look_for_mail(core, address)
         cabinets = requested(core, opened, origins, origin_groups)
         now = core.clock()
         backlogs = {cabinet: backlog(core, opened, cabinet, now) for cabinet in cabinets}
@@ -54,8 +55,7 @@ def explain(
             for c, found in ordered
         ),
         open_bundles=_open_bundles(core, opened),
-        # What one hub has stored is visible: this counts once several nodes store for each other.
-        not_yet_visible=0,
+        not_yet_visible=count_aside(core, address),
     )
 
 

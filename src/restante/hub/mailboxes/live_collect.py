@@ -13,7 +13,7 @@ from restante.errors import BundleOpen, InvalidRequest
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes import dequeue
-from restante.hub.mailboxes.mailbox import Opened, look
+from restante.hub.mailboxes.mailbox import Opened, look_for_mail
 from restante.hub.mailboxes.peek import PeekWish, choose, fill, open_planned
 from restante.model.mailboxes.bundle import Bounds, Filling
 from restante.model.storage.keys import Cabinet
@@ -31,7 +31,7 @@ def collect(core: Core, address: MailboxAddress, number: int) -> int:
 
 def _collect_some(core: Core, address: MailboxAddress, number: int) -> int:
     """One bundle of what waits up to the number; 0 if nothing does."""
-    now, opened = core.clock(), look(core, address)
+    now, opened = core.clock(), look_for_mail(core, address)
     cabinets = _collected_so(core, opened)
     _check_none_open(opened, cabinets)
     chosen = choose(core, opened, cabinets, now)

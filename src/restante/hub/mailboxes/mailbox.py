@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +13,7 @@ from restante.errors import InvalidRequest
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.row_reads import read_records
 from restante.model.mailboxes.bundle import first_waiting
+from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.catalog import DrawerPlace, Mailbox, mailbox
 from restante.model.storage.head import EMPTY_HEAD, Head, Numbers, stored_mask
 from restante.model.storage.keys import Cabinet
@@ -69,6 +70,17 @@ def look(core: Core, address: MailboxAddress) -> Opened:
     heads = core.heads(address)
     runs = memory.runs
     return Opened(address, mailbox(runs, address.recipient, address.hash), heads, erasures, runs)
+
+
+def look_for_mail(core: Core, address: MailboxAddress) -> Opened:
+    """The same without actions, which are no mail."""
+    opened = look(core, address)
+    places = {cabinet: own for cabinet, own in opened.places.items() if cabinet.kind != ACTION_KIND}
+    return Opened(address, places, mail_heads(opened.heads), opened.erasures, opened.runs)
+
+
+def mail_heads(heads: Mapping[Cabinet, Head]) -> dict[Cabinet, Head]:
+    return {cabinet: head for cabinet, head in heads.items() if cabinet.kind != ACTION_KIND}
 
 
 def requested(core: Core, opened: Opened, origins: Collection[str], origin_groups: Collection[str]) -> list[Cabinet]:

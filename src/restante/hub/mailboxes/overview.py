@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
@@ -15,7 +16,7 @@ from restante.hub.engine.partitions import Partition
 from restante.hub.engine.row_reads import read_records
 from restante.model.columns.arrow import column_of
 from restante.model.columns.texts import Texts
-from restante.model.publishing.message import NEVER
+from restante.model.publishing.message import ACTION_KIND, NEVER
 from restante.model.storage.changes import Space
 from restante.model.storage.head import Head, decode_head
 from restante.model.storage.keys import key_cabinet, key_number
@@ -44,6 +45,8 @@ class Overview:
     decoded: list[Head]
     head_rank: NDArray[np.int64]
     ranks: int
+    action: NDArray[np.bool_]
+    """Of each drawer whether it holds actions, which are no mail."""
 
     def of_heads(self, values: list[int]) -> NDArray[np.int64]:
         """A number of each head, by rank; 0 where there is no head."""
@@ -79,7 +82,14 @@ def overview(core: Core, partition: Partition) -> Overview:
         [decode_head(value) for _, value in heads],
         rank[drawers:],
         int(rank.max()) + 1 if len(rank) else 0,
+        _actions(listed.kind)[:drawers][sound],
     )
+
+
+def _actions(kind: Texts) -> NDArray[np.bool_]:
+    code = pc.index(kind.values, ACTION_KIND).as_py()
+    found: NDArray[np.bool_] = kind.codes == code
+    return found
 
 
 def _sound(segments: list[StoredSegment]) -> slice | NDArray[np.bool_]:

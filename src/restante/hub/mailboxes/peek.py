@@ -23,7 +23,17 @@ from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
 from restante.hub.batches.binding import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, first_number, known, look, requested
+from restante.hub.mailboxes.aside import count_aside
+from restante.hub.mailboxes.mailbox import (
+    Chunk,
+    Opened,
+    chunks,
+    first_number,
+    known,
+    look_for_mail,
+    mail_heads,
+    requested,
+)
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
 from restante.model.mailboxes.answers import Reason
@@ -101,7 +111,7 @@ def peek_now(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBund
 
 def _peek_once(core: Core, address: MailboxAddress, asked: PeekWish) -> OpenedBundle | Reason:
     now = core.clock()
-    opened = look(core, address)
+    opened = look_for_mail(core, address)
     cabinets = requested(core, opened, asked.origins, asked.origin_groups)
     already = open_bundle(core, opened, cabinets, asked)
     if already is not None:
@@ -123,6 +133,8 @@ def empty_reason(core: Core, opened: Opened, cabinets: Collection[Cabinet], now:
     """Why these cabinets have nothing to give, none of which has an open bundle or is free and has mail."""
     if any(first_number(core, opened, cabinet, now) is not None for cabinet in cabinets):
         return Reason.BUNDLE_OPEN_IN_GROUP
+    if count_aside(core, opened.address):
+        return Reason.NOT_YET_VISIBLE
     return Reason.NOTHING_WAITING if known(core, opened) else Reason.RECIPIENT_UNKNOWN
 
 
@@ -246,7 +258,7 @@ def _check_fresh(draft: RequestDraft, opened: Opened) -> None:
     address = opened.address
     entries = draft.scan_prefix(address.partition, Space.HEAD, number_key(address.hash))
     heads = {key_cabinet(key): decode_head(value) for key, value in entries}
-    own = {cabinet: head for cabinet, head in heads.items() if cabinet.recipient == address.recipient}
+    own = {cabinet: head for cabinet, head in mail_heads(heads).items() if cabinet.recipient == address.recipient}
     if own != opened.heads or draft.count(address.partition).erasures != opened.erasures:
         raise Stale
 

@@ -17,7 +17,7 @@ from restante.hub.engine.damage import tell_once
 from restante.hub.engine.partitions import Partition
 from restante.hub.mailboxes.explain import backlog
 from restante.hub.mailboxes.health_mailboxes import health_mailboxes
-from restante.hub.mailboxes.mailbox import look
+from restante.hub.mailboxes.mailbox import look_for_mail
 from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, strings_of
@@ -116,11 +116,12 @@ def _list_partition(
     codes = seen.recipients.dictionary_encode()
     code = np.asarray(codes.indices).astype(np.int64)
     exact = _exceptions(seen.earliest_expiry <= now, seen.rank, seen.head_rank, [bool(h.apart) for h in seen.decoded])
+    exact &= ~seen.action
     dictionary: Column = codes.dictionary
     recipients = len(dictionary)
-    waiting = np.bincount(code, np.where(exact, 0, beyond.count), recipients).astype(np.int64)
+    waiting = np.bincount(code, np.where(exact | seen.action, 0, beyond.count), recipients).astype(np.int64)
     oldest = np.full(recipients, 2**63 - 1, np.int64)
-    plain = (beyond.count > 0) & ~exact
+    plain = (beyond.count > 0) & ~exact & ~seen.action
     np.minimum.at(oldest, code[plain], beyond.published[plain])
     for index in np.unique(code[exact]).tolist():
         try:
@@ -148,7 +149,7 @@ def _count_exactly(
     core: Core, recipient: str, index: int, waiting: NDArray[np.int64], oldest: NDArray[np.int64], now: int
 ) -> None:
     """The whole mailbox, cabinet by cabinet."""
-    opened = look(core, core.locate(recipient))
+    opened = look_for_mail(core, core.locate(recipient))
     found = [backlog(core, opened, cabinet, now) for cabinet in opened.places]
     waiting[index] = sum(entry.messages for entry in found)
     oldest[index] = min((entry.oldest for entry in found if entry.messages), default=2**63 - 1)

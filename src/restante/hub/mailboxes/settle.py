@@ -6,9 +6,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.hub.action_rows.settled_rows import note_settled
 from restante.hub.batches.binding import count_settled
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
+from restante.model.publishing.message import ACTION_KIND
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, ranges_of, with_apart
 from restante.model.storage.keys import Cabinet
@@ -42,6 +44,8 @@ def settle(
     record = change(cabinet, kind, at, int(chosen.sum()), ranges_of(chosen, numbers))
     draft.record(address.partition, address.hash, record)
     count_settled(core, draft, address.partition, numbers[chosen], kind)
+    if cabinet.kind == ACTION_KIND:
+        note_settled(core, draft, address, numbers[chosen].tolist(), kind, at)
     why = _APART[kind]
     joined = ranges_of(chosen | (apart_of(head, numbers) == why), numbers)
     return msgspec.structs.replace(head, apart=with_apart(head.apart, joined, why))

@@ -12,11 +12,12 @@ from restante.hub.engine import filing
 from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
-from restante.hub.publishing import producers
+from restante.hub.publishing import producers, sources
 from restante.hub.publishing.delayed import delay_request, refuse_combined
 from restante.hub.publishing.publish import check_partition, large_publish
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
+from restante.hub.publishing.sourced import sourced_publish
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
 from restante.model.producers.producer import check_numbers
@@ -24,6 +25,7 @@ from restante.model.publishing.broadcast import has_broadcast, spread
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
 from restante.model.publishing.message import Message, MessageColumns
+from restante.model.sources.source import refuse_positions
 
 
 def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
@@ -38,16 +40,19 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
     Delayed messages are checked here however few they are: they are kept aside, and not published now.
     """
     check_partition(core, call.partition)
+    if call.source is not None:
+        return _sourced_request(core, call, call.source, caller)
     line = None if call.producer is None else _line(core, call, caller)
     batch = None if call.batch is None else parse_uuid(call.batch, "batch")
     match _each_for_one(call.sent):
-        case Few(messages) if not _any_delayed(messages):
+        case Few(messages) if not _any_special(messages):
             check_messages(messages)
             return PublishRequest(
                 messages, partition=call.partition, numbers=call.producer, batch=batch, caller=caller, line=line
             )
         case Few() | Many() as sent:
             columns = sent_columns(core, sent, caller, call.partition)
+            refuse_positions(columns)
             if are_delayed(columns, core.clock()):
                 return _delayed_request(core, call, columns)
             return large_publish(core, columns, call.partition, call.producer, batch, caller, line)
@@ -57,6 +62,20 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
             assert_never(never)
 
 
+def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> CommitRequest[Receipt]:
+    """A publish by source position: as columns, however few they are."""
+    if call.producer is not None:
+        raise InvalidRequest("A publish is numbered by its producer, or has a source; not both.")
+    sent = _each_for_one(call.sent)
+    if isinstance(sent, EncodedPublish):
+        raise taken_apart()
+    columns = sent_columns(core, sent, caller, call.partition)
+    if are_delayed(columns, core.clock()):
+        raise refuse_combined("a source")
+    batch = None if call.batch is None else parse_uuid(call.batch, "batch")
+    return sourced_publish(core, columns, source, call.partition, batch, caller)
+
+
 def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPublish:
     """The same, without broadcasts: each of their messages has one recipient."""
     if isinstance(sent, Many) and isinstance(sent.content, Sequence) and has_broadcast(sent.content):
@@ -64,8 +83,11 @@ def _each_for_one(sent: Few | Many | EncodedPublish) -> Few | Many | EncodedPubl
     return sent
 
 
-def _any_delayed(messages: Sequence[object]) -> bool:
-    return any(isinstance(message, Message) and message.visible_at is not None for message in messages)
+def _any_special(messages: Sequence[object]) -> bool:
+    return any(
+        isinstance(message, Message) and (message.visible_at is not None or message.source_position is not None)
+        for message in messages
+    )
 
 
 def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> CommitRequest[Receipt]:
@@ -110,4 +132,5 @@ FUNCTIONS: Functions = {
     OpenLink: open_link,
     ReadProducer: read_producer,
     ListProducers: list_producers,
+    **sources.FUNCTIONS,
 }

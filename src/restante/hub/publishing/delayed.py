@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded
 from restante.hub.publishing.delayed_memory import DelayedMemory, delayed_row
 from restante.hub.publishing.identities import Judged, Verdict, judge
-from restante.hub.publishing.publish import arrived, large_publish
+from restante.hub.publishing.laying_out import arrived
+from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
 from restante.model.columns.text_ids import id_bytes
 from restante.model.mailboxes.answers import Receipt
@@ -38,6 +40,7 @@ from restante.model.publishing.delay import (
     columns_of,
     decode_delayed,
     delayed_key,
+    due_key,
     encode_delayed,
     rows_of,
     size_faults,
@@ -121,16 +124,17 @@ def conflict(index: int, text: str) -> Fault:
 
 def take_back(core: Core, address: MailboxAddress, message_id: str) -> bool:
     """Take a delayed message back; False if there is none."""
+    return core.commit(partial(plan_take_back, core, address, message_id))
 
-    def plan(draft: RequestDraft) -> bool:
-        key = delayed_key(address.hash, address.recipient, id_bytes(message_id))
-        value = draft.get(address.partition, Space.DELAYED, key)
-        if value is None:
-            return False
-        _delete(core, draft, address.partition, key, decode_delayed(value).due)
-        return True
 
-    return core.commit(plan)
+def plan_take_back(core: Core, address: MailboxAddress, message_id: str, draft: RequestDraft) -> bool:
+    """The same, in a commit that may have put the message aside just before."""
+    key = delayed_key(address.hash, address.recipient, id_bytes(message_id))
+    value = draft.get(address.partition, Space.DELAYED, key)
+    if value is None:
+        return False
+    _delete(core, draft, address.partition, due_key(address.hash, decode_delayed(value)))
+    return True
 
 
 def take_back_all(core: Core, address: MailboxAddress) -> int:
@@ -138,9 +142,9 @@ def take_back_all(core: Core, address: MailboxAddress) -> int:
 
     def plan(draft: RequestDraft) -> int:
         found = draft.scan_prefix(address.partition, Space.DELAYED, number_key(address.hash))
-        own = [(key, row) for key, value in found if (row := decode_delayed(value)).recipient == address.recipient]
-        for key, row in own:
-            _delete(core, draft, address.partition, key, row.due)
+        own = [row for _, value in found if (row := decode_delayed(value)).recipient == address.recipient]
+        for row in own:
+            _delete(core, draft, address.partition, due_key(address.hash, row))
         return len(own)
 
     return core.commit(plan)
@@ -150,12 +154,10 @@ def find_delayed(core: Core, address: MailboxAddress, message_id: str) -> Delaye
     return delayed_row(core, address.partition, delayed_key(address.hash, address.recipient, id_bytes(message_id)))
 
 
-def _delete(core: Core, draft: RequestDraft, partition: int, key: bytes, due: int) -> None:
-    memory = core.memory(DelayedMemory)
-    entry = DueKey(due, memory.fingerprint_of(partition, key), key)
-    draft.delete(partition, Space.DELAYED, key)
-    draft.delete(partition, Space.DELAYED_DUE, entry.encoded())
-    draft.applies.append(lambda: memory.remove([(partition, entry)]))
+def _delete(core: Core, draft: RequestDraft, partition: int, due: DueKey) -> None:
+    draft.delete(partition, Space.DELAYED, due.key)
+    draft.delete(partition, Space.DELAYED_DUE, due.encoded())
+    draft.applies.append(lambda: core.memory(DelayedMemory).remove([(partition, due)]))
 
 
 # Publishing what is due.
@@ -186,7 +188,7 @@ def _publish_one(core: Core, one: tuple[int, DueKey]) -> None:
     except FaultyMessages as error:
         # Another message has come under the same id, as a consignment may, or it was erased for good.
         _log.warning("A delayed message of partition %d is dropped: %s", partition, error)
-        core.commit(lambda draft: _delete(core, draft, partition, due.key, due.due))
+        core.commit(lambda draft: _delete(core, draft, partition, due))
     except Stale:
         core.memory(DelayedMemory).put_back([one], core.clock())
     except Exception as error:  # noqa: BLE001  # a defect in one must not hold up the others

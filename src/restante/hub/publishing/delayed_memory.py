@@ -5,18 +5,22 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from restante.errors import DataDamaged
-from restante.hub.engine.core import Core
+from restante.hub.engine.core import Core, MailboxAddress
 from restante.limits import DELAYED_LOOK_SECONDS_MAX
-from restante.model.publishing.delay import DelayedRow, DueKey, decode_delayed
+from restante.model.publishing.delay import DelayedRow, DueKey, decode_delayed, delayed_key, mailbox_part
 from restante.model.storage.changes import Space
 from restante.ports.store import Store
 
 Place = tuple[int, DueKey]
 """A partition, and the key by time of a message in it."""
+K = TypeVar("K")
+_HEAP_SPARE = 1_000
+"""So many entries of messages that are gone are left in the heap without a look."""
 
 
 class DelayedMemory:
@@ -28,6 +32,8 @@ class DelayedMemory:
         self._known: dict[tuple[int, bytes], DueKey] = {}
         self._fingerprints: dict[int, int] = {}
         """How many delayed messages have each."""
+        self._mailboxes: dict[bytes, int] = {}
+        """How many delayed messages each recipient has, by `mailbox_part` of their keys."""
         self._woken = False
 
     @property
@@ -38,28 +44,31 @@ class DelayedMemory:
         """Whether a delayed message may be one of these."""
         return bool(self._fingerprints) and any(one in self._fingerprints for one in fingerprints)
 
-    def fingerprint_of(self, partition: int, key: bytes) -> int:
-        return self._known[partition, key].fingerprint
+    def count_for(self, address: MailboxAddress) -> int:
+        """How many messages are delayed for a recipient."""
+        return self._mailboxes.get(mailbox_part(delayed_key(address.hash, address.recipient, bytes(16))), 0)
 
     def add(self, places: Sequence[Place]) -> None:
         with self._changed:
             for partition, due in places:
                 heapq.heappush(self._heap, (due.due, partition, due))
                 self._known[partition, due.key] = due
-                self._fingerprints[due.fingerprint] = self._fingerprints.get(due.fingerprint, 0) + 1
+                _count(self._fingerprints, due.fingerprint, 1)
+                _count(self._mailboxes, mailbox_part(due.key), 1)
             self._changed.notify_all()
 
     def remove(self, places: Sequence[Place]) -> None:
-        """What is gone stays in the heap until its time, and is passed over then."""
+        """What is gone stays in the heap, and is passed over, until its time comes or most of the heap is gone."""
         with self._changed:
             for partition, due in places:
-                if self._known.pop((partition, due.key), None) is None:
-                    continue
-                left = self._fingerprints[due.fingerprint] - 1
-                if left:
-                    self._fingerprints[due.fingerprint] = left
-                else:
-                    del self._fingerprints[due.fingerprint]
+                if self._known.get((partition, due.key)) != due:
+                    continue  # Gone already, or sent again with another time since.
+                del self._known[partition, due.key]
+                _count(self._fingerprints, due.fingerprint, -1)
+                _count(self._mailboxes, mailbox_part(due.key), -1)
+            if len(self._heap) > _HEAP_SPARE + 2 * len(self._known):
+                self._heap = [entry for entry in self._heap if self._known.get((entry[1], entry[2].key)) == entry[2]]
+                heapq.heapify(self._heap)
 
     def take_due(self, now: int, at_most: int) -> list[Place]:
         """What is due, the earliest first. It stays known until it is removed; what is not published is put back."""
@@ -92,6 +101,13 @@ class DelayedMemory:
         with self._changed:
             self._woken = True
             self._changed.notify_all()
+
+
+def _count(counts: dict[K, int], key: K, by: int) -> None:
+    """Count up or down; what comes to 0 is forgotten."""
+    counts[key] = counts.get(key, 0) + by
+    if not counts[key]:
+        del counts[key]
 
 
 def load_delayed(store: Store, partition_count: int) -> DelayedMemory:

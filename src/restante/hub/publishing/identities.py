@@ -15,11 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from restante.hub.action_rows.accepted_rows import action_rows_of
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import sound_data
 from restante.hub.engine.identity_reads import find, has_newer
 from restante.hub.engine.partitions import Partition, PartitionRow
 from restante.hub.engine.row_places import FoundRows, Lost, Questions, locate
+from restante.hub.engine.row_reads import read_piece
+from restante.model.actions.action_kind import name_and_text
 from restante.model.columns.arrow import Column, column_of, numbers_of, strings_of
 from restante.model.columns.texts import Texts
 from restante.model.publishing.arrival import Arrivals, Grouped, group
@@ -194,7 +197,10 @@ def _kept(core: Core, partition: int, found: FoundRows, candidates: Mask) -> Mas
 
 
 def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> NDArray[np.int64]:
-    """DUPLICATE where origin, kind, bundleable, weight and data are equal, else CONFLICT; DAMAGED if data is unreadable."""
+    """DUPLICATE where origin, kind, bundleable, weight and data are equal, else CONFLICT; DAMAGED if data is unreadable.
+
+    An action is the same only if its name is.
+    """
     segment, records = found.stored.segment, found.records
     flags = columns.bundleable[asked] * np.uint8(BUNDLEABLE) + columns.inline[asked] * np.uint8(INLINE)
     same: Mask = records["weight"] == columns.weight[asked]
@@ -209,6 +215,7 @@ def _content_verdicts(core: Core, columns: MessageColumns, asked: RowNumbers, fo
     for piece in _data_of(core, found):
         inside = slice(*np.searchsorted(found.row, [piece.row, piece.row + len(piece.records)]).tolist())
         equal = same[inside] & _same_data(columns, asked[inside], piece, found.row[inside] - piece.row)
+        equal &= _same_names(core, columns, asked[inside], found, inside)
         verdicts[inside] = np.where(equal, Verdict.DUPLICATE, Verdict.CONFLICT)
     verdicts[~same] = Verdict.CONFLICT
     return verdicts
@@ -227,6 +234,22 @@ def _same_data(columns: MessageColumns, asked: RowNumbers, piece: SegmentPiece, 
     if not np.array_equal(row, np.arange(len(stored))):
         stored = stored.take(column_of(row))
     return _equal(stored, columns.data.take(column_of(asked)))
+
+
+def _same_names(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows, inside: slice) -> Mask:
+    """Whether actions have the same name as stored ones; of anything else that is not asked."""
+    same = np.ones(len(asked), np.bool_)
+    for index in np.flatnonzero(np.isin(asked, action_rows_of(columns))).tolist():
+        row = int(found.row[inside][index])
+        stored = read_piece(core.store, found.stored, row, row + 1).properties
+        name, _ = name_and_text(bytes(stored))
+        same[index] = name == _name_of(columns, int(asked[index]))
+    return same
+
+
+def _name_of(columns: MessageColumns, row: int) -> str:
+    stored: bytes = columns.properties[row].as_py()
+    return name_and_text(stored)[0]
 
 
 def _judge_twins(
@@ -303,4 +326,6 @@ def _twin_content(columns: MessageColumns, one: RowNumbers, other: RowNumbers) -
     same &= columns.inline[one] == columns.inline[other]
     for texts in (columns.origin, columns.kind):
         same &= texts.codes[one] == texts.codes[other]
+    for index in np.flatnonzero(same & np.isin(one, action_rows_of(columns))).tolist():
+        same[index] = _name_of(columns, int(one[index])) == _name_of(columns, int(other[index]))
     return same & _equal(columns.data.take(column_of(one)), columns.data.take(column_of(other)))

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.errors import (
@@ -24,6 +23,7 @@ from restante.errors import (
     InvalidRequest,
     PartitionUnknown,
 )
+from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
 from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core
 from restante.hub.engine.live_mail import Shipped
@@ -33,10 +33,12 @@ from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
+from restante.hub.publishing.laying_out import arrived, laid_out, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
-from restante.hub.publishing.publish_request import ROW_BYTES, LaidOut, PublishRequest, Unit
+from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
+from restante.hub.publishing.sourced import admit_sources, conclude_sources
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.access.origin_access import check_origins
 from restante.model.columns.texts import Texts
@@ -44,7 +46,7 @@ from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
-from restante.model.publishing.arrival import Arrivals, Grouped, arrive, group, mailbags, places
+from restante.model.publishing.arrival import Arrivals, arrive, group
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
@@ -63,7 +65,7 @@ def large_publish(
     line: Line | None = None,
 ) -> PublishRequest:
     """A publish of many messages that are right, as far prepared as can be before the commit: judged, laid out."""
-    size = len(columns) * ROW_BYTES + columns.data.nbytes
+    size = size_of(columns)
     request = PublishRequest((), partition=partition, numbers=numbers, batch=batch, caller=caller, line=line, size=size)
     if numbers is not None:
         request.digests = of_batch(digests_of_columns(columns, core.deed.key), batch)
@@ -93,9 +95,10 @@ def plan_publishes(
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
-        publishes = [request for request in publishes if _may_go(draft, request)]
+        publishes = admit_sources(core, draft, [request for request in publishes if _may_go(draft, request)])
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
+        conclude_sources(core, draft, stored)
         _plan_beside(draft, stored)
         bind_items(core, draft, stored)
         plan.accept(draft)
@@ -208,21 +211,6 @@ def _judged_again(core: Core, units: Sequence[Unit]) -> Unit:
     return Unit(requests, start, judge(core, arrivals, start, fine))
 
 
-def arrived(core: Core, columns: MessageColumns) -> Arrivals:
-    made = int(columns.made_id.sum())
-    if made:
-        random = core.random(made * intake.RANDOM_BYTES_PER_ID)
-        columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
-    return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
-
-
-def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> LaidOut:
-    place, counts = places(arrivals.partition, core.deed.partition_count)
-    now = core.clock()
-    segments = mailbags(arrivals, place, published_at=now, key=core.deed.key)
-    return LaidOut(arrivals, grouped, place, counts, segments, now)
-
-
 def _by_request(start: NDArray[np.int64], faults: Sequence[Fault]) -> dict[int, list[Fault]]:
     """The faults of each request that has any; indices are counted from its own first message."""
     found: dict[int, list[Fault]] = {}
@@ -300,8 +288,8 @@ def _parcel_of(core: Core, unit: Unit, stored: NDArray[np.int64]) -> LaidOut:
     """The rows that are to be stored."""
     if len(stored) == len(unit.arrivals):
         return laid_out(core, unit.arrivals, unit.judged.grouped)
-    taken = _taken(unit.arrivals, stored)
-    return laid_out(core, taken, group(taken))
+    rows = taken(unit.arrivals, stored)
+    return laid_out(core, rows, group(rows))
 
 
 def _refuse_verdicts(unit: Unit) -> None:
@@ -331,13 +319,6 @@ def maybe_stored(what: str, partition: int) -> DataDamaged:
     )
 
 
-def _taken(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
-    columns = arrivals.columns.take(rows)
-    # Taking rows may drop recipients that no row uses any more, so the hashes are found again through the texts.
-    kept = pc.index_in(columns.recipient.values, arrivals.columns.recipient.values).to_numpy(zero_copy_only=False)
-    return Arrivals(columns, arrivals.recipient_hash[kept], arrivals.partition[rows], arrivals.fingerprint[rows])
-
-
 def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64]:
     """Number the messages and put their mailbags into the draft; gives the number of each."""
     first = np.zeros(core.deed.partition_count, np.int64)
@@ -352,8 +333,19 @@ def _store(core: Core, draft: RequestDraft, parcel: LaidOut) -> NDArray[np.int64
     number = first[parcel.arrivals.partition] + parcel.place
     draft.arrived.append(parcel.arrivals.fingerprint)
     draft.applies.append(lambda: _remember(core, parcel, number))
-    draft.mail.append(Shipped(parcel.arrivals, number, parcel.published_at))
+    actions = action_rows_of(parcel.arrivals.columns)
+    if len(actions):
+        accept_columns(core, draft, parcel.arrivals, actions, number, parcel.published_at)
+    draft.mail.append(_shipped(parcel, number, actions))
     return number
+
+
+def _shipped(parcel: LaidOut, number: NDArray[np.int64], actions: NDArray[np.int64]) -> Shipped:
+    """What is pushed to those who are connected: actions are no mail."""
+    if not len(actions):
+        return Shipped(parcel.arrivals, number, parcel.published_at)
+    mail = np.setdiff1d(np.arange(len(parcel.arrivals)), actions)
+    return Shipped(taken(parcel.arrivals, mail), number[mail], parcel.published_at)
 
 
 def _remember(core: Core, parcel: LaidOut, number: NDArray[np.int64]) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from restante import limits
+from restante.hub.action_rows.accepted_rows import accept_letters
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Handed
 from restante.hub.engine.mailbags import put_mailbag
@@ -20,6 +21,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.publish_request import PublishRequest
+from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
@@ -63,8 +65,24 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     for encoded in mailbags:
         _store(core, draft, encoded, bags[encoded.group])
     draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
-    draft.mail.append(Handed(letters, ids, _give_receipts(requests, addresses, bags), now))
+    numbers = _give_receipts(requests, addresses, bags)
+    mail = Handed(letters, ids, numbers, now)
+    if ACTION_KIND in [letter.kind for letter in letters]:
+        accept_letters(core, draft, letters, addresses, ids, numbers, now)
+        mail = _without_actions(mail)
+    draft.mail.append(mail)
     return True
+
+
+def _without_actions(mail: Handed) -> Handed:
+    """What is pushed to those who are connected: actions are no mail."""
+    rows = [row for row, letter in enumerate(mail.letters) if letter.kind != ACTION_KIND]
+    return Handed(
+        [mail.letters[row] for row in rows],
+        [mail.ids[row] for row in rows],
+        [mail.numbers[row] for row in rows],
+        mail.published_at,
+    )
 
 
 def _letters(core: Core, requests: Sequence[PublishRequest]) -> list[Letter] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import Digests
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
-from restante.model.publishing.message import Message
+from restante.model.publishing.message import Message, MessageColumns
 from restante.model.storage.segment import EncodedSegment
 
 ROW_BYTES = 512
@@ -58,6 +58,23 @@ class Unit:
         return np.repeat(fine, np.diff(self.start))
 
 
+@dataclass(slots=True)
+class SourcedRows:
+    """Messages of a source, all of them, and which of them are to be stored."""
+
+    name: str
+    spaces: tuple[bytes, ...]
+    """Whose sources are looked for, one after the other."""
+    arrivals: Arrivals
+    positions: NDArray[np.int64]
+    ends: dict[int, int]
+    """By partition, the last position of its messages."""
+    last: dict[int, int] = field(default_factory=dict)
+    """By partition, the position that was stored when `kept` was found."""
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The rows beyond those positions."""
+
+
 class PublishedBeside(Protocol):
     """What is done in the commit of a publish, if it is not refused."""
 
@@ -70,7 +87,7 @@ class PublishedBeside(Protocol):
 class PublishRequest(CommitRequest[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("batch", "beside", "caller", "digests", "messages", "numbers", "partition", "unit")
+    __slots__ = ("batch", "beside", "caller", "digests", "messages", "numbers", "partition", "source", "unit")
 
     def __init__(
         self,
@@ -95,11 +112,18 @@ class PublishRequest(CommitRequest[Receipt]):
         self.light = numbers is None and batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
+        self.source: SourcedRows | None = None
+        """Where its messages come from, if it says so."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
     def count(self) -> int:
         return len(self.messages) if self.unit is None else len(self.unit.arrivals)
+
+
+def size_of(columns: MessageColumns) -> int:
+    """About what messages take."""
+    return len(columns) * ROW_BYTES + columns.data.nbytes
 
 
 def _size(message: Message) -> int:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante.hub.action_rows.settled_rows import erase_actions
 from restante.hub.batches.binding import count_settled
 from restante.hub.engine.core import Core, MailboxAddress, Stale
 from restante.hub.engine.filing import drop_unreachable
@@ -27,6 +28,7 @@ from restante.hub.removal import scrub
 from restante.hub.removal.retention import drop_bundle
 from restante.hub.removal.scrub import Erasures
 from restante.model.mailboxes.bundle import decode_bundle
+from restante.model.publishing.message import ACTION_KIND
 from restante.model.removal.erasure import ErasedRow, digests, encode_erased, second_hash
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import BlobKey, Space
@@ -76,7 +78,7 @@ def _find(core: Core, opened: Opened) -> _Found:
             shown = fates_of(head, records, numbers, chunk.records["expires_at"], core.clock())[1]
             found.messages += int(shown.sum())
             waits = waiting_mask(head, numbers)
-            found.waiting += int(waits.sum())
+            found.waiting += int(waits.sum()) if cabinet.kind != ACTION_KIND else 0
             found.pending.append(numbers[waits | (apart_of(head, numbers) == Apart.SET_ASIDE)])
             found.ids.append(chunk.records["id"][shown])
             found.ranges.append(NumberRange(int(numbers[0]), int(numbers[-1])))
@@ -115,7 +117,7 @@ def _erase(core: Core, address: MailboxAddress) -> int:
 
 
 def _remove_rows(core: Core, draft: RequestDraft, opened: Opened, found: _Found) -> None:
-    """Heads, bundles, contents and change records, if the heads are as they were looked at."""
+    """Heads, bundles, contents, change records and what became of actions, if the heads are as they were looked at."""
     address = opened.address
     partition, prefix = address.partition, number_key(address.hash)
     cabinets = opened.cabinets()
@@ -126,6 +128,7 @@ def _remove_rows(core: Core, draft: RequestDraft, opened: Opened, found: _Found)
         for number in found.changes.get(cabinet, ()):
             draft.delete(partition, Space.CHANGE, number_key(number))
             draft.delete(partition, Space.SETTLEMENT, settlement_key(address.hash, cabinet, number))
+    erase_actions(core, draft, address, max((own.last for own in found.ranges), default=0))
     for key, value in draft.scan_prefix(partition, Space.BUNDLE, prefix):
         row = decode_bundle(value)
         # A bundle of a cabinet that came after the look is open for messages that stay.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import BundleOpen, DataDamaged, MessageCollected, MessageSettled
+from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.engine.core import Core, MailboxAddress, Stale, uuid_text
 from restante.hub.engine.damage import tell_once
 from restante.hub.engine.plan import RequestDraft
@@ -21,7 +22,7 @@ from restante.hub.mailboxes.history import Located, find_row
 from restante.hub.mailboxes.mailbox import Chunk, Opened, chunks, look
 from restante.hub.mailboxes.settle import Part, change, settle
 from restante.hub.removal.move_to_end import move_to_end
-from restante.model.publishing.message import State
+from restante.model.publishing.message import ACTION_KIND, State
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.head import Apart, Head, NumberRange, Numbers, apart_of, waiting_mask, with_apart
 from restante.model.storage.keys import Cabinet
@@ -52,7 +53,8 @@ class Settlement:
         for part in self.parts:
             head = settle(core, draft, self.address, self.cabinet, head, kind=self.kind, at=now, part=part)
         draft.put_head(self.address.partition, self.address.hash, self.cabinet, head)
-        draft.add_waiting(self.address.partition, -self.waited)
+        if self.cabinet.kind != ACTION_KIND:
+            draft.add_waiting(self.address.partition, -self.waited)
         return sum(int(chosen.sum()) for _, chosen in self.parts)
 
 
@@ -110,13 +112,15 @@ def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, foun
     """Back into its place, or at the end if the head or an open bundle reaches past it.
 
     At the end, too, where mail is collected by number: who is connected has got past its place, and would collect it
-    without having seen it.
+    without having seen it. An action goes to the end always: groups have got past its place.
     """
     head = found.head
     if not _fresh(draft, address, found.cabinet, head, found.erasures):
         raise Stale
     in_place = found.number > max(head.head, head.open.last if head.open is not None else 0)
     in_place = in_place and not core.settings.live_collect(core.settings.group_of(found.cabinet.origin))
+    is_action = found.cabinet.kind == ACTION_KIND
+    in_place = in_place and not is_action
     own = (NumberRange(found.number, found.number),)
     record = change(found.cabinet, ChangeKind.RELEASED, core.clock(), 1, own)
     if in_place:
@@ -126,7 +130,8 @@ def _plan_release(core: Core, draft: RequestDraft, address: MailboxAddress, foun
         draft.put_record(address.partition, address.hash, move_to_end(core, draft, address, found), moved)
     apart = with_apart(head.apart, own, None if in_place else Apart.MOVED)
     draft.put_head(address.partition, address.hash, found.cabinet, msgspec.structs.replace(head, apart=apart))
-    draft.add_waiting(address.partition, 1)
+    if not is_action:
+        draft.add_waiting(address.partition, 1)
     # It may have expired meanwhile: its drawer is to be looked at again.
     blob = found.chunk.stored.blob.number
     draft.applies.append(lambda: core.partitions[address.partition].expiries.pop(blob, None))
@@ -209,10 +214,18 @@ def expire_cabinets(
         chosen &= chunk.records["expires_at"] <= now
         return chosen, chosen
 
+    def choose_actions(chunk: Chunk, head: Head) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """What is being done is not cut off."""
+        chosen, _ = choose(chunk, head)
+        running = core.memory(ActionMemory).running(chunk.stored.blob.partition)
+        chosen &= ~np.isin(chunk.numbers, list(running))
+        return chosen, chosen
+
     settlements, unread = [], set()
     for address, cabinet in cabinets:
         try:
-            settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, choose, due=now)
+            chooser = choose_actions if cabinet.kind == ACTION_KIND else choose
+            settlement = _settlement(core, look(core, address), cabinet, ChangeKind.EXPIRED, chooser, due=now)
         except DataDamaged as error:
             tell_once(core.partitions[address.partition], f"Expiry in some mailboxes of {address.partition}", error)
             unread.add(cabinet)

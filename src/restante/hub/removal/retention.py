@@ -13,6 +13,7 @@ from itertools import takewhile
 import msgspec
 import numpy as np
 
+from restante.hub.action_rows.settled_rows import forget_actions
 from restante.hub.engine.core import Core
 from restante.hub.engine.damage import is_damaged
 from restante.hub.engine.filing import drop_unreachable, rewrite
@@ -75,6 +76,8 @@ def forget_records(
         if in_feed:
             # What the record speaks of has lower numbers, so the feed begins behind all of it.
             draft.add_feed_gone(partition.number, number)
+        if record.kind in _FORGETTING:
+            forget_actions(core, draft, partition.number, recipient_hash, record)
         if record.kind in _FORGETTING or record.moved:
             head = draft.head(partition.number, recipient_hash, cabinet)
             draft.put_head(partition.number, recipient_hash, cabinet, forgotten_head(head, record))
@@ -96,7 +99,7 @@ def forgotten_head(head: Head, record: ChangeRecord) -> Head:
     All that a collected bundle's range covers, or that lies before it, was settled no later than the bundle; so the
     whole stretch is forgotten. What was settled apart is forgotten one by one until such a stretch covers it.
     """
-    if record.kind is ChangeKind.COLLECTED:
+    if record.kind is ChangeKind.COLLECTED and not record.apart:
         forgotten, apart = max(head.forgotten, record.ranges[-1].last), head.apart
     else:
         forgotten, apart = head.forgotten, with_apart(head.apart, record.ranges, Apart.GONE)

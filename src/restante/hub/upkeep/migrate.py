@@ -105,12 +105,28 @@ def _to_delayed(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
+def _to_sources(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """The next format has the positions of sources, in rows of their own.
+
+    What is stored stays as it is. Older versions would not keep the positions, and store again what was stored.
+    """
+
+
+def _to_actions(_store: Store, _deed: Deed, _changes: Changes) -> None:
+    """Format 8 has actions: rows of their own, and messages that were collected before earlier ones.
+
+    What is stored stays as it is. Older versions would hand actions out as mail, and forget their rows.
+    """
+
+
 _STEPS: Mapping[int, Step] = {
     1: _to_batches,
     2: _to_consignments,
     3: _to_text_ids,
     4: _to_stored_identities,
     5: _to_delayed,
+    6: _to_sources,
+    7: _to_actions,
 }
 
 assert set(_STEPS) == set(range(1, FORMAT_VERSION)), "a step from every older format"

@@ -9,6 +9,7 @@ import msgspec
 
 from restante import limits
 from restante.errors import ActionTaken, GroupConflict, InvalidRequest
+from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
@@ -48,6 +49,12 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True):
     made_at: int
     actions: tuple[str, ...] = ()
     paused: bool = False
+
+    @property
+    def wish(self) -> FeedWish:
+        """What it reads of the feed: one with actions reads these alone."""
+        wish = self.filter.wish
+        return msgspec.structs.replace(wish, kinds=(ACTION_KIND,)) if self.actions else wish
 
 
 class GroupWish(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of a send: accepted + duplicates = sent."""
+    """What became of a send: accepted + duplicates + skipped = sent."""
 
     accepted: int
     duplicates: int
@@ -37,6 +37,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """It was stored before, and this is what was answered then."""
     delayed: int = 0
     """How many of those accepted are kept aside until they are due."""
+    skipped: int = 0
+    """How many lie at or below the position of their source that is stored."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

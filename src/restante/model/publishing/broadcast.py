@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -12,6 +12,7 @@ from restante.model.columns import media_types
 from restante.model.publishing.message import Message, text_of
 from restante.model.publishing.send_bounds import check_bytes, check_count
 
+T = TypeVar("T")
 _encoder = msgspec.json.Encoder()
 
 
@@ -34,8 +35,11 @@ def spread(messages: Sequence[Any]) -> Sequence[Any]:
     if not has_broadcast(messages):
         return messages
     check_count(sum(count_of(message) for message in messages))
-    check_bytes(sum(_size(message) for message in messages))
-    return [own for message in messages for own in (each_of(message) if isinstance(message, Broadcast) else (message,))]
+    measured = [_measured(message) for message in messages]
+    check_bytes(sum(size for _, size in measured))
+    return [
+        own for message, _ in measured for own in (_each_of(message) if isinstance(message, Broadcast) else (message,))
+    ]
 
 
 def count_of(message: object) -> int:
@@ -43,28 +47,39 @@ def count_of(message: object) -> int:
     return len(message.recipients) if isinstance(message, Broadcast) else 1
 
 
-def each_of(broadcast: Broadcast) -> list[Message]:
-    """A message for each recipient. They share their data, which is made into bytes once."""
+def _each_of(broadcast: Broadcast) -> list[Message]:
+    """A message for each recipient. They share their data."""
     fields = {name: getattr(broadcast, name) for name in Message.__struct_fields__}
-    fields |= _encoded(broadcast)
     del fields["recipient"]
     return [Message(recipient=recipient, **fields) for recipient in broadcast.recipients]
 
 
-def _encoded(message: Message) -> dict[str, object]:
-    """A value of JSON as bytes; what is anything else, or no JSON, is left to the rules."""
+def _measured(message: T) -> tuple[T | Broadcast, int]:
+    """A message, and how many bytes of data it becomes. Of a broadcast, a value of JSON is made into bytes, once."""
+    if not isinstance(message, Broadcast):
+        return message, _size(message) if isinstance(message, Message) else 0
+    encoded = _encoded(message)
+    if encoded is None:
+        return message, count_of(message) * _size(message)
+    size = count_of(message) * len(encoded)
+    if message.data is not None and b"null" in encoded:
+        return message, size  # The encoder writes null for numbers that JSON does not have: the rules find them.
+    return msgspec.structs.replace(message, data=encoded, media_type=message.media_type or media_types.JSON), size
+
+
+def _encoded(message: Broadcast) -> bytes | None:
+    """The data as JSON; None if it is anything else, or cannot be: that is left to the rules."""
     data = message.data
     if data is UNSET or isinstance(data, bytes | bytearray | memoryview) or text_of(message) is not None:
-        return {}
+        return None
     try:
-        encoded = _encoder.encode(data)
+        return _encoder.encode(data)
     except (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError):
-        return {}
-    if data is not None and b"null" in encoded:
-        return {}  # The encoder writes null for numbers that JSON does not have.
-    return {"data": encoded, "media_type": message.media_type or media_types.JSON}
+        return None
 
 
 def _size(message: Message) -> int:
     data = message.data if message.text is None else message.text
-    return count_of(message) * len(data) if isinstance(data, bytes | str) else 0
+    if isinstance(data, memoryview):
+        return data.nbytes
+    return len(data) if isinstance(data, bytes | bytearray | str) else 0

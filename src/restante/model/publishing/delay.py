@@ -16,6 +16,7 @@ import pyarrow as pa
 from restante.errors import Fault, InvalidMessage
 from restante.limits import DATA_BYTES_MAX
 from restante.model.columns.arrow import offsets_of, strings_of
+from restante.model.columns.hashing import fingerprint
 from restante.model.columns.texts import Texts
 from restante.model.publishing.message import MessageColumns
 from restante.model.storage.keys import key_number, number_key
@@ -80,6 +81,21 @@ def decode_delayed(value: bytes) -> DelayedRow:
 def delayed_key(recipient_hash: int, recipient: str, message_id: bytes) -> bytes:
     """The recipient's hash first, so that a recipient's messages lie together."""
     return number_key(recipient_hash) + message_id + recipient.encode()
+
+
+def mailbox_part(key: bytes) -> bytes:
+    """What the keys of one recipient's messages have in common: the hash and the name, without the id."""
+    return key[:8] + key[24:]
+
+
+def due_key(recipient_hash: int, row: DelayedRow) -> DueKey:
+    """The key by time of a message's row."""
+    first, second = np.frombuffer(row.id, np.uint64).tolist()
+    return DueKey(
+        row.due,
+        fingerprint(recipient_hash, first, second),
+        delayed_key(recipient_hash, row.recipient, row.id),
+    )
 
 
 def are_delayed(columns: MessageColumns, now: int) -> bool:

@@ -46,3 +46,5 @@ class DraftColumns:
     """Microseconds since 1970 UTC, `NEVER` where there is none."""
     visible_at: NDArray[np.int64] | None
     """The same."""
+    source_position: NDArray[np.int64] | None
+    """`NOT_GIVEN` where there is none, cut like weights."""

@@ -81,6 +81,7 @@ def concat(parts: Sequence[MessageColumns]) -> MessageColumns:
         properties=pa.concat_arrays([part.properties for part in parts]),
         expires_at=np.concatenate([part.expires_at for part in parts]),
         visible_at=_delays(parts),
+        source_position=_positions(parts),
     )
 
 
@@ -89,6 +90,14 @@ def _delays(parts: Sequence[MessageColumns]) -> NDArray[np.int64] | None:
         return None
     return np.concatenate(
         [np.zeros(len(part), np.int64) if part.visible_at is None else part.visible_at for part in parts]
+    )
+
+
+def _positions(parts: Sequence[MessageColumns]) -> NDArray[np.int64] | None:
+    if all(part.source_position is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.full(len(part), -1, np.int64) if part.source_position is None else part.source_position for part in parts]
     )
 
 

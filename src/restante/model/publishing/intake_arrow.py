@@ -52,13 +52,14 @@ def draft_of_arrow(source: object, faults: Faults, data_bytes_max: int = DATA_BY
         kind=_texts(table, "kind"),
         document_type=_texts(table, "document_type"),
         media_type=_texts(table, "media_type"),
-        weight=_weights(table),
+        weight=_integers(table, "weight"),
         bundleable=_bundleable(table),
         data=data,
         media_default=media_default,
         properties=_properties(table),
         expires_at=_times(table, "expires_at"),
         visible_at=_times(table, "visible_at"),
+        source_position=_integers(table, "source_position"),
     )
 
 
@@ -304,12 +305,12 @@ def _utf8(content: pa.LargeBinaryArray, name: str, faults: Faults) -> pa.LargeBi
     return content
 
 
-def _weights(table: pa.Table) -> NDArray[np.int64] | None:
-    column = _column(table, "weight")
+def _integers(table: pa.Table, name: str) -> NDArray[np.int64] | None:
+    column = _column(table, name)
     if column is None:
         return None
     if not pa.types.is_integer(column.type):
-        raise _wrong_type("weight", column.type, "an integer")
+        raise _wrong_type(name, column.type, "an integer")
     numbers = _single(column)
     values = np.clip(_numbers(numbers), -_FAR, _FAR) if numbers.type.bit_width == 64 else _numbers(numbers)
     return np.where(nulls_of(numbers), NOT_GIVEN, values.astype(np.int64))

@@ -48,13 +48,14 @@ def draft_of_messages(messages: Sequence[Message], faults: Faults) -> DraftColum
         kind=_texts([message.kind for message in messages], "kind", faults),
         document_type=_optional_texts([message.document_type for message in messages], "document_type", faults),
         media_type=_optional_texts([message.media_type for message in messages], "media_type", faults),
-        weight=_weights([message.weight for message in messages], faults),
+        weight=_integers([message.weight for message in messages], "weight", faults),
         bundleable=_bundleable([message.bundleable for message in messages], faults),
         data=data,
         media_default=media_default,
         properties=_properties([message.properties for message in messages], faults),
         expires_at=_times([message.expires_at for message in messages], "expires_at", faults),
         visible_at=_times([message.visible_at for message in messages], "visible_at", faults),
+        source_position=_integers([message.source_position for message in messages], "source_position", faults),
     )
 
 
@@ -117,17 +118,17 @@ def _kept(values: Values, problem: Callable[[Any], str | None], name: str, fault
     return [None if row in problems else value for row, value in enumerate(values)]
 
 
-def _weights(values: Values, faults: Faults) -> NDArray[np.int64] | None:
+def _integers(values: Values, name: str, faults: Faults) -> NDArray[np.int64] | None:
     if values.count(None) == len(values):
         return None
     if not set(map(type, values)) <= {int, _NONE}:
-        values = _kept(values, _weight_problem, "weight", faults)
+        values = _kept(values, lambda value: _integer_problem(value, name), name, faults)
     return np.array([NOT_GIVEN if value is None else max(-_FAR, min(value, _FAR)) for value in values], np.int64)
 
 
-def _weight_problem(value: object) -> str | None:
+def _integer_problem(value: object, name: str) -> str | None:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return None if value is None or whole else f"weight must be an integer, not {type(value).__name__}"
+    return None if value is None or whole else f"{name} must be an integer, not {type(value).__name__}"
 
 
 def _bundleable(values: Values, faults: Faults) -> NDArray[np.bool_]:

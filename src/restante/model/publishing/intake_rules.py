@@ -62,6 +62,7 @@ def checked(
         properties=pack(ids.texts, encode_properties(draft.properties, draft.n, faults)),
         expires_at=_times(draft.expires_at, draft.n, "expires_at", faults),
         visible_at=_delays(draft, faults),
+        source_position=_positions(draft, faults),
     )
     _check_size(columns)
     _check_claim_checks(columns, claim_check_origins, faults)
@@ -148,6 +149,20 @@ def _delays(draft: DraftColumns, faults: Faults) -> NDArray[np.int64] | None:
         late = given & (times >= draft.expires_at)
         faults.add(np.flatnonzero(late), "visible_at", "visible_at must lie before expires_at")
     return np.where(given, times, 0) if given.any() else None
+
+
+def _positions(draft: DraftColumns, faults: Faults) -> NDArray[np.int64] | None:
+    """-1 where there is none."""
+    if draft.source_position is None:
+        return None
+    given = draft.source_position != NOT_GIVEN
+    wrong = given & ((draft.source_position < 0) | (draft.source_position > limits.SOURCE_POSITION_MAX))
+    faults.add(
+        np.flatnonzero(wrong),
+        "source_position",
+        f"source_position must be an integer from 0 to {limits.SOURCE_POSITION_MAX}",
+    )
+    return np.where(given & ~wrong, draft.source_position, -1) if given.any() else None
 
 
 def _check_size(columns: MessageColumns) -> None:

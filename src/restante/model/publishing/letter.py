@@ -175,9 +175,10 @@ def _properties(value: object) -> bytes | None:
 
 
 def _is_special(message: Message) -> bool:
-    """Whether it says when it is to be seen, or what the hub alone says."""
+    """Whether it says when it is to be seen, where it comes from, or what the hub alone says."""
     return not (
         message.visible_at is None
+        and message.source_position is None
         and message.sequence_number is None
         and message.published_at is None
         and message.collected_at is None

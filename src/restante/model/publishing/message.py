@@ -43,6 +43,8 @@ class State(Enum):
 
 SHOWN_STATES = (State.WAITING, State.COLLECTED)
 """Whoever follows a mailbox is shown these: the others have been taken back, or are not to be delivered."""
+ACTION_KIND = "action"
+"""Messages of this kind are something to be done, and no mail: they are in history, and never in a bundle."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,7 +53,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `data` is bytes, or any value that JSON can say (None included); `text` is text, instead. With neither, the message
     is a claim check and its origin delivers the content when it is peeked. Of a message that was read, `data` is the
     value of JSON, the text of `text/*` (then `text` is it too), else bytes. `visible_at` delays
-    it: until then the hub keeps it aside. The last fields are read only: four are the hub's, and
+    it: until then the hub keeps it aside. `source_position` is where it stands in the source that its publish names. The last fields are read only: four are the hub's, and
     `published_sequence_number` is a producer's own number for what it published.
     """
 
@@ -68,6 +70,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     properties: dict[str, str] = {}
     expires_at: datetime | None = None
     visible_at: datetime | None = None
+    source_position: int | None = None
     sequence_number: int | None = None
     published_at: datetime | None = None
     collected_at: datetime | None = None
@@ -76,6 +79,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         return f"Message({', '.join(_said(self))})"
+
+
+def is_shown(message: Message) -> bool:
+    """Whether those who follow a mailbox are shown it."""
+    return message.state in SHOWN_STATES and message.kind != ACTION_KIND
 
 
 _SHOWN_LENGTH_MAX = 200
@@ -133,6 +141,8 @@ class MessageColumns:
     """Microseconds since 1970 UTC, `NEVER` where there is none."""
     visible_at: NDArray[np.int64] | None = None
     """When each is to be published, 0 where it says nothing. None: nothing is to wait."""
+    source_position: NDArray[np.int64] | None = None
+    """Where each stands in its source, -1 where it says nothing. None: no message says anything."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -164,4 +174,5 @@ class MessageColumns:
             properties=self.properties.take(numbers),
             expires_at=self.expires_at[rows],
             visible_at=None if self.visible_at is None else self.visible_at[rows],
+            source_position=None if self.source_position is None else self.source_position[rows],
         )

@@ -25,6 +25,7 @@ FIELDS = (
     "properties",
     "expires_at",
     "visible_at",
+    "source_position",
 )
 """What a sender may say, in the order in which faults are listed."""
 COLUMNS = (*FIELDS, "text_id")

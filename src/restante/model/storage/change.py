@@ -42,6 +42,8 @@ class ChangeRecord(msgspec.Struct, frozen=True, array_like=True):
     batch: bytes = b""
     """The batch that was completed, in the partition of its id; such a record speaks of no cabinet."""
     key: str = ""
+    apart: bool = False
+    """Collected before an earlier one of its cabinet was: what lies before it may still wait."""
 
 
 _encoder = msgspec.msgpack.Encoder()

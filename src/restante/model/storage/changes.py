@@ -46,6 +46,11 @@ class Space(IntEnum):
     IDENTITIES = 26
     DELAYED = 40
     DELAYED_DUE = 41
+    ACTION = 42
+    ACTION_ID = 43
+    ACTION_POISON = 44
+    ACTION_TEXTS = 45
+    SOURCE = 47
 
 
 class BlobKey(NamedTuple):

@@ -28,6 +28,8 @@ class Apart(IntEnum):
     """Past its retention: no longer shown."""
     MOVED = 5
     """Released to the end: lives on under a new number."""
+    COLLECTED = 6
+    """Before an earlier one of its cabinet was: only actions are."""
 
 
 class NumberRange(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +96,7 @@ def stored_mask(head: Head, numbers: Numbers) -> NDArray[np.bool_]:
     """Which of the cabinet's ascending numbers are still kept for history."""
     why = apart_of(head, numbers)
     shown: NDArray[np.bool_] = (numbers > head.forgotten) & (why == 0)
-    for kept in (Apart.SET_ASIDE, Apart.WITHDRAWN, Apart.EXPIRED):
+    for kept in (Apart.SET_ASIDE, Apart.WITHDRAWN, Apart.EXPIRED, Apart.COLLECTED):
         shown |= why == kept
     return shown
 
@@ -142,12 +144,12 @@ def _without(entry: ApartRange, ranges: list[NumberRange]) -> list[ApartRange]:
 def advanced(head: Head, number: int) -> Head:
     """The head moved to `number`, never backwards, and what it passes folded in.
 
-    What expired or was withdrawn before needs no listing behind the head: its change records tell, and end their
+    What expired, was withdrawn or collected before needs no listing behind the head: its change records tell, and end their
     retention before the head's do. Once they have ended it, the list is all that tells.
     """
     if number <= head.head:
         return head
     passed = [NumberRange(head.head + 1, number)]
-    folded = (Apart.EXPIRED, Apart.WITHDRAWN)
+    folded = (Apart.EXPIRED, Apart.WITHDRAWN, Apart.COLLECTED)
     apart = [p for entry in head.apart for p in (_without(entry, passed) if entry.why in folded else [entry])]
     return msgspec.structs.replace(head, head=number, apart=tuple(apart))

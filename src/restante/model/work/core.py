@@ -138,7 +138,14 @@ class WorkCore:
     @property
     def running(self) -> list[tuple[int, int]]:
         """Partition and number of what is under way, for the heartbeat."""
-        return [(one.work.number, one.entry.action.number) for one in self._running.values() if not one.work.lost]
+        running = tuple(self._running.values())  # At once: a heartbeat looks from its own thread.
+        hung = [(work.number, number) for work in tuple(self._partitions.values()) for number in work.hung]
+        return [*hung, *((one.work.number, one.entry.action.number) for one in running if not one.work.lost)]
+
+    @property
+    def read_ahead(self) -> int:
+        """How many actions of a partition are read beyond its position at most."""
+        return self._policy.read_ahead
 
     @property
     def attempts_running(self) -> int:
@@ -265,6 +272,7 @@ class WorkCore:
 
     def _undeclared(self, work: PartitionWork, entry: WorkEntry, now: float) -> None:
         self._count(OTHERS).unknown += 1
+        self.counts.meet(entry.action.name or "")
         state = OutcomeState.POISONED if self._policy.undeclared == "poison" else OutcomeState.FAILED
         self._end(work, entry, now, state, "action_unknown", "No group has declared an action of this name.")
 
@@ -297,11 +305,13 @@ class WorkCore:
     def abandoned(self, attempt_id: int) -> None:
         """An attempt that cannot be ended, in a thread that hangs: its action stays without an outcome.
 
-        The worker is to stop. What is under way beside it may end, and is reported.
+        The worker is to stop. What is under way beside it may end, and is reported. The partition is not released: its
+        lease ends with the worker, which counts as a death of what hung.
         """
         running = self._running.pop(attempt_id, None)
         if running is not None and not running.work.lost:
             running.work.running -= 1
+            running.work.hung.append(running.entry.action.number)
         self.stop()
 
     def _orphan_ended(self, work: PartitionWork, entry: WorkEntry) -> None:
@@ -456,7 +466,7 @@ class WorkCore:
     @property
     def idle(self) -> bool:
         """Whether a worker that stops has nothing left to do."""
-        return not self._partitions and not self._running
+        return not self._running and all(work.hung and work.is_reported for work in self._partitions.values())
 
     def _count(self, name: str) -> ActionCounts:
         return self.counts.of(name if name in self._rules else OTHERS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 OTHERS = ""
 """Names that the app does not have are counted together: strangers choose them."""
+UNKNOWN_NAMES_MAX = 100
 
 
 @dataclass(slots=True)
@@ -40,6 +41,13 @@ class WorkCounts:
     """Actions of other groups."""
     orphaned: int = 0
     """Attempts that ended after the partition was lost: nothing is reported of them."""
+
+    unknown_names: list[str] = field(default_factory=list)
+    """Names that no group declared, each once, in the order in which they came; as many as are worth telling."""
+
+    def meet(self, name: str) -> None:
+        if len(self.unknown_names) < UNKNOWN_NAMES_MAX and name not in self.unknown_names:
+            self.unknown_names.append(name)
 
     def of(self, name: str) -> ActionCounts:
         found = self.actions.get(name)

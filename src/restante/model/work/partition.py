@@ -37,6 +37,8 @@ class PartitionWork:
         self.giving_up = False
         self.lost = False
         self.running = 0
+        self.hung: list[int] = []
+        """Numbers of actions whose attempts do not end: with one of them it is never released."""
         self.brake = Brake()
         self.things: dict[str, WorkThing] = {}
         """Those that have open actions."""
@@ -172,11 +174,19 @@ class PartitionWork:
         """When the next report is to be made; None: there is nothing to report."""
         if self._report is not None:
             return self._report_at
-        if self.giving_up and not self.running:
+        if self._may_release():
             return now
         if self._decided:
             return self._decided_at + self._policy.gather_seconds
         return self._positioned_at + self._policy.position_seconds if self._reached() > self.position else None
+
+    def _may_release(self) -> bool:
+        return self.giving_up and not self.running and not self.hung
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the hub has every outcome that there is."""
+        return self._report is None and not self._decided
 
     def report(self, now: float) -> OutcomeReport | None:
         """The report that is due, which is the same again until it is taken."""
@@ -195,7 +205,7 @@ class PartitionWork:
             if outcome.is_final:
                 entry.state = EntryState.REPORTING
                 self._reported.append(entry)
-        release = self.giving_up and not self.running and not self._decided
+        release = self._may_release() and not self._decided
         due = release or now >= self._positioned_at + self._policy.position_seconds
         reached = self._reached() if due else self.position
         return OutcomeReport(

@@ -11,7 +11,7 @@ from pathlib import Path
 from restante.errors import DataDamaged
 from restante.model.batches.webhook_rules import new_secret, secret_text
 from restante.server.access.private_file import content_of, locked, replace
-from restante.settings import secret_bytes
+from restante.settings_texts import secret_bytes
 
 FILE_NAME = "origins.secret"
 _BYTES_MAX = 1_024

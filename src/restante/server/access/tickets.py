@@ -24,24 +24,28 @@ class Ticket(NamedTuple):
     """The header of the token; None at a hub that asks for none."""
     recipient: str
     expires_at: float
+    """By the clock of `Tickets`."""
 
 
 class Tickets:
-    """Those that have not expired. Used from the event loop only."""
+    """Those that have not expired. Used from the event loop only.
+
+    The clock only goes forward, as `time.monotonic` does: a ticket must not live longer because the system's time is set back.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._known: dict[bytes, Ticket] = {}
         """The oldest first: all last equally long."""
 
-    def make(self, authorization: str | None, recipient: str) -> tuple[str, float]:
-        """A new ticket, and when it expires, in seconds since 1970."""
+    def make(self, authorization: str | None, recipient: str) -> str:
+        """A new ticket, which expires after `TICKET_SECONDS`."""
         self._forget()
         if len(self._known) >= TICKETS_MAX:
             raise Overloaded(f"There are {TICKETS_MAX} tickets already. Try again in a few seconds.", retry_after=5)
-        text, expires_at = _PREFIX + secrets.token_urlsafe(32), self._clock() + TICKET_SECONDS
-        self._known[_digest(text)] = Ticket(authorization, recipient, expires_at)
-        return text, expires_at
+        text = _PREFIX + secrets.token_urlsafe(32)
+        self._known[_digest(text)] = Ticket(authorization, recipient, self._clock() + TICKET_SECONDS)
+        return text
 
     def authorization(self, text: str, recipient: str | None) -> str | None:
         """The header that a ticket stands for. The error never repeats the ticket."""

@@ -45,7 +45,8 @@ EXPOSED = (
 _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 """What a browser says in `Sec-Fetch-Site` when another page sent it; another port of this machine is the same site."""
 _DATA = b"/v1/"
-_METHODS = b"GET, POST, DELETE"
+_METHODS = b"GET, POST, PUT, DELETE"
+"""Those of all routes."""
 _VARY = (b"vary", b"origin")
 _REMEMBER_SECONDS = b"600"
 _ONCE = frozenset({b"authorization", b"host", b"origin", b"content-type"})

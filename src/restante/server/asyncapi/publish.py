@@ -7,7 +7,7 @@ from restante.server.asyncapi.parts import FrameShape, Saying, SocketChannel
 from restante.server.openapi import problems
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.openapi.publishing import LINK
-from restante.server.openapi.schemas import BINARY, UUID, record
+from restante.server.openapi.schemas import BINARY, TEXT, UUID, record
 
 _NUMBER: Schema = {"type": "integer", "description": "The client's own; it comes back with the answer."}
 _PRODUCER = record(
@@ -25,6 +25,7 @@ _FIELDS: dict[str, Schema] = {
     "partition": {"type": "integer", "minimum": 0},
     "producer": _PRODUCER,
     "batch": UUID,
+    "source": {**TEXT, "description": "Where the messages come from; each has a `source_position`."},
 }
 _MESSAGES: Schema = {"type": "array", "items": of_schema("Message"), "maxItems": SEND_MESSAGES_MAX}
 
@@ -32,7 +33,7 @@ FRAMES = (
     FrameShape(
         name="parcel",
         text="Messages as JSON, in a text frame.",
-        schema=record({**_FIELDS, "messages": _MESSAGES}, optional=("partition", "producer", "batch")),
+        schema=record({**_FIELDS, "messages": _MESSAGES}, optional=("partition", "producer", "batch", "source")),
         examples=({"number": 1, "messages": [{"recipient": "alice", "data": {"text": "hello"}}]},),
     ),
     FrameShape(

@@ -21,6 +21,7 @@ class Wait(Enum):
     BATCH = "the completion of a batch"
     FEED = "changes"
     GROUP = "changes for a member of a group"
+    ACTION = "the outcome of an action"
 
 
 class Room:

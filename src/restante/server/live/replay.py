@@ -16,7 +16,7 @@ from restante.errors import RestanteError
 from restante.hub.door.hub import OpenHub
 from restante.limits import LIVE_REPLAY_FIRST_MESSAGES, LIVE_REPLAY_MESSAGES, LIVE_REPLAYS_MAX
 from restante.model.columns.arrow import numbers_of
-from restante.model.publishing.message import SHOWN_STATES
+from restante.model.publishing.message import ACTION_KIND, SHOWN_STATES
 from restante.server.connections.exchange import ClientGone
 from restante.server.live.connection import LiveConnection
 from restante.server.live.tally import LiveTally
@@ -88,7 +88,7 @@ class Replays:
 
 
 def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: int) -> Page:
-    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside.
+    """The next messages after a number that are there to be shown: not those withdrawn, expired or set aside, and no actions.
 
     Only so many bytes are kept. That not much more is read for it, the next page has as many messages as fitted here.
     """
@@ -99,7 +99,8 @@ def read_page(hub: OpenHub, recipient: str, after: int, limit: int, bytes_max: i
     fitting = max(1, int(np.searchsorted(np.cumsum(sizes), bytes_max, side="right")))
     page = table.slice(0, fitting)
     position = int(page["sequence_number"][-1].as_py())
-    shown = page.filter(pc.is_in(page["state"].cast(pa.string()), _SHOWN))
+    is_mail = pc.not_equal(page["kind"].cast(pa.string()), pa.scalar(ACTION_KIND))
+    shown = page.filter(pc.and_(pc.is_in(page["state"].cast(pa.string()), _SHOWN), is_mail))
     numbers = numbers_of(shown["sequence_number"].combine_chunks()).tolist()
     rows = tuple(zip(numbers, message_texts(shown), strict=True))
     most = max(1, min(LIVE_REPLAY_MESSAGES, bytes_max * table.num_rows // max(1, int(sizes.sum()))))

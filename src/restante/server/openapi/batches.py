@@ -5,20 +5,10 @@ from __future__ import annotations
 from restante.limits import BATCH_ITEMS_MAX
 from restante.server.openapi.acknowledgements import ACKNOWLEDGE
 from restante.server.openapi.batch_looks import BATCHES, PENDING, PROGRESS, STATUS, WAIT
-from restante.server.openapi.parts import Answer, BodyContent, Operation, Subject, of_schema
+from restante.server.openapi.parts import Answer, Operation, Subject, json_answer, json_body
 from restante.server.openapi.places import BATCH, WRITING
-from restante.wire import media
 
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
-
-
-def _json(status: int, text: str, schema: str, *headers: str) -> Answer:
-    return Answer(
-        status=status,
-        text=text,
-        contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),),
-        headers=headers,
-    )
 
 
 OPEN = Operation(
@@ -38,9 +28,9 @@ more: another IP address, or `localhost`, is refused here; a name that leads to 
 
 With an `id` of its own choice a caller may repeat the call: the same again gets the same answer.
 """,
-    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("OpenBatchBody")),),
+    bodies=(json_body("OpenBatchBody"),),
     body_required=False,
-    answers=(_json(201, "Opened.", "BatchOpened", "Cache-Control"),),
+    answers=(json_answer(201, "Opened.", "BatchOpened", "Cache-Control"),),
     problems=("batch_key_used", *_BODY_PROBLEMS),
 )
 ADD = Operation(
@@ -55,8 +45,8 @@ items are `<batch>:<group>:<index>`, with indices from 0 to `upto` - 1. There ma
 With a `request_id`, a UUID, the call may be repeated: the same again adds nothing, and answers the same groups.
 """,
     parameters=(BATCH,),
-    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("AddItemsBody")),),
-    answers=(_json(201, "Added.", "ItemGroups"),),
+    bodies=(json_body("AddItemsBody"),),
+    answers=(json_answer(201, "Added.", "ItemGroups"),),
     problems=("batch_unknown", "batch_sealed", *_BODY_PROBLEMS),
 )
 SEAL = Operation(
@@ -66,7 +56,7 @@ SEAL = Operation(
     summary="Seal a batch",
     text="Nothing more is added from then on. A batch is complete when it is sealed and nothing is pending. Again: the same.",
     parameters=(BATCH,),
-    answers=(_json(200, "Sealed.", "Sealed"),),
+    answers=(json_answer(200, "Sealed.", "Sealed"),),
     problems=("batch_unknown", *WRITING),
 )
 DELETE = Operation(
@@ -89,9 +79,9 @@ REAP = Operation(
         "after how long; adding and acknowledging are use. A batch bound to messages that still wait or are set aside "
         "stays. With `dry_run`, only says which would go."
     ),
-    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("ReapBody")),),
+    bodies=(json_body("ReapBody"),),
     body_required=False,
-    answers=(_json(200, "Those that went.", "Reaped"),),
+    answers=(json_answer(200, "Those that went.", "Reaped"),),
     problems=_BODY_PROBLEMS,
 )
 SUBJECT = Subject(

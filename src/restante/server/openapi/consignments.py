@@ -6,11 +6,11 @@ from restante.calls.consignments import ListConsignments, StageParcel
 from restante.limits import WRITER_CHARACTERS_MAX
 from restante.server.openapi.parts import (
     Answer,
-    BodyContent,
     Operation,
     QueryText,
     Subject,
-    of_schema,
+    json_answer,
+    json_body,
 )
 from restante.server.openapi.places import (
     CONSIGNMENT,
@@ -25,18 +25,8 @@ from restante.server.openapi.places import (
 from restante.server.openapi.publishing import BODIES, BODY_HEADERS, BODY_TEXT
 from restante.server.openapi.query import query
 from restante.server.openapi.schemas import text
-from restante.wire import media
 
 _BODY_PROBLEMS = ("body_too_large", "unsupported_media_type", *WRITING)
-
-
-def _json(status: int, description: str, schema: str, *headers: str) -> Answer:
-    return Answer(
-        status=status,
-        text=description,
-        contents=(BodyContent(media_type=media.JSON, schema=of_schema(schema)),),
-        headers=headers,
-    )
 
 
 OPEN = Operation(
@@ -53,10 +43,10 @@ With `batch` its messages become the items of a batch of the same key, which the
 `{"webhook"?: {"url", "secret"?}, "notify"?: recipient}` as when a batch is opened. It counts only when the consignment
 is new: the first caller decides. If the answer has no `batch`, there is none.
 """,
-    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("OpenConsignmentBody")),),
+    bodies=(json_body("OpenConsignmentBody"),),
     answers=(
-        _json(201, "Opened.", "ConsignmentOpened", "Cache-Control"),
-        _json(200, "The one that has this key.", "ConsignmentOpened", "Cache-Control"),
+        json_answer(201, "Opened.", "ConsignmentOpened", "Cache-Control"),
+        json_answer(200, "The one that has this key.", "ConsignmentOpened", "Cache-Control"),
     ),
     problems=_BODY_PROBLEMS,
 )
@@ -91,7 +81,7 @@ open the consignment with a batch.
     ),
     parameters=(CONSIGNMENT, *_PLACE, *BODY_HEADERS),
     bodies=BODIES,
-    answers=(_json(201, "Staged and safe on disk. Duplicates count.", "Staged"),),
+    answers=(json_answer(201, "Staged and safe on disk. Duplicates count.", "Staged"),),
     problems=(
         "consignment_unknown",
         "consignment_closed",
@@ -117,8 +107,8 @@ as duplicates. Committing again, for 30 days, gives the same answer and changes 
 attempts or counts, it is `consignment_closed`, and `recorded` is what the commit answered.
 """,
     parameters=(CONSIGNMENT,),
-    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("CommitBody")),),
-    answers=(_json(200, "Delivered.", "Receipt"),),
+    bodies=(json_body("CommitBody"),),
+    answers=(json_answer(200, "Delivered.", "Receipt"),),
     problems=(
         "consignment_unknown",
         "consignment_closed",
@@ -148,7 +138,7 @@ SHOW = Operation(
     summary="Show a consignment",
     text="With what each attempt has staged. `receipt` is what the commit answered.",
     parameters=(CONSIGNMENT,),
-    answers=(_json(200, "The consignment.", "ConsignmentDetails", "Cache-Control"),),
+    answers=(json_answer(200, "The consignment.", "ConsignmentDetails", "Cache-Control"),),
     problems=("consignment_unknown", *READING),
 )
 CONSIGNMENTS = Operation(
@@ -158,7 +148,7 @@ CONSIGNMENTS = Operation(
     summary="List consignments",
     text="The newest first.",
     parameters=query(ListConsignments, state=STATE, key=KEY, limit=LIMIT, after=after_text(CONSIGNMENT_ID)),
-    answers=(_json(200, "A page.", "ConsignmentPage"),),
+    answers=(json_answer(200, "A page.", "ConsignmentPage"),),
     problems=READING,
 )
 SUBJECT = Subject(

@@ -29,6 +29,7 @@ from restante.server.openapi import (
     publishing,
     schemas,
 )
+from restante.server.openapi.actions import action_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
@@ -41,9 +42,11 @@ SUBJECTS: tuple[Subject, ...] = (
     live.SUBJECT,
     batches.SUBJECT,
     producers.SUBJECT,
+    producers.SOURCES_SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
+    action_routes.SUBJECT,
     partitions.SUBJECT,
     operating.SUBJECT,
     health.SUBJECT,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from restante.wire import media
+
 Schema = Mapping[str, object]
 
 
@@ -77,3 +79,12 @@ class Subject:
 def of_schema(name: str) -> Schema:
     """A reference to one of the named schemas."""
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def json_body(schema: str) -> BodyContent:
+    """A body of JSON, of one of the named schemas."""
+    return BodyContent(media_type=media.JSON, schema=of_schema(schema))
+
+
+def json_answer(status: int, text: str, schema: str, *headers: str) -> Answer:
+    return Answer(status=status, text=text, contents=(json_body(schema),), headers=headers)

@@ -9,6 +9,7 @@ from restante.limits import (
     PAGE_DEFAULT,
     PAGE_MAX,
     RECIPIENT_CHARACTERS_MAX,
+    SOURCE_CHARACTERS_MAX,
     WAIT_SECONDS_MAX,
 )
 from restante.server.openapi.parts import Parameter, QueryText
@@ -64,6 +65,13 @@ ACTION = Parameter(
     text="The name of an action, percent-encoded.",
     schema=url_text(ACTION_CHARACTERS_MAX, "1 to 128 characters, not blank, not `.` or `..`, no control characters."),
     example="send_invoice",
+)
+SOURCE_NAME = Parameter(
+    name="source",
+    where="path",
+    text="The name of a source, percent-encoded.",
+    schema=url_text(SOURCE_CHARACTERS_MAX, "1 to 256 characters, not blank, not `.` or `..`, no control characters."),
+    example="orders/3",
 )
 PARTITION = Parameter(
     name="partition",

@@ -123,6 +123,7 @@ ADVICE: dict[str, Advice] = {
         "The producer group has not published in this partition, or so long ago that its state was removed.",
         "Nothing, if it is new: its first number is 0.",
     ),
+    "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
     "batch_unknown": Advice(
         "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
@@ -177,6 +178,12 @@ ADVICE: dict[str, Advice] = {
         "The action belongs to another group, which is named.",
         "Use another name. An operator may take it back: `DELETE /v1/groups/{group}/actions/{action}`.",
         ("action", "group"),
+    ),
+    "action_unknown": Advice(
+        "No action has this id, or none that the caller may know of; of a name: no group has declared it, and the hub "
+        "refuses such (`actions.undeclared`).",
+        "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
+        ("id", "action", "group"),
     ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",

@@ -1,11 +1,12 @@
-"""Producers that number what they publish, described."""
+"""Producers that number what they publish, and sources that have positions, described."""
 
 from __future__ import annotations
 
 from restante.calls.producers import ListProducers
+from restante.calls.sources import ListSources
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import LIMIT, PARTITION, READING, WRITING, after_token
+from restante.server.openapi.places import LIMIT, PARTITION, READING, SOURCE_NAME, WRITING, after_text, after_token
 from restante.server.openapi.query import query
 from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
@@ -137,4 +138,71 @@ with a higher owner level takes the group over; a lower one is refused with `pro
 of up to 63 bits: some languages cannot read them exactly from JSON unless told to.
 """,
     operations=(LINK, PRODUCER, PRODUCERS),
+)
+
+_SOURCE = "/v1/sources/{source}"
+
+
+def _json(text: str, schema: str) -> tuple[Answer, ...]:
+    contents = (BodyContent(media_type=media.JSON, schema=of_schema(schema)),)
+    return (Answer(status=200, text=text, contents=contents, headers=("Cache-Control",)),)
+
+
+SOURCES = Operation(
+    method="GET",
+    path="/v1/sources",
+    name="listSources",
+    summary="List sources",
+    text="By name, each with the last position that every partition has stored of it.",
+    parameters=query(ListSources, limit=LIMIT, after=after_text("b3JkZXJzLzMA")),
+    answers=_json("A page.", "SourcePage"),
+    problems=READING,
+)
+SHOW = Operation(
+    method="GET",
+    path=_SOURCE,
+    name="showSource",
+    summary="Show a source",
+    text="The last position that every partition has stored of it, how many messages, and when.",
+    parameters=(SOURCE_NAME,),
+    answers=_json("How far it is stored.", "SourceStatus"),
+    problems=("source_unknown", *READING),
+)
+RESET = Operation(
+    method="POST",
+    path=_SOURCE + "/reset",
+    name="resetSource",
+    summary="Set the position of a source",
+    text="""
+What lies beyond the position is stored when it is sent again; null lets all of it be stored. It holds for the partitions that know
+the source, or for `partition` alone. Messages that are stored stay. Those that have ids are duplicates when they come
+again; those without are stored again.
+""",
+    parameters=(SOURCE_NAME,),
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("ResetSourceBody")),),
+    answers=_json("How far it is stored now.", "SourceStatus"),
+    problems=("source_unknown", "body_too_large", "unsupported_media_type", *WRITING),
+)
+DELETE = Operation(
+    method="DELETE",
+    path=_SOURCE,
+    name="deleteSource",
+    summary="Forget a source",
+    text="Forgets its positions, for a source that is gone for good. The messages stay.",
+    parameters=(SOURCE_NAME,),
+    answers=(Answer(status=204, text="Done."),),
+    problems=("source_unknown", *WRITING),
+)
+SOURCES_SUBJECT = Subject(
+    name="Sources",
+    text="""
+A source is an ordered log elsewhere, like a partition of a Kafka topic. A publish with the header `Restante-Source` says
+the `source_position` of each message. Every partition keeps the last position that it has stored, in the same commit as
+the messages. So a source may be read again from any earlier position, in other batches, by another process: nothing is
+stored twice, for as long as the hub lives, and messages need no ids.
+
+Send the batches of a source in order: the next after the last is answered, or on one `/v1/publish`. Begin again at the first
+record that is not known to be stored; earlier does no harm.
+""",
+    operations=(SOURCES, SHOW, RESET, DELETE),
 )

@@ -8,6 +8,7 @@ from restante.server.openapi.places import BATCH_ID, PARTITION, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
 from restante.server.requests.batch_names import HEADER as BATCH_HEADER
+from restante.server.requests.source_names import HEADER as SOURCE_HEADER
 from restante.wire import media
 
 
@@ -21,6 +22,16 @@ _BATCH = Parameter(
     text="The id of an open batch: the messages become its items, less those that were stored before.",
     schema=UUID,
     example=BATCH_ID,
+)
+_SOURCE = Parameter(
+    name=SOURCE_HEADER,
+    where="header",
+    text=(
+        "Where the messages come from, percent-encoded: a topic and its partition, for example. Then each message has a "
+        "`source_position`, and one at or below the position that its partition has stored of this source is skipped."
+    ),
+    schema={"type": "string", "minLength": 1},
+    example="orders%2F3",
 )
 BODY_HEADERS = (
     Parameter(
@@ -67,6 +78,10 @@ index. A message whose recipient and id were stored before, with equal origin, k
 duplicate and skipped; with other content it is a `message_conflict`. So a publish that gives its messages ids may be
 repeated safely.
 
+With the header `Restante-Source` each message has a `source_position`, ascending, gaps allowed. The hub keeps the last
+position of the source in each partition, in the commit of the messages, and skips what is not beyond it: `skipped` says how
+many. Send the batches of a source in order. It cannot be combined with a producer's numbers, or with `visible_at`.
+
 Bodies: JSON (`{"messages": [...]}`, a bare list, or one message as an object), one CloudEvent (structured, or binary with `ce-…` headers), a batch of CloudEvents, or an Arrow stream
 with the fields of a message as columns by name (`id` as text or 16 bytes, `properties` as a map of text to text,
 `expires_at` as a timestamp in UTC; `data` as bytes, as text, which is `text/plain`, or as a struct, list, map, number or
@@ -84,7 +99,7 @@ PUBLISH = Operation(
     name="publish",
     summary="Publish messages",
     text="Leaves messages in the mailboxes of their recipients." + BODY_TEXT,
-    parameters=(_BATCH, *BODY_HEADERS),
+    parameters=(_BATCH, _SOURCE, *BODY_HEADERS),
     bodies=BODIES,
     answers=(_STORED,),
     problems=_PROBLEMS,
@@ -98,7 +113,7 @@ PARCEL = Operation(
         "The same as `POST /v1/messages`, for senders that sort by partition. Every recipient must belong to it: "
         "`GET /v1/recipients/{recipient}/partition` says where." + BODY_TEXT + _NUMBERED_TEXT
     ),
-    parameters=(PARTITION, *NUMBERING, _BATCH, *BODY_HEADERS),
+    parameters=(PARTITION, *NUMBERING, _BATCH, _SOURCE, *BODY_HEADERS),
     bodies=BODIES,
     answers=(_STORED,),
     problems=("partition_mismatch", "partition_unknown", *NUMBERED_PROBLEMS, *_PROBLEMS),
@@ -115,7 +130,8 @@ frame: `{{"number": n, "accepted": ..., "duplicates": ..., "partitions": [...]}}
 
 A frame with `"partition": p, "producer": {{"group": g, "owner_level": l, "published_sequence": s}}` is a numbered parcel.
 Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those after
-it. With `"batch": b` the messages of a frame become items of a batch.
+it. With `"batch": b` the messages of a frame become items of a batch. With `"source": s` each message has a
+`source_position`, and what is stored of the source is skipped.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from restante import limits
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -37,8 +38,10 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
+from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
+from restante.server.openapi.actions import action_schemas
 from restante.server.openapi.parts import Schema, of_schema
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
@@ -56,7 +59,9 @@ from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.operating import Done
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
+from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
+from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -158,9 +163,15 @@ _RECIPIENTS: Schema = {
     "maxItems": limits.SEND_MESSAGES_MAX,
     "description": "Instead of `recipient`: one message for each of these, all with the `id`, if one is given.",
 }
+_SOURCE_POSITION = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": limits.SOURCE_POSITION_MAX,
+    "description": "Where it stands in the source that the publish names (`Restante-Source`): positions ascend.",
+}
 MESSAGE = record(
-    {**_FIELDS, "recipients": _RECIPIENTS},
-    optional=(*_FIELDS, "recipients"),
+    {**_FIELDS, "source_position": _SOURCE_POSITION, "recipients": _RECIPIENTS},
+    optional=(*_FIELDS, "source_position", "recipients"),
     description=(
         "A message as it is sent. Without `data`, `text` and `data_base64` it is a claim check: its origin, which must "
         "have a `content_url`, delivers the content when it is peeked."
@@ -196,6 +207,15 @@ _CHANGED: dict[str, Schema] = {
     "batch": {**UUID, "description": "The batch that is complete."},
     "key": {**TEXT, "description": "The key of that batch."},
     "messages": {"type": "integer", "minimum": 0, "description": "How many messages were erased."},
+    "owner": {
+        "enum": ["group", "nobody"],
+        "description": "Of what a group with actions reads: whether the name of the action is its own, or nobody's.",
+    },
+    "attempts": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Of what a group with actions reads: how often it was tried before, as far as the hub knows.",
+    },
 }
 CHANGE = record(
     _CHANGED,
@@ -245,6 +265,7 @@ EVENT: Schema = {
         "datacontenttype": _unless_null({**_FIELDS["media_type"], "description": "The `media_type`."}),
         "expirytime": _unless_null(time("The `expires_at`.")),
         "visibletime": _unless_null(time("The `visible_at`.")),
+        "sourceposition": _unless_null(_SOURCE_POSITION),
         "time": _unless_null(time("When the event happened: a property.")),
         "data": _DATA,
         "data_base64": _unless_null(_DATA_BASE64),
@@ -298,6 +319,8 @@ _VALUES = (
     ConsignmentPage,
     DefineGroupBody,
     GroupStatus,
+    SourceStatus,
+    ResetSourceBody,
     GroupPage,
     JoinBody,
     Joined,
@@ -307,6 +330,13 @@ _VALUES = (
     CheckpointBody,
     Checkpointed,
     ResetBody,
+    ActionBody,
+    ActionsBody,
+    ActionStatus,
+    AcceptedActions,
+    OutcomesBody,
+    OutcomesTaken,
+    PoisonPage,
     Place,
     Removed,
     Done,
@@ -320,6 +350,7 @@ def components() -> dict[str, Any]:
     """All named schemas, less those of problems."""
     _, made = msgspec.json.schema_components(_VALUES, ref_template="#/components/schemas/{name}")
     added_schemas.complete(made)
+    action_schemas.complete(made, _FIELDS)
     owned = made["PartitionStatus"]
     owned["properties"]["owner"] = made["Place"]["properties"]["owner"]
     owned["required"] = [*owned["required"], "owner"]
@@ -346,4 +377,5 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
+        "SourcePage": page("sources", of_schema("SourceStatus"), {"type": ["string", "null"]}),
     }

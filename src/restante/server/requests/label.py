@@ -1,4 +1,4 @@
-"""What stands on a parcel beside its messages: where it goes, by what numbers, and for which batch."""
+"""What stands on a parcel beside its messages: where it goes, by what numbers, for which batch, and from which source."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from msgspec import UNSET
 
 from restante.errors import InvalidRequest
 from restante.model.producers.producer import ProducerNumbers, check_numbers
+from restante.model.sources.source import check_source
 from restante.server.requests.batch_names import check_id
 from restante.wire.frames import FrameHeader
 
 
 class Label(NamedTuple):
-    """None: to any partition, without numbers, for no batch."""
+    """None: to any partition, without numbers, for no batch, from nowhere in particular."""
 
     partition: int | None = None
     producer: ProducerNumbers | None = None
     batch: str | None = None
+    source: str | None = None
 
 
 def label_of(header: FrameHeader) -> Label:
     """The label of a frame of the pipelined link."""
     partition = None if header.partition is UNSET else header.partition
     batch = None if header.batch is UNSET else check_id(header.batch, field="batch")
+    source = None if header.source is UNSET else check_source(header.source)
     if header.producer is UNSET:
-        return Label(partition, None, batch)
+        return Label(partition, None, batch, source)
     check_numbers(header.producer)
     if partition is None:
         raise InvalidRequest(
             "producer numbers the messages of one partition: name the partition too.", field="partition"
         )
-    return Label(partition, header.producer, batch)
+    return Label(partition, header.producer, batch, source)

@@ -15,17 +15,19 @@ from restante.server.desk import Desk
 from restante.server.requests.batch_names import batch_of
 from restante.server.requests.label import Label
 from restante.server.requests.numbering import producer_numbers, refuse_numbers
+from restante.server.requests.source_names import source_of
 from restante.server.route_table import Route
 
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
     refuse_numbers(exchange)
-    await _publish(desk, exchange, Label(batch=batch_of(exchange)))
+    await _publish(desk, exchange, Label(batch=batch_of(exchange), source=source_of(exchange)))
 
 
 async def publish_parcel(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
-    await _publish(desk, exchange, Label(partition, producer_numbers(exchange), batch_of(exchange)))
+    label = Label(partition, producer_numbers(exchange), batch_of(exchange), source_of(exchange))
+    await _publish(desk, exchange, label)
 
 
 def partition_number(text: str) -> int:

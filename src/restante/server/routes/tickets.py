@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from restante.errors import InvalidRequest
-from restante.limits import RECIPIENT_CHARACTERS_MAX
+from restante.limits import RECIPIENT_CHARACTERS_MAX, TICKET_SECONDS
 from restante.model.access.access import Role
 from restante.server.access.gate import check_role
 from restante.server.connections.bodies import read_request
@@ -40,8 +40,8 @@ async def make_ticket(desk: Desk, exchange: Exchange) -> None:
     if not body.recipient.strip():
         raise InvalidRequest("A recipient's name is text that is not blank.", field="recipient")
     check_role(exchange.grant, _ROLES, body.recipient)
-    ticket, expires_at = desk.tickets.make(exchange.header(b"authorization"), body.recipient)
-    answer = TicketAnswer(ticket, datetime.fromtimestamp(expires_at, UTC))
+    expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
+    answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)
     await exchange.json(201, answer, headers=((b"cache-control", b"no-store"),))
 
 

@@ -43,6 +43,7 @@ SPECIAL_HEADERS = frozenset(
         b"restante-owner-level",
         b"restante-producer-group",
         b"restante-published-sequence",
+        b"restante-source",
         b"sec-fetch-site",
         b"transfer-encoding",
         b"upgrade",

@@ -14,10 +14,13 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from restante.model.columns import media_types
 from restante.model.columns.arrow import Column
 from restante.model.columns.uuids import uuid_column
 
 STORED = "stored"
+TEXT = "text"
+_TEXT_IS_OF = ("data", "media_type")
 _IDS = ("id", "bundle_id", "batch")
 _SNAPSHOT_NAMES = {"at": "published_at", "message_sequence_number": "sequence_number"}
 """How a snapshot calls what a change calls otherwise."""
@@ -62,6 +65,7 @@ class SourceRows:
         times = ("at",) if self.since is not None or self.until is not None else ()
         used = [name for name in self.names if self.needed is None or name in self.needed]
         texts = ("text_id",) if "id" in used else ()
+        used = [own for name in used for own in (_TEXT_IS_OF if name == TEXT else (name,))]
         names = [others.get(name, name) for name in (*used, *texts, *times) if name not in absent]
         return tuple(dict.fromkeys(("sequence_number", *names)))
 
@@ -102,6 +106,8 @@ class SourceRows:
 def _feed_column(table: pa.Table, name: str, partition: int) -> Column | None:
     if name == "partition":
         return pa.array(np.full(table.num_rows, partition, np.int32))
+    if name == TEXT and set(_TEXT_IS_OF) <= {*table.column_names}:
+        return _texts(*map(table.column, _TEXT_IS_OF))
     if name not in table.column_names:
         return None
     column = table.column(name)
@@ -116,6 +122,27 @@ def _snapshot_column(table: pa.Table, name: str, partition: int) -> Column | Non
     if name == "change":
         return pa.repeat(pa.scalar(STORED), table.num_rows)
     return _feed_column(table, _SNAPSHOT_NAMES.get(name, name), partition)
+
+
+def _texts(data: Column, media_type: Column) -> Column:
+    """The data that is text, spelt out: of a media type `text/*`, and UTF-8. All other is null."""
+    kinds: Column = pc.unique(media_type).cast(pa.string())
+    named = pa.array(
+        [kind for kind in kinds.to_pylist() if kind is not None and media_types.is_text(kind)], pa.string()
+    )
+    is_text = pc.is_in(media_type.cast(pa.string()), value_set=named)
+    found: Column = pc.if_else(is_text, data, pa.scalar(None, data.type))
+    try:
+        return found.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(own) for own in found.to_pylist()], pa.large_string())
+
+
+def _decoded(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _id_texts(column: Column) -> Column:

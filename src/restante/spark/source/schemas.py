@@ -63,13 +63,17 @@ CHANGES = _schema(
 """A row of the feed. `stored` rows, of a batch read and of a stream's bootstrap, are messages in whatever state."""
 
 
+_ALSO = _schema("text")
+"""What is made of other columns, for those who ask for it."""
+
+
 def chosen(names: tuple[str, ...]) -> StructType:
-    """These columns, in this order; none: all of them."""
-    known = CHANGES.fieldNames()
+    """These columns, in this order; none: all of `CHANGES`."""
+    known = {field.name: field for field in (*CHANGES, *_ALSO)}
     for name in names:
         if name not in known:
             raise InvalidRequest(f"There is no column {name!r}. There are: {', '.join(known)}.", column=name)
-    return StructType([CHANGES[name] for name in names]) if names else CHANGES
+    return StructType([known[name] for name in names]) if names else CHANGES
 
 
 def check_known(schema: StructType) -> None:

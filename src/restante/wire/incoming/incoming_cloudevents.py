@@ -34,6 +34,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "bundleable": (bool, "true or false"),
     "expirytime": (datetime, "a time like 2030-01-31T12:00:00Z"),
     "visibletime": (datetime, "a time like 2030-01-31T12:00:00Z"),
+    "sourceposition": (int, "an integer"),
 }
 _TEXT: tuple[Any, str] = (str, "text")
 _raw_decoder = msgspec.json.Decoder(Raw)
@@ -93,7 +94,7 @@ def _header_value(shaped: Shaped, name: str, text: str) -> Raw | None:
     except UnicodeError:
         shaped.fault(name, f"the header {_HEADER_PREFIX}{name} must be percent-encoded UTF-8")
         return None
-    if name in {"weight", "bundleable"} and _is_scalar(value):
+    if name in {"weight", "bundleable", "sourceposition"} and _is_scalar(value):
         return Raw(value)
     return Raw(msgspec.json.encode(value))
 

@@ -44,6 +44,7 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     properties: dict[str, str] = {}
     expires_at: datetime | UnsetType = UNSET
     visible_at: datetime | UnsetType = UNSET
+    source_position: int | UnsetType = UNSET
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -122,6 +123,7 @@ def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
         properties=sent.properties,
         expires_at=None if sent.expires_at is UNSET else sent.expires_at,
         visible_at=None if sent.visible_at is UNSET else sent.visible_at,
+        source_position=None if sent.source_position is UNSET else sent.source_position,
     )
 
 
@@ -206,6 +208,7 @@ _SAID = (
     "properties",
     "expires_at",
     "visible_at",
+    "source_position",
 )
 _EXPECTED: dict[str, tuple[Any, str]] = {
     "id": (str, "text"),
@@ -221,5 +224,6 @@ _EXPECTED: dict[str, tuple[Any, str]] = {
     "properties": (dict[str, str], "an object of text to text"),
     "expires_at": (datetime, "a time like 2030-01-31T12:00:00Z"),
     "visible_at": (datetime, "a time like 2030-01-31T12:00:00Z"),
+    "source_position": (int, "an integer"),
 }
 """What each field must be, for the decoder and for people."""

@@ -17,6 +17,7 @@ from restante.wire.outgoing.json_columns import (
     data_writer,
     id_writer,
     number_writer,
+    row_lines,
     same,
     text_writer,
     time_writer,
@@ -86,3 +87,8 @@ def _is_legal(name: str, value: str) -> bool:
     if name == "time":
         return is_time(value)
     return bool(value) or name not in {"subject", "dataschema"}
+
+
+def event_lines(table: pa.Table) -> Column:
+    """Each message as a CloudEvent in JSON, as a column of texts."""
+    return row_lines(table, event_writers(table)) if table.num_rows else string_array([])

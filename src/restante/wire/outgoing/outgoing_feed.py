@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from restante.model.columns.arrow import nulls_of, numbers_of
+from restante.model.columns.arrow import Column, nulls_of, numbers_of, string_array
 from restante.wire.outgoing.json_columns import (
     Writer,
     column,
@@ -24,6 +24,7 @@ from restante.wire.outgoing.json_columns import (
     number_writer,
     properties_writer,
     row_bytes,
+    row_lines,
     rows_json,
     same,
     sparse,
@@ -124,3 +125,8 @@ _BY_TYPE: tuple[tuple[Callable[[pa.DataType], bool], Callable[..., Writer]], ...
     (lambda kind: pa.types.is_integer(kind) or pa.types.is_boolean(kind), number_writer),
     (lambda _kind: True, text_writer),
 )
+
+
+def change_lines(table: pa.Table) -> Column:
+    """Each change as a JSON object of its own, as a column of texts."""
+    return row_lines(table, list(_writers(table, None))) if table.num_rows else string_array([])

@@ -1,0 +1,1 @@
+"""Bridges to Kafka: records of topics into mailboxes, and the feed into topics, each exactly once."""

@@ -1,0 +1,298 @@
+"""The bridge in: topics into mailboxes, each record once.
+
+Processes of one bridge are a consumer group of Kafka, which gives each of them topic partitions. Of a topic partition one
+batch is under way at a time, so its batches arrive in order; several topic partitions are under way side by side. The hub
+skips what it has stored, by source position. The offset is committed when all before it is stored: it says where to begin
+again, no more. So whatever crashes, and whoever reads the same partition beside, nothing is lost and nothing stored twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from restante.bridges.bridge_counts import BridgeCounts
+from restante.bridges.in_messages import MappedRecords, RecordMapper
+from restante.bridges.in_rules import InRule, RawRecord
+from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.client.surface.surface import Hub
+from restante.errors import FaultyMessages, InvalidOperation, InvalidRequest, SourceUnknown, Unavailable
+from restante.model.mailboxes.answers import Receipt
+
+_log = logging.getLogger("restante.bridges")
+TopicPlace = tuple[str, int]
+"""A topic and the number of a partition."""
+_TIMESTAMP_NONE = 0
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class InWish:
+    """What a bridge in is to do."""
+
+    rules: tuple[InRule, ...]
+    brokers: str
+    group: str = "restante"
+    """The consumer group of its processes."""
+    prefix: str = ""
+    """Before the names of its sources: for topics of the same name in several clusters."""
+    kafka: dict[str, str] = field(default_factory=dict)
+    """Further settings of the Kafka client."""
+    batch: int = 10_000
+    until_end: bool = False
+    """Whether to end where the topics end."""
+
+    def source(self, place: TopicPlace) -> str:
+        return f"{self.prefix}{place[0]}/{place[1]}"
+
+
+class BridgeIn:
+    """One process of a bridge. `run` it in the thread that made it; `stop` may be called from anywhere."""
+
+    def __init__(self, hub: Hub, wish: InWish) -> None:
+        if not wish.rules:
+            raise InvalidRequest("A bridge needs a topic.", parameter="topic")
+        self.counts = BridgeCounts()
+        self._hub = hub
+        self._wish = wish
+        self._library: Any = kafka_library()
+        self._mappers = {rule.topic: RecordMapper(rule) for rule in wish.rules}
+        self._stopping = threading.Event()
+        self._under_way: dict[TopicPlace, Future[int]] = {}
+        self._ended: set[TopicPlace] = set()
+        """Topic partitions that are read to their ends."""
+        self._failure: Exception | None = None
+        self._consumer: Any = None
+        self._letters: _DeadLetters | None = None
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self, tick: Callable[[], object] = lambda: None) -> None:
+        """Carry records over until it is stopped, or to the end; `tick` is called now and then."""
+        library = self._library
+        settings = kafka_settings(self._wish.brokers, self._wish.kafka)
+        reading = {
+            "group.id": self._wish.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+        self._consumer = library.Consumer({**settings, **reading})
+        if any(rule.dead_letter for rule in self._wish.rules):
+            self._letters = _DeadLetters(library.Producer({**settings, "enable.idempotence": True}))
+        try:
+            for topic in self._mappers:
+                topic_partitions(self._consumer, topic)
+            self._consumer.subscribe(
+                list(self._mappers), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
+            with ThreadPoolExecutor(8, "restante-bridge") as pool:
+                self._carry(pool, tick)
+        finally:
+            self._consumer.close()
+
+    def _carry(self, pool: ThreadPoolExecutor, tick: Callable[[], object]) -> None:
+        while not self._stopping.is_set():
+            for place, records in self._polled().items():
+                self._settle(place)
+                mapper = self._mappers[place[0]]
+                self._under_way[place] = pool.submit(self._store, place, mapper, records)
+            self._settle_done()
+            tick()
+            if self._wish.until_end and not self._under_way and self._at_end():
+                return
+        for place in list(self._under_way):
+            self._settle(place)
+
+    def _polled(self) -> dict[TopicPlace, list[RawRecord]]:
+        """The next records, by topic partition, in order."""
+        found: dict[TopicPlace, list[RawRecord]] = {}
+        try:
+            polled = self._consumer.consume(self._wish.batch, 0.2)
+        except self._library.KafkaException as error:
+            raise self._failure or unavailable(error) from error
+        if self._failure is not None:
+            raise self._failure
+        for message in polled:
+            if message.error() is not None:
+                if message.error().code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
+                    self._ended.add((message.topic(), message.partition()))
+                    continue
+                if message.error().fatal():
+                    raise unavailable(self._library.KafkaException(message.error()))
+                _log.warning("Kafka: %s", message.error().str())
+                continue
+            kind, timestamp = message.timestamp()
+            record = RawRecord(
+                message.offset(),
+                message.key(),
+                message.value(),
+                timestamp if kind else _TIMESTAMP_NONE,
+                tuple(message.headers() or ()),
+            )
+            place = message.topic(), message.partition()
+            self._ended.discard(place)
+            found.setdefault(place, []).append(record)
+        return found
+
+    def _store(self, place: TopicPlace, mapper: RecordMapper, records: Sequence[RawRecord]) -> int:
+        """Store records of one topic partition; gives the offset after them. Waits for a hub that is away."""
+        while True:
+            try:
+                self._send(place, mapper, records)
+                return records[-1].offset + 1
+            except Unavailable as error:
+                if not error.retriable or self._stopping.is_set():
+                    raise
+                _log.warning("The hub does not answer: %s", error.message)
+                self._stopping.wait(_PAUSE_SECONDS)
+
+    def _send(self, place: TopicPlace, mapper: RecordMapper, records: Sequence[RawRecord]) -> None:
+        source, refused = self._wish.source(place), dict[int, str]()
+        receipt: Receipt | None = None
+        mapped = mapper.mapped(records)
+        while receipt is None:
+            sent, rows = self._with_poison(mapped, mapper, records, source, refused)
+            if not rows:
+                break
+            try:
+                receipt = self._hub.send(sent, source=source)
+            except FaultyMessages as error:
+                news = {rows[fault.index]: fault.detail for fault in error.faults}
+                if not news.keys() - refused.keys():
+                    raise
+                refused |= news
+                mapped = mapper.mapped(records, refused)
+        if self._letters is not None and mapped.misfits:
+            self._letters.send(mapper.rule, source, records, mapped.misfits)
+        self.counts.add(
+            records=len(records),
+            stored=0 if receipt is None else receipt.accepted,
+            skipped=0 if receipt is None else receipt.skipped,
+            poisoned=len(mapped.misfits),
+            tombstones=mapped.tombstones,
+        )
+
+    def _with_poison(
+        self,
+        mapped: MappedRecords,
+        mapper: RecordMapper,
+        records: Sequence[RawRecord],
+        source: str,
+        refused: dict[int, str],
+    ) -> tuple[object, list[int]]:
+        """What is sent with those that do not fit among it, in the order of the records; and the record of each."""
+        if not mapped.misfits or mapper.rule.dead_letter is not None:
+            return mapped.sent, mapped.rows
+        assert isinstance(mapped.sent, list), "what does not fit is found one by one"
+        messages = dict(zip(mapped.rows, mapped.sent, strict=True))
+        for row, reason in mapped.misfits.items():
+            # The hub may have refused a record because of its data: then it is kept without.
+            messages[row] = mapper.poison(records[row], reason, source, with_data=row not in refused)
+        rows = sorted(messages)
+        return [messages[row] for row in rows], rows
+
+    def _settle(self, place: TopicPlace) -> None:
+        """Wait for the batch of a topic partition that is under way, and commit the offset after it."""
+        under_way = self._under_way.pop(place, None)
+        if under_way is None:
+            return
+        offset = under_way.result()
+        self._commit(place, offset)
+
+    def _settle_done(self) -> None:
+        for place in [place for place, under_way in self._under_way.items() if under_way.done()]:
+            self._settle(place)
+
+    def _commit(self, place: TopicPlace, offset: int, *, waiting: bool = False) -> None:
+        """That it is lost does no harm: what is read again is skipped."""
+        at = self._library.TopicPartition(*place, offset)
+        try:
+            self._consumer.commit(offsets=[at], asynchronous=not waiting)
+            self._measure(place, offset)
+        except self._library.KafkaException as error:
+            _log.warning("The offset of %s could not be committed: %s", self._wish.source(place), error)
+
+    def _measure(self, place: TopicPlace, offset: int) -> None:
+        _, end = self._consumer.get_watermark_offsets(self._library.TopicPartition(*place), cached=True)
+        if end >= 0:
+            self.counts.lags[self._wish.source(place)] = max(end - offset, 0)
+
+    def _at_end(self) -> bool:
+        """Whether all topic partitions of this process are stored up to their ends."""
+        assigned = {(own.topic, own.partition) for own in self._consumer.assignment()}
+        return bool(assigned) and assigned <= self._ended
+
+    def _assigned(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
+        for own in places:
+            try:
+                self._check_source((own.topic, own.partition), own)
+            except (InvalidOperation, Unavailable) as error:
+                self._failure = error
+
+    def _check_source(self, place: TopicPlace, own: Any) -> None:  # noqa: ANN401 - of an untyped library
+        """A topic that was made again begins at 0: all of it would be skipped."""
+        source = self._wish.source(place)
+        try:
+            known = self._hub.sources.get(source).position
+        except SourceUnknown:
+            return
+        _, end = self._consumer.get_watermark_offsets(own, timeout=15)
+        if known is not None and known >= end:
+            raise InvalidOperation(
+                f"The hub has stored the source {source!r} up to {known}, but the topic ends before {end}: it was deleted "
+                "and made again, or is that of another cluster. Give its sources another --prefix, or let an operator "
+                "delete the source."
+            )
+
+    def _revoked(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
+        """Finish what is under way, so that the next process begins there."""
+        for own in places:
+            place = own.topic, own.partition
+            under_way = self._under_way.pop(place, None)
+            if under_way is not None:
+                try:
+                    self._commit(place, under_way.result(), waiting=True)
+                except Unavailable as error:
+                    self._failure = error
+            self.counts.lags.pop(self._wish.source(place), None)
+
+    def _lost(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
+        """Another process has them already: it begins at the committed offset, and skips what this one stores yet."""
+        for own in places:
+            self._under_way.pop((own.topic, own.partition), None)
+            self.counts.lags.pop(self._wish.source((own.topic, own.partition)), None)
+
+
+class _DeadLetters:
+    """Records that do not fit, on their way to another topic."""
+
+    def __init__(self, producer: Any) -> None:  # noqa: ANN401 - of an untyped library
+        self._producer = producer
+        self._lock = threading.Lock()
+
+    def send(self, rule: InRule, source: str, records: Sequence[RawRecord], misfits: dict[int, str]) -> None:
+        """All of them are there when this returns."""
+        failed: list[str] = []
+
+        def hear(error: Any, _message: Any) -> None:  # noqa: ANN401 - of an untyped library
+            if error is not None:
+                failed.append(error.str())
+
+        with self._lock:
+            for row, reason in sorted(misfits.items()):
+                record = records[row]
+                told = [("restante-reason", reason.encode()), ("restante-source", source.encode())]
+                headers = [*record.headers, *told, ("restante-offset", b"%d" % record.offset)]
+                self._producer.produce(
+                    rule.dead_letter, value=record.value, key=record.key, headers=headers, on_delivery=hear
+                )
+            self._producer.flush()
+        if failed:
+            raise Unavailable(f"The dead-letter topic {rule.dead_letter} does not take records: {failed[0]}.")

@@ -1,0 +1,247 @@
+"""The bridge out: the feed into a topic, each change once.
+
+Processes of one bridge are members of a group of the hub, which gives each of them partitions. Each partition of the hub
+has a transactional producer of its own: a page goes into the topic in one transaction, and the position of the feed goes with it, as
+the offset of that partition in a topic of positions. A process that takes a partition over begins a producer of the same
+transactional id, which fences the one before, and only then reads the position. So a page is in the topic once, for readers
+of what is committed (`isolation.level=read_committed`), whatever crashes between the topic and the hub.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from restante.bridges.bridge_counts import BridgeCounts
+from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.bridges.out_choices import OutChanges, OutForm
+from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
+from restante.client.surface.surface import Group, Hub, SharedPage
+from restante.errors import InvalidOperation, Unavailable
+
+_log = logging.getLogger("restante.bridges")
+_WAIT_SECONDS = 30.0
+_CHUNK_RECORDS = 10_000
+_QUEUE_RECORDS = 200_000
+_LOOK_SECONDS = 0.2
+_TRIES_MAX = 10
+_NOWHERE = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutWish:
+    """What a bridge out is to do."""
+
+    topic: str
+    brokers: str
+    group: str = "bridge"
+    """The group of the hub that its processes are members of."""
+    origins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    form: OutForm = OutForm.JSON
+    schema: Path | None = None
+    changes: OutChanges = OutChanges.PUBLISHED
+    skip_misfits: bool = False
+    kafka: dict[str, str] = field(default_factory=dict)
+    member: str | None = None
+    partitions_at_once: int = 4
+    until_end: bool = False
+    """Whether to end where the feed ends."""
+
+    @property
+    def positions(self) -> str:
+        """The topic whose partitions stand for those of the hub."""
+        return f"{self.topic}.positions"
+
+
+@dataclass(slots=True)
+class _OutLine:
+    """The producer of one partition of the hub, under one generation."""
+
+    generation: int
+    producer: Any
+    position: int
+    """All up to it is in the topic."""
+
+
+class BridgeOut:
+    """One process of a bridge. `stop` may be called from anywhere."""
+
+    def __init__(self, hub: Hub, wish: OutWish) -> None:
+        self.counts = BridgeCounts()
+        self._hub = hub
+        self._wish = wish
+        self._library: Any = kafka_library()
+        self._settings = kafka_settings(wish.brokers, wish.kafka)
+        self._encode = encoder(wish.form, wish.schema, skip_misfits=wish.skip_misfits)
+        self._lines: dict[int, _OutLine] = {}
+        self._offsets: Any = None
+        self._ending = threading.Event()
+        self._group: Group | None = None
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._group is not None:
+            self._group.close()
+
+    def run(self, tick: Callable[[], object] = lambda: None) -> None:
+        """Carry changes over until it is stopped, or to the end; `tick` is called after each page."""
+        wish = self._wish
+        self._offsets = self._library.Consumer(
+            {
+                **self._settings,
+                "group.id": f"restante.{wish.group}.{wish.topic}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            topic_partitions(self._offsets, wish.topic)
+            self._make_positions()
+            self._carry(tick)
+        finally:
+            self._offsets.close()
+
+    def _carry(self, tick: Callable[[], object]) -> None:
+        wish = self._wish
+        self._group = group = self._hub.group(wish.group, origins=wish.origins, kinds=wish.kinds, member=wish.member)
+        with group:
+            watcher = threading.Thread(target=self._watch, args=(group,), name="restante-bridge-watch")
+            watcher.start()
+            try:
+                group.run(lambda page: self._page(page, tick), partitions_at_once=wish.partitions_at_once)
+            finally:
+                self._ending.set()
+                watcher.join()
+
+    def _watch(self, group: Group) -> None:
+        """See how far the group is; with `until_end`, end when it is done with all."""
+        while not self._ending.wait(_LOOK_SECONDS):
+            try:
+                status = group.status()
+            except Unavailable:
+                continue
+            self.counts.lags = {f"partition {own.partition}": own.lag for own in status.partitions}
+            if self._wish.until_end and status.members and status.lag == 0:
+                self.stop()
+
+    def _page(self, page: SharedPage, tick: Callable[[], object]) -> None:
+        records = self._carried(page)
+        if records is None:
+            page.left()
+            return
+        done = len(records.values)
+        self.counts.add(records=done + records.misfits, stored=done, poisoned=records.misfits)
+        tick()
+
+    def _carried(self, page: SharedPage) -> OutRecords | None:
+        """The records of a page, which are in the topic; None if the partition is another process's meanwhile."""
+        for attempt in range(_TRIES_MAX):
+            try:
+                line = self._line(page)
+                records = self._encode(chosen_rows(page.table, line.position, self._wish.changes))
+                self._commit(line, page, records)
+                return records
+            except self._library.KafkaException as error:
+                self._lines.pop(page.partition, None)
+                if not self._is_ours(page):
+                    _log.warning("Partition %d went to another process.", page.partition)
+                    return None
+                if attempt == _TRIES_MAX - 1 or self._ending.is_set():
+                    raise unavailable(error) from error
+                _log.warning("Kafka: %s; the page is tried again.", error)
+                self._ending.wait(min(2.0**attempt / 10, 5))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _is_ours(self, page: SharedPage) -> bool:
+        """Whether the hub still gives the partition to this process: a stale one may have fenced it off all the same."""
+        assert self._group is not None
+        found = [own.generation for own in self._group.status().partitions if own.partition == page.partition]
+        return found == [page.generation]
+
+    def _line(self, page: SharedPage) -> _OutLine:
+        """The producer of a partition; under a new generation a new one, which fences those before it."""
+        line = self._lines.get(page.partition)
+        if line is not None and line.generation == page.generation:
+            return line
+        producer = self._library.Producer(
+            {
+                "queue.buffering.max.messages": 2 * _QUEUE_RECORDS,
+                "queue.buffering.max.kbytes": 1_048_576,
+                "linger.ms": 5,
+                "partitioner": "murmur2_random",
+                **self._settings,
+                "enable.idempotence": True,
+                "transactional.id": f"restante.{self._wish.group}.{self._wish.topic}.{page.partition}",
+            }
+        )
+        producer.init_transactions(_WAIT_SECONDS)
+        self._lines[page.partition] = _OutLine(page.generation, producer, self._position(page.partition))
+        return self._lines[page.partition]
+
+    def _position(self, partition: int) -> int:
+        """How far the partition is in the topic. What the group itself knows to be done with is not handed out again."""
+        at = self._library.TopicPartition(self._wish.positions, partition)
+        (found,) = self._offsets.committed([at], timeout=_WAIT_SECONDS)
+        if found.error is not None:
+            raise self._library.KafkaException(found.error)
+        return max(int(found.offset), _NOWHERE)
+
+    def _commit(self, line: _OutLine, page: SharedPage, records: OutRecords) -> None:
+        """The records of a page and its position, in one transaction."""
+        if not records.values:
+            return
+        at = self._library.TopicPartition(self._wish.positions, page.partition, page.position)
+        try:
+            line.producer.begin_transaction()
+            self._produce(line.producer, records)
+            line.producer.send_offsets_to_transaction([at], self._offsets.consumer_group_metadata(), _WAIT_SECONDS)
+            line.producer.commit_transaction(_WAIT_SECONDS)
+        except self._library.KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                line.producer.abort_transaction(_WAIT_SECONDS)
+            raise
+        line.position = page.position
+
+    def _produce(self, producer: Any, records: OutRecords) -> None:  # noqa: ANN401 - of an untyped library
+        """Hand the records to the producer, in order, and never more than it has room for."""
+        topic, headers = self._wish.topic, records.content_type
+        for first in range(0, len(records.values), _CHUNK_RECORDS):
+            while len(producer) > _QUEUE_RECORDS:
+                producer.poll(0.05)
+            keys, values = records.keys[first : first + _CHUNK_RECORDS], records.values[first : first + _CHUNK_RECORDS]
+            if headers is None:
+                batch = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+                if producer.produce_batch(topic, batch) < len(batch):
+                    failed = next(each["_error"] for each in batch if "_error" in each)
+                    raise self._library.KafkaException(failed)
+            else:
+                told = [("content-type", headers)]
+                for key, value in zip(keys, values, strict=True):
+                    producer.produce(topic, key=key, value=value, headers=told)
+            producer.poll(0)
+
+    def _make_positions(self) -> None:
+        """The topic of positions, made if it is not there. It stays empty: only the offsets of its partitions are used."""
+        from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415 - an extra
+
+        count, name = len(self._hub.partitions()), self._wish.positions
+        found = self._offsets.list_topics(timeout=_WAIT_SECONDS).topics.get(name)
+        if found is None:
+            admin = AdminClient(self._settings)
+            try:
+                admin.create_topics([NewTopic(name, count, -1)], operation_timeout=_WAIT_SECONDS)[name].result(
+                    _WAIT_SECONDS
+                )
+            except self._library.KafkaException as error:
+                if error.args[0].code() != self._library.KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise unavailable(error) from error
+        elif len(found.partitions) < count:
+            raise InvalidOperation(
+                f"The topic {name} has {len(found.partitions)} partitions, and the hub {count}: it needs as many. Add them "
+                "(kafka-topics --alter --partitions)."
+            )

@@ -1,0 +1,218 @@
+"""Records into messages: as columns where all of them are plain, else one by one, with those that do not fit named.
+
+Every message has the offset of its record as its source position. Headers become properties, beside the key and the time
+of the record. A record with CloudEvents headers, or of the type `application/cloudevents+json`, is an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from restante.bridges.in_rules import MEDIA_TYPES, DataForm, InRule, RawRecord, RecordMisfit, Tombstones, picker
+from restante.model.columns.arrow import Column, column_of, map_array
+from restante.model.publishing.message import Message
+from restante.wire.incoming.incoming_cloudevents import decode_binary, shape_event
+from restante.wire.incoming.shapes import Shaped, messages_of
+
+_STRUCTURED = b"application/cloudevents+json"
+_BINARY = "ce_specversion"
+_KEY, _TIME = "kafka.key", "kafka.time"
+_POISON_KIND = "poison"
+_REASON_CHARACTERS_MAX = 500
+
+
+@dataclass(slots=True)
+class MappedRecords:
+    """What is to be sent for some records of one topic partition, and what does not fit."""
+
+    sent: pa.Table | list[Message]
+    rows: list[int]
+    """The record of each message that is sent."""
+    misfits: dict[int, str] = field(default_factory=dict)
+    """By record, why it does not fit."""
+    tombstones: int = 0
+
+
+class RecordMapper:
+    """Applies the rules of one topic."""
+
+    def __init__(self, rule: InRule) -> None:
+        rule.check()
+        self.rule = rule
+        self._pick = picker(rule.recipient)
+        self._origin = rule.origin or rule.topic
+        self._kind = rule.kind or rule.topic
+
+    def mapped(self, records: Sequence[RawRecord], refused: Mapping[int, str] | None = None) -> MappedRecords:
+        """The messages of these records; `refused` are those that the hub did not take, by their places, with the reasons."""
+        if not refused:
+            plain = self._columns(records)
+            if plain is not None:
+                return MappedRecords(plain, list(range(len(records))))
+        return self._one_by_one(records, refused or {})
+
+    def poison(self, record: RawRecord, reason: str, source: str, *, with_data: bool = True) -> Message:
+        """The message that keeps a record which does not fit, for a person to look at."""
+        properties = {
+            "kafka.source": source,
+            "kafka.offset": str(record.offset),
+            "kafka.reason": reason[:_REASON_CHARACTERS_MAX],
+            _TIME: _time(record.timestamp_ms),
+        }
+        key = _utf8(record.key)
+        if key is not None and len(key) <= _REASON_CHARACTERS_MAX:
+            properties[_KEY] = key
+        return Message(
+            recipient=self.rule.poison,
+            origin=self._origin,
+            kind=_POISON_KIND,
+            data=(record.value or b"") if with_data else b"",
+            properties=properties,
+            source_position=record.offset,
+        )
+
+    def _columns(self, records: Sequence[RawRecord]) -> pa.Table | None:
+        """All of them as columns; None if some need a closer look."""
+        if any(record.headers or record.value is None for record in records):
+            return None
+        try:
+            recipients = pa.array([self._pick(record) for record in records], pa.string())
+        except (RecordMisfit, UnicodeEncodeError):
+            return None
+        count = len(records)
+        table = {
+            "recipient": recipients,
+            "origin": _constant(self._origin, count),
+            "kind": _constant(self._kind, count),
+            "data": pa.array([record.value for record in records], pa.large_binary()),
+            "media_type": _constant(MEDIA_TYPES[self.rule.values], count),
+            "properties": self._property_columns(records),
+            "source_position": pa.array([record.offset for record in records], pa.int64()),
+        }
+        return pa.table(table)
+
+    def _property_columns(self, records: Sequence[RawRecord]) -> pa.MapArray[Any, Any]:
+        count = len(records)
+        moments = pa.array([record.timestamp_ms for record in records], pa.int64()).cast(pa.timestamp("ms", "UTC"))
+        times: Column = pc.strftime(cast("Any", moments), "%Y-%m-%dT%H:%M:%SZ")
+        if self.rule.recipient == "key" or any(_utf8(record.key) is None for record in records):
+            names, values, width = pa.array([_TIME] * count), times, 1
+        else:
+            keys: Column = pa.array([_utf8(record.key) for record in records], pa.string())
+            names = pa.array([_KEY, _TIME] * count)
+            values = pa.concat_arrays([keys, times]).take(column_of(np.arange(2 * count).reshape(2, -1).T.reshape(-1)))
+            width = 2
+        return map_array(np.arange(count + 1) * width, names, values)
+
+    def _one_by_one(self, records: Sequence[RawRecord], refused: Mapping[int, str]) -> MappedRecords:
+        found = MappedRecords([], [])
+        assert isinstance(found.sent, list)
+        for row, record in enumerate(records):
+            if record.value is None and self.rule.tombstones is Tombstones.SKIP:
+                found.tombstones += 1
+                continue
+            try:
+                if row in refused:
+                    raise RecordMisfit(refused[row])
+                found.sent.append(self._message(record))
+                found.rows.append(row)
+            except RecordMisfit as error:
+                found.misfits[row] = str(error)
+        return found
+
+    def _message(self, record: RawRecord) -> Message:
+        if record.value is None:
+            raise RecordMisfit("The record has no value: it is a tombstone.")
+        media_type = record.header("content-type")
+        if media_type is not None and media_type.split(b";")[0].strip().lower() == _STRUCTURED:
+            return self._event(record, shape_event(0, msgspec.Raw(record.value)))
+        if record.header(_BINARY) is not None:
+            return self._binary_event(record, media_type)
+        given = _utf8(media_type)
+        return Message(
+            recipient=self._pick(record),
+            origin=self._origin,
+            kind=self._kind,
+            data=record.value,
+            media_type=given or MEDIA_TYPES[self.rule.values],
+            properties=_properties(record, with_key=self.rule.recipient != "key"),
+            source_position=record.offset,
+        )
+
+    def _binary_event(self, record: RawRecord, media_type: bytes | None) -> Message:
+        """The attributes are headers `ce_…`; those of HTTP have another sign, and are percent-encoded."""
+        headers = {
+            f"ce-{name[3:].lower()}": (_utf8(value) or "").replace("%", "%25")
+            for name, value in record.headers
+            if name.lower().startswith("ce_")
+        }
+        if "ce-recipient" not in headers:
+            headers["ce-recipient"] = self._pick(record).replace("%", "%25")
+        content_type = _utf8(media_type)
+        found = decode_binary(record.value or b"", content_type=content_type, headers=_encoded(headers))
+        if not isinstance(found, list | tuple):
+            raise RecordMisfit(found.faults[0].detail)  # type: ignore[union-attr]  # then it is `Flawed`
+        return self._placed(record, found[0])
+
+    def _event(self, record: RawRecord, shaped: Shaped) -> Message:
+        if "recipient" not in shaped.fields:
+            shaped.fields["recipient"] = self._pick(record)
+            shaped.faults = [fault for fault in shaped.faults if fault[0] != "recipient"]
+        if shaped.faults:
+            raise RecordMisfit(shaped.faults[0][1])
+        (message,) = messages_of([msgspec.Raw()], lambda _index, _row: shaped)  # type: ignore[misc]  # no faults: no `Flawed`
+        return self._placed(record, message)
+
+    def _placed(self, record: RawRecord, message: Message) -> Message:
+        return msgspec.structs.replace(message, source_position=record.offset)
+
+
+def _encoded(headers: Mapping[str, str]) -> dict[str, str]:
+    """Texts as headers of HTTP carry them: the bytes of UTF-8 percent-encoded beyond ASCII."""
+    return {
+        name: "".join(one if " " <= one <= "~" else "".join(f"%{byte:02X}" for byte in one.encode()) for one in value)
+        for name, value in headers.items()
+        if value
+    }
+
+
+def _constant(text: str, count: int) -> Column:
+    return pa.DictionaryArray.from_arrays(column_of(np.zeros(count, np.int32)), pa.array([text]))
+
+
+def _properties(record: RawRecord, *, with_key: bool) -> dict[str, str]:
+    """The headers as texts (what is no UTF-8 as base64), the time, and the key unless it is the recipient."""
+    found = {_TIME: _time(record.timestamp_ms)}
+    key = _utf8(record.key)
+    if with_key and key is not None:
+        found[_KEY] = key
+    for name, value in record.headers:
+        text = _utf8(value)
+        if value is not None and text is None:
+            found[f"{name}.base64"] = msgspec.json.decode(msgspec.json.encode(value))
+        elif text is not None and name.lower() != "content-type":
+            found[name] = text
+    return found
+
+
+def _utf8(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _time(timestamp_ms: int) -> str:
+    seconds, milliseconds = divmod(max(timestamp_ms, 0), 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
+
+
+__all__ = ["DataForm", "MappedRecords", "RecordMapper"]

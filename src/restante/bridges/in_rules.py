@@ -1,0 +1,124 @@
+"""How records become messages: the rules of a bridge in, as a person writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from restante.errors import InvalidRequest
+
+Pick = Callable[["RawRecord"], str]
+_FORMS = "key, header:NAME or json:PATH"
+
+
+class RawRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of a topic partition."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of a name; case does not matter."""
+        wanted = name.lower()
+        return next((value for own, value in reversed(self.headers) if own.lower() == wanted), None)
+
+
+class RecordMisfit(ValueError):
+    """Why a record cannot become a message."""
+
+
+class DataForm(Enum):
+    """What the values of records are."""
+
+    JSON = "json"
+    TEXT = "text"
+    BYTES = "bytes"
+
+
+MEDIA_TYPES = {
+    DataForm.JSON: "application/json",
+    DataForm.TEXT: "text/plain",
+    DataForm.BYTES: "application/octet-stream",
+}
+
+
+class Tombstones(Enum):
+    """What becomes of records without a value."""
+
+    SKIP = "skip"
+    POISON = "poison"
+
+
+class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of the records of a topic."""
+
+    topic: str
+    recipient: str = "key"
+    """`key`, `header:NAME` or `json:PATH`."""
+    origin: str | None = None
+    """The topic if left out."""
+    kind: str | None = None
+    """The topic if left out."""
+    values: DataForm = DataForm.JSON
+    tombstones: Tombstones = Tombstones.SKIP
+    poison: str = "bridge-poison"
+    """The mailbox of records that cannot become messages."""
+    dead_letter: str | None = None
+    """The topic of such records, instead of the mailbox."""
+
+    def check(self) -> None:
+        picker(self.recipient)
+        if not self.topic.strip():
+            raise InvalidRequest("A bridge needs a topic.", parameter="topic")
+
+
+def picker(rule: str) -> Pick:
+    """The function that finds the recipient of a record."""
+    form, _, rest = rule.partition(":")
+    if rule == "key":
+        return lambda record: _text(record.key, "the key")
+    if form == "header" and rest:
+        return lambda record: _text(record.header(rest), f"the header {rest}")
+    if form == "json" and rest and all(rest.split(".")):
+        return _json_picker(rest)
+    raise InvalidRequest(f"A recipient is found by {_FORMS}, not {rule!r}.", parameter="recipient")
+
+
+def _json_picker(path: str) -> Pick:
+    """Decodes what lies on the path alone: the rest of a value is passed over."""
+    names = path.split(".")
+    kind: Any = msgspec.Raw
+    for name in reversed(names):
+        kind = msgspec.defstruct("Step", [("found", kind, msgspec.field(name=name))], gc=False)
+    decoder = msgspec.json.Decoder(kind)
+
+    def pick(record: RawRecord) -> str:
+        try:
+            found = decoder.decode(record.value or b"")
+            for _ in names:
+                found = found.found
+            value = msgspec.json.decode(found)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise RecordMisfit(f"The value has no {path}: {error}") from error
+        if isinstance(value, str):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        raise RecordMisfit(f"{path} is neither text nor a whole number.")
+
+    return pick
+
+
+def _text(value: bytes | None, what: str) -> str:
+    if value is None:
+        raise RecordMisfit(f"The record has not {what}.")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise RecordMisfit(f"{what[0].upper()}{what[1:]} is no UTF-8.") from error

@@ -1,0 +1,82 @@
+"""The library `confluent-kafka`, which comes with the extra `restante[kafka]`, and what its configuration is made of."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from restante.errors import ExtraMissing, InvalidRequest, Unavailable
+
+DEFAULT_BROKERS = "127.0.0.1:9092"
+_OURS = {
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "group.id",
+    "transactional.id",
+}
+"""What makes a bridge exactly once is not to be set otherwise."""
+_FROM_ENVIRONMENT = "env:"
+_log = logging.getLogger("restante.bridges.kafka")
+
+
+def kafka_library() -> ModuleType:
+    """`confluent_kafka`, or the error that says how to get it."""
+    try:
+        import confluent_kafka  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ExtraMissing(f"Bridges need confluent-kafka ({error}): pip install 'restante[kafka]'.") from error
+    return confluent_kafka
+
+
+def kafka_settings(brokers: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """What every client is configured with: where the brokers are, and what the user adds (SASL, TLS, sizes)."""
+    for name in given:
+        if name in _OURS:
+            raise InvalidRequest(f"The Kafka setting {name} is the bridge's own: leave it out.", parameter=name)
+    found = {name: _value(name, value) for name, value in given.items()}
+    return {"bootstrap.servers": brokers, "logger": _log, **found}
+
+
+def _value(name: str, value: str) -> str:
+    """A value, or that of the variable of the environment that it names: passwords do not belong on a command line."""
+    if not value.startswith(_FROM_ENVIRONMENT):
+        return value
+    variable = value.removeprefix(_FROM_ENVIRONMENT)
+    found = os.environ.get(variable)
+    if found is None:
+        raise InvalidRequest(f"The Kafka setting {name} is to come from {variable}, which is not set.", parameter=name)
+    return found
+
+
+def option_pairs(options: tuple[str, ...]) -> dict[str, str]:
+    """`name=value` as they are given on the command line."""
+    found: dict[str, str] = {}
+    for option in options:
+        name, sign, value = option.partition("=")
+        if not sign or not name.strip():
+            raise InvalidRequest(f"A Kafka setting is name=value, not {option!r}.", parameter="kafka")
+        found[name.strip()] = value
+    return found
+
+
+def topic_partitions(client: Any, topic: str, seconds: float = 15) -> tuple[int, ...]:  # noqa: ANN401 - untyped library
+    """The partitions of a topic; `Unavailable` if the brokers do not answer, `InvalidRequest` if there is no such topic."""
+    library = kafka_library()
+    try:
+        found = client.list_topics(topic, timeout=seconds).topics[topic]
+    except library.KafkaException as error:
+        raise unavailable(error) from error
+    if found.error is not None:
+        raise InvalidRequest(f"Kafka has no topic {topic!r}: {found.error.str()}. Create it.", topic=topic)
+    return tuple(sorted(found.partitions))
+
+
+def unavailable(error: Exception) -> Unavailable:
+    reason = error.args[0] if error.args else error
+    text = reason.str() if hasattr(reason, "str") else str(reason)
+    return Unavailable(f"Kafka does not answer as it should: {text}. Are the brokers there, and the settings right?")

@@ -1,0 +1,27 @@
+"""What a person may choose of a bridge out."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class OutForm(Enum):
+    """How records are written."""
+
+    JSON = "json"
+    CLOUDEVENTS = "cloudevents"
+    AVRO = "avro"
+
+
+class OutChanges(Enum):
+    """Which changes are written."""
+
+    PUBLISHED = "published"
+    ALL = "all"
+
+
+class Misfits(Enum):
+    """What becomes of changes that cannot be written."""
+
+    STOP = "stop"
+    SKIP = "skip"

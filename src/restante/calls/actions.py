@@ -1,0 +1,72 @@
+"""Actions: asked for, looked at, waited for, reported; and what could not be done, done again or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from restante.calls.call import Call, Count, Number, Seconds
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.actions.wanted_action import WantedAction
+from restante.model.work.results import WorkOutcome
+
+
+class SendAction(Call[ActionStatus], frozen=True):
+    """Have something done. The answer comes when it is accepted, or within `wait` seconds with its outcome."""
+
+    wanted: WantedAction
+    wait: Seconds = 0
+    carried: Mapping[str, str] = {}
+    """Further properties of the message."""
+
+
+class SendActions(Call[AcceptedActions], frozen=True):
+    """Have many things done: all are accepted, or none. They become items of the batch, if one is named."""
+
+    wanted: Sequence[WantedAction]
+    batch: str | None = None
+    carried: Mapping[str, str] = {}
+
+
+class ReadAction(Call[ActionStatus], frozen=True):
+    """What became of an action; if that is not final, `wait` seconds for it."""
+
+    action_id: str
+    concerns: str | None = None
+    """The thing: to be named if the same id was used for several."""
+    wait: Seconds = 0
+
+
+class ReportOutcomes(Call[OutcomesTaken], frozen=True):
+    """What became of actions of one partition, and how far the group is there: all of it in one commit."""
+
+    group: str
+    partition: int
+    generation: Number
+    outcomes: Sequence[WorkOutcome]
+    position: Number | None = None
+    release: bool | None = None
+    """Whether a partition that is to be given up goes on with this; None: if its holder was told before."""
+
+
+class ListPoison(Call[PoisonPage], frozen=True):
+    """What a group could not do."""
+
+    group: str
+    limit: Count | None = None
+    after: str | None = None
+
+
+class RepeatPoison(Call[ActionStatus], frozen=True):
+    """Have an action that is poison done again, at the end and with a fresh count."""
+
+    group: str
+    action_id: str
+    concerns: str | None = None
+
+
+class GiveUpPoison(Call[None], frozen=True):
+    """An action that is poison will not be done."""
+
+    group: str
+    action_id: str
+    concerns: str | None = None

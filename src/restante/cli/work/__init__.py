@@ -1,0 +1,1 @@
+"""Commands of workers and their actions."""

@@ -1,0 +1,296 @@
+"""`restante poison`: actions that could not be done, and what an operator decides about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
+from restante.cli.shared.help import command_group, command_of
+from restante.cli.shared.hub_options import Door, at_hub
+from restante.cli.shared.lists import print_more
+from restante.cli.shared.options import AsJson, Limit, Yes, is_meant
+from restante.cli.shared.output import listing, preview, print_answer
+from restante.cli.shared.plain import say
+from restante.model.figures import clock_time, counted
+
+if TYPE_CHECKING:
+    from restante.client.transport.link import Link
+    from restante.model.actions.action_answers import PoisonedAction
+
+app = command_group("poison")
+
+_PREVIEW_CHARACTERS = 2_000
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group whose poison it is.", show_default=False)]
+ActionIds = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of actions.", show_default=False)
+]
+Concerns = Annotated[
+    str | None, typer.Option(metavar="THING", help="Only what concerns this thing.", show_default=False)
+]
+Action = Annotated[str | None, typer.Option(metavar="NAME", help="Only actions of this name.", show_default=False)]
+Code = Annotated[
+    str | None, typer.Option(metavar="CODE", help="Only actions whose problem has this code.", show_default=False)
+]
+All = Annotated[bool, typer.Option("--all", help="All of the group's poison.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+
+@app.callback()
+def poison() -> None:
+    """See actions that workers could not do; have them done again, or give them up.
+
+    \b
+    restante poison list catalog
+    restante poison show catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    restante poison again catalog --code retries_exhausted --dry-run
+    restante poison give-up catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    """
+
+
+@at_hub
+def list_(
+    group: GroupName,
+    action: Action = None,
+    code: Code = None,
+    concerns: Concerns = None,
+    limit: Limit = 20,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
+    """List what a group could not do: which action, which thing, and why.
+
+    \b
+    restante poison list catalog
+    restante poison list catalog --action add_comment --json | jq '.poison[].id'
+    """
+    with closing(door.link()) as link:
+        found = _first(_chosen(link, group, action=action, code=code, concerns=concerns), limit)
+    print_answer({"poison": found}, partial(_print_list, found, limit), as_json=as_json)
+
+
+@at_hub
+def show(
+    group: GroupName,
+    action_id: Annotated[str, typer.Argument(metavar="ID", help="The id of an action.", show_default=False)],
+    concerns: Concerns = None,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
+    """Show one action that could not be done: its data, its problem, and how often it was tried.
+
+    \b
+    restante poison show catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    """
+    with closing(door.link()) as link:
+        (found,) = _named(link, group, [action_id], concerns)
+    print_answer(found, partial(_print_one, found), as_json=as_json)
+
+
+@at_hub
+def again(
+    group: GroupName,
+    ids: ActionIds = None,
+    action: Action = None,
+    code: Code = None,
+    concerns: Concerns = None,
+    everything: All = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
+    """Have poison done again: at the end of what waits, with a fresh count of attempts.
+
+    \b
+    restante poison again catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    restante poison again catalog --code retries_exhausted --dry-run
+    restante poison again catalog --all --yes
+    """
+    _decide(
+        "Do again",
+        "Done again",
+        RepeatPoison,
+        door,
+        group,
+        _wish(ids, action, code, concerns, everything),
+        (dry_run, yes, as_json),
+    )
+
+
+@at_hub
+def give_up(
+    group: GroupName,
+    ids: ActionIds = None,
+    action: Action = None,
+    code: Code = None,
+    concerns: Concerns = None,
+    everything: All = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    *,
+    door: Door,
+    as_json: AsJson = False,
+) -> None:
+    """Give poison up: the actions have failed, and are not done.
+
+    \b
+    restante poison give-up catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
+    restante poison give-up catalog --action add_comment --dry-run
+    """
+    _decide(
+        "Give up",
+        "Given up",
+        GiveUpPoison,
+        door,
+        group,
+        _wish(ids, action, code, concerns, everything),
+        (dry_run, yes, as_json),
+    )
+
+
+class _Wish:
+    """Which poison is meant."""
+
+    def __init__(
+        self, ids: list[str] | None, action: str | None, code: str | None, concerns: str | None, everything: bool
+    ) -> None:
+        self.ids = ids or []
+        self.action = action
+        self.code = code
+        self.concerns = concerns
+        if not (self.ids or action or code or concerns or everything):
+            raise typer.BadParameter("Say which: ids, --action, --code, --concerns, or --all.")
+
+
+_wish = _Wish
+
+
+def _decide(
+    question: str,
+    told: str,
+    call: type[RepeatPoison] | type[GiveUpPoison],
+    door: Door,
+    group: str,
+    wish: _Wish,
+    said: tuple[bool, bool, bool],
+) -> None:
+    dry_run, yes, as_json = said
+    with closing(door.link()) as link:
+        found = list(_meant(link, group, wish))
+        what = f"{counted(len(found), 'action')} of {group}"
+        if not dry_run and found and (len(found) == 1 or is_meant(f"{question} {what}?", yes=yes)):
+            for each in found:
+                link.call(call(group, each.id, each.concerns))
+    line = f"{'Would be ' + told.lower() if dry_run else told}: {what}."
+    ids = [each.id for each in found]
+    print_answer({"group": group, "dry_run": dry_run, "actions": ids}, line, as_json=as_json)
+
+
+def _meant(link: Link, group: str, wish: _Wish) -> Iterator[PoisonedAction]:
+    if wish.ids:
+        return iter(_named(link, group, wish.ids, wish.concerns))
+    return _chosen(link, group, action=wish.action, code=wish.code, concerns=wish.concerns)
+
+
+def _all(link: Link, group: str) -> Iterator[PoisonedAction]:
+    from restante.limits import PAGE_MAX
+
+    after: str | None = None
+    while True:
+        page = link.call(ListPoison(group, limit=PAGE_MAX, after=after))
+        yield from page.poison
+        after = page.next
+        if after is None:
+            return
+
+
+def _chosen(
+    link: Link, group: str, *, action: str | None, code: str | None, concerns: str | None
+) -> Iterator[PoisonedAction]:
+    for each in _all(link, group):
+        pairs = ((action, each.action), (code, each.problem.code), (concerns, each.concerns))
+        if all(wanted is None or wanted == own for wanted, own in pairs):
+            yield each
+
+
+def _named(link: Link, group: str, ids: Sequence[str], concerns: str | None) -> list[PoisonedAction]:
+    from restante.errors import ActionUnknown
+
+    wanted = {each.lower() for each in ids} | set(ids)
+    found = [each for each in _chosen(link, group, action=None, code=None, concerns=concerns) if each.id in wanted]
+    known = {each.id for each in found}
+    for each in ids:
+        if each not in known and each.lower() not in known:
+            raise ActionUnknown(f"No poison of {group} has the id {each!r}.", id=each)
+    return found
+
+
+def _first(found: Iterator[PoisonedAction], limit: int) -> list[PoisonedAction]:
+    return [each for _, each in zip(range(limit), found, strict=False)]
+
+
+def _print_list(found: Sequence[PoisonedAction], limit: int) -> None:
+    rows = [
+        (
+            each.id,
+            each.action,
+            each.concerns,
+            each.problem.code,
+            str(each.attempts),
+            str(each.deaths),
+            clock_time(each.at),
+        )
+        for each in found
+    ]
+    headings = ("id", "action", "concerns", "problem", "attempts", "deaths", "at")
+    listing(
+        headings,
+        rows,
+        right=("attempts", "deaths"),
+        whole=("id",),
+        spare=("deaths", "at"),
+        nothing="There is no poison.",
+    )
+    print_more(len(found), limit)
+
+
+def _print_one(found: PoisonedAction) -> None:
+    say(f"{found.action} {found.id}, which concerns {found.concerns}, of the origin {found.origin}.")
+    say(
+        f"Sequence number {found.sequence_number} of partition {found.partition}, accepted {clock_time(found.published_at)}."
+    )
+    tried = counted(found.attempts, "attempt")
+    say(
+        f"Poison since {clock_time(found.at)}, after {tried} and {counted(found.deaths, 'death')}; reported by {found.member or 'nobody known'}."
+    )
+    say(f"Problem: {found.problem.code}")
+    if found.problem.detail:
+        say(found.problem.detail, lines=True)
+    for name, value in sorted(found.properties.items()):
+        say(f"Property {name}: {value}")
+    say(f"Data, {found.media_type}: {preview(_data_of(found), _PREVIEW_CHARACTERS)}")
+
+
+def _data_of(found: PoisonedAction) -> bytes:
+    import base64
+
+    import msgspec
+
+    if found.data is not msgspec.UNSET:
+        return bytes(found.data)
+    if found.text is not msgspec.UNSET:
+        return found.text.encode()
+    return b"" if found.data_base64 is msgspec.UNSET else base64.b64decode(found.data_base64)
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "again": again, "give-up": give_up}
+for _name, _command in _COMMANDS.items():
+    command_of(app, _name)(_command)

@@ -1,0 +1,1 @@
+"""Actions over a link: asked for, waited for, and the poison of a group."""

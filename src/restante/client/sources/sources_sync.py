@@ -1,0 +1,61 @@
+# Generated from `sources_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
+"""Sources, for programs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.client.transport.link import Link
+from restante.model.sources.source import NO_POSITION
+from restante.model.sources.source_answers import SourceStatus
+
+
+class Sources:
+    """How far the logs are stored that messages come from."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def get(self, source: str) -> SourceStatus:
+        """How far a source is stored, by partition.
+
+        ```python
+        status = hub.sources.get("orders/3")
+        ```
+        """
+        return self._link.call(ReadSource(source))
+
+    def list(self) -> Iterator[SourceStatus]:
+        """All of them by name, page by page as you go on.
+
+        ```python
+        for status in hub.sources.list():
+            print(status.source, status.position)
+        ```
+        """
+        after: str | None = None
+        while True:
+            page = self._link.call(ListSources(after=after))
+            yield from page.sources
+            after = page.next
+            if after is None:
+                return
+
+    def reset(self, source: str, position: int | None, *, partition: int | None = None) -> SourceStatus:
+        """Let what lies beyond a position be stored when it comes again; None: all of it. In one partition, or in all.
+
+        ```python
+        hub.sources.reset("orders/3", 41)
+        ```
+        """
+        return self._link.call(ResetSource(source, NO_POSITION if position is None else position, partition))
+
+    def delete(self, source: str) -> None:
+        """Forget how far a source is stored, when it is gone for good. Its messages stay.
+
+        ```python
+        hub.sources.delete("orders/3")
+        ```
+        """
+        self._link.call(DeleteSource(source))

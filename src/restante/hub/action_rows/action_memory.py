@@ -1,0 +1,83 @@
+"""What the hub remembers of actions: which were handed out, how attempts go, and what was counted.
+
+All of it is in memory alone. After a restart an action that is under way reads `accepted` until the next report.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from restante import limits
+from restante.model.actions.action_counts import ActionTotals
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPlace:
+    """Where an action's row lies."""
+
+    partition: int
+    recipient_hash: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriedAction:
+    """An action that was tried, and has no outcome yet."""
+
+    attempts: int
+    begun_at: int
+    next_attempt_at: int
+    code: str
+    detail: str
+
+
+@dataclass(slots=True)
+class ActionMemory:
+    """The actions of one open hub."""
+
+    handed: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
+    """By partition and number, the hash of the thing: of actions handed out lately, so that reports find them."""
+    under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
+    totals: dict[str, ActionTotals] = field(default_factory=dict)
+    """By name. Strangers choose names: those beyond a bound are counted together, under none."""
+    busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
+    """Functions of a partition that say which of its actions are being done: these do not expire."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hand_out(self, partition: int, places: Sequence[tuple[int, int]]) -> None:
+        """Numbers of a partition with the hashes of their things."""
+        with self.lock:
+            for number, recipient_hash in places:
+                self.handed[partition, number] = recipient_hash
+            while len(self.handed) > limits.ACTIONS_REMEMBERED_MAX:
+                self.handed.popitem(last=False)
+
+    def tried(self, partition: int, number: int, under_way: TriedAction) -> None:
+        with self.lock:
+            self.under_way[partition, number] = under_way
+            while len(self.under_way) > limits.ACTIONS_REMEMBERED_MAX:
+                self.under_way.popitem(last=False)
+
+    def ended(self, partition: int, number: int) -> None:
+        """It has an outcome, or is not there any more."""
+        with self.lock:
+            self.under_way.pop((partition, number), None)
+            self.handed.pop((partition, number), None)
+
+    def count_accepted(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.of(name).accepted += 1
+
+    def of(self, name: str) -> ActionTotals:
+        found = self.totals.get(name)
+        if found is None:
+            known = name if len(self.totals) < limits.ACTION_NAMES_COUNTED_MAX else ""
+            found = self.totals.setdefault(known, ActionTotals())
+        return found
+
+    def running(self, partition: int) -> set[int]:
+        """The actions of a partition that are being done, by their numbers."""
+        return {number for busy in self.busy for number in busy(partition)}

@@ -1,0 +1,75 @@
+"""Settling one action: the change record, the head of its cabinet, and what batches count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from restante.hub.action_rows.action_memory import ActionPlace
+from restante.hub.batches.binding import count_settled
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import RequestDraft
+from restante.model.actions.action_kind import ACTION_KIND
+from restante.model.actions.action_row import ActionRow, action_key, decode_action
+from restante.model.actions.settled_heads import can_settle, gaps_before, settled_head
+from restante.model.storage.change import ChangeKind, ChangeRecord
+from restante.model.storage.changes import Space
+from restante.model.storage.head import Head, NumberRange, encode_head
+from restante.model.storage.keys import Cabinet, cabinet_key
+
+_SALT = 0x6163_7469_6F6E_7321
+_ROWS_MAX = 1_000
+"""So many rows of other origins are looked at in a gap; beyond that the action is listed apart, which is right, too."""
+
+
+def cabinet_of(row: ActionRow) -> Cabinet:
+    return Cabinet(row.concerns, row.origin, ACTION_KIND)
+
+
+def action_bell(action_id: bytes) -> int:
+    """What the bell knows an action by."""
+    return int.from_bytes(action_id[8:], "big") ^ _SALT
+
+
+def ring_actions(draft: RequestDraft, ids: Sequence[bytes]) -> None:
+    """Those who wait for these outcomes look again."""
+    if ids:
+        draft.concerns.append(np.array([action_bell(own) for own in ids], np.uint64))
+
+
+def settle_action(
+    core: Core, draft: RequestDraft, place: ActionPlace, row: ActionRow, kind: ChangeKind, at: int
+) -> bool:
+    """Settle an action that waits or is set aside; False: it was settled otherwise before, and that stays."""
+    cabinet, number = cabinet_of(row), place.number
+    head = draft.head(place.partition, place.recipient_hash, cabinet)
+    if not can_settle(head, number):
+        return False
+    collected = kind is ChangeKind.COLLECTED
+    in_turn = collected and number > head.head and not _any_waits_before(core, place, row, head)
+    own = (NumberRange(number, number),)
+    record = ChangeRecord(kind, at, *cabinet, 1, own, apart=collected and not in_turn)
+    draft.record(place.partition, place.recipient_hash, record)
+    count_settled(core, draft, place.partition, np.array([number], np.int64), kind)
+    after = settled_head(head, number, kind, in_turn=in_turn)
+    draft.put(place.partition, Space.HEAD, cabinet_key(place.recipient_hash, cabinet), encode_head(after))
+    return True
+
+
+def _any_waits_before(core: Core, place: ActionPlace, row: ActionRow, head: Head) -> bool:
+    """Whether an action of the same cabinet waits before this one.
+
+    What waits there was committed before this one was handed out, so the store tells; a commit under way adds only later
+    numbers, and what it settles is in the head.
+    """
+    for gap in gaps_before(head, place.number):
+        first, last = (action_key(place.recipient_hash, number) for number in (gap.first, gap.last + 1))
+        found = core.store.scan(place.partition, Space.ACTION, start=first, end=last, limit=_ROWS_MAX)
+        if len(found) == _ROWS_MAX:
+            return True
+        for _, value in found:
+            other = decode_action(value)
+            if other.origin == row.origin and other.concerns == row.concerns:
+                return True
+    return False

@@ -1,0 +1,1 @@
+"""Actions: accepted, looked up, reported, and what could not be done."""

@@ -1,0 +1,25 @@
+"""The calls about actions, carried out."""
+
+from __future__ import annotations
+
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
+from restante.hub.actions import accept, look_up, outcomes, poison
+from restante.hub.engine.functions import Functions
+
+FUNCTIONS: Functions = {
+    SendAction: accept.send_action,
+    SendActions: accept.send_actions,
+    ReadAction: look_up.read_action,
+    ReportOutcomes: outcomes.report_outcomes,
+    ListPoison: poison.list_poison,
+    RepeatPoison: poison.repeat_poison,
+    GiveUpPoison: poison.give_up_poison,
+}

@@ -1,0 +1,157 @@
+"""Reports of what became of actions: outcomes, settled messages, poison and the position, all in one commit.
+
+A report of another generation than the one in force changes nothing. The same report again is harmless: an action that has
+its outcome keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from restante import limits
+from restante.calls.actions import ReportOutcomes
+from restante.calls.groups import WriteCheckpoint
+from restante.errors import InvalidRequest, PositionAhead, PositionGone
+from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, TriedAction
+from restante.hub.action_rows.outcome_rows import action_so_far, put_ending
+from restante.hub.action_rows.settle_action import ring_actions
+from restante.hub.engine.committer import Planned
+from restante.hub.engine.core import Core
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.feed.feed import read_feed
+from restante.hub.groups.checkpoints import check_number, plan_checkpoint
+from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
+from restante.hub.publishing.publish import check_partition
+from restante.model.access.access import Grant
+from restante.model.actions.action_answers import OutcomesTaken
+from restante.model.actions.action_kind import ACTION_KIND
+from restante.model.actions.action_reports import checked_outcome, ending_of
+from restante.model.feed.feed_answers import FeedWish
+from restante.model.groups.group_names import check_group
+from restante.model.groups.group_position import check_generation
+from restante.model.work.results import WorkOutcome
+
+_WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient"))
+
+
+def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
+    return core.submit(report_request(core, call))
+
+
+def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
+    """A report to be submitted. What memory does not know of its actions is read here, before the commit."""
+    name = check_group(call.group)
+    check_partition(core, call.partition)
+    check_number("generation", call.generation)
+    check_number("position", call.position or 0)
+    outcomes = _checked(core, call.outcomes)
+    places = _places(core, call.partition, [outcome.sequence_number for outcome in outcomes])
+    return Planned(partial(_plan, core, name, call, outcomes, places))
+
+
+def is_remembered(core: Core, call: ReportOutcomes) -> bool:
+    """Whether nothing has to be read for a report."""
+    handed = core.memory(ActionMemory).handed
+    return all((call.partition, outcome.sequence_number) in handed for outcome in call.outcomes)
+
+
+def _checked(core: Core, outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:
+    if len(outcomes) > limits.OUTCOMES_AT_ONCE_MAX:
+        raise InvalidRequest(f"A report has at most {limits.OUTCOMES_AT_ONCE_MAX:,} outcomes.", field="outcomes")
+    poison = core.settings.actions.undeclared == "poison"
+    return [checked_outcome(outcome, poison_undeclared=poison) for outcome in outcomes]
+
+
+def _places(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, ActionPlace]:
+    handed, places = core.memory(ActionMemory).handed, {}
+    for number in numbers:
+        recipient_hash = handed.get((partition, number))
+        if recipient_hash is None:
+            recipient_hash = hash_of_number(core, partition, number)
+        if recipient_hash is not None:
+            places[number] = ActionPlace(partition, recipient_hash, number)
+    return places
+
+
+def hash_of_number(core: Core, partition: int, number: int) -> int | None:
+    """The hash of the thing that an action concerns, by the number of the change that brought it; None: there is none."""
+    try:
+        table = read_feed(core, partition, number - 1, _WHOSE, 1, only_messages=True).table
+    except (PositionAhead, PositionGone):
+        return None
+    if not table.num_rows or table["sequence_number"][0].as_py() != number:
+        return None
+    recipient: str = table["recipient"][0].as_py()
+    return core.locate(recipient).hash
+
+
+def _plan(
+    core: Core,
+    name: str,
+    call: ReportOutcomes,
+    outcomes: Sequence[WorkOutcome],
+    places: Mapping[int, ActionPlace],
+    draft: RequestDraft,
+) -> OutcomesTaken:
+    group_so_far(core, draft, name)
+    check_generation(position_so_far(core, draft, name, call.partition), call.generation)
+    member = _member_name(core, draft, name, call.partition)
+    ended = [_take(core, draft, name, member, outcome, places) for outcome in outcomes]
+    ids = [own_id for own_id in ended if own_id]
+    ring_actions(draft, ids)
+    checkpoint = WriteCheckpoint(name, call.partition, call.position or 0, call.generation, call.release)
+    written = plan_checkpoint(core, name, checkpoint, draft)
+    return OutcomesTaken(
+        partition=call.partition,
+        generation=written.generation,
+        position=written.position,
+        taken=sum(own_id is not None for own_id in ended),
+        known=sum(own_id is None for own_id in ended),
+    )
+
+
+def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> str:
+    holder = position_so_far(core, draft, name, partition).holder
+    member = membership_so_far(core, draft, name).member(holder)
+    return "" if member is None else member.name
+
+
+def _take(
+    core: Core,
+    draft: RequestDraft,
+    group: str,
+    member: str,
+    outcome: WorkOutcome,
+    places: Mapping[int, ActionPlace],
+) -> bytes | None:
+    """Take one outcome; gives the action's id if it has ended with it, nothing in it if it has not; None: no change."""
+    place = places.get(outcome.sequence_number)
+    row = None if place is None else action_so_far(draft, place)
+    if place is None or row is None:
+        return None
+    if not outcome.is_final:
+        if not row.is_final:
+            draft.applies.append(partial(_note_tried, core, place, outcome))
+        return None if row.is_final else b""
+    ending = ending_of(row, outcome, group=group, now=core.clock())
+    if ending is None:
+        return None
+    put_ending(core, draft, place, ending, member)
+    return row.id
+
+
+def _note_tried(core: Core, place: ActionPlace, outcome: WorkOutcome) -> None:
+    problem = outcome.problem
+    tried = TriedAction(
+        outcome.attempts,
+        _microseconds(outcome.begun_at),
+        _microseconds(outcome.next_attempt_at),
+        "" if problem is None else problem.code,
+        "" if problem is None else problem.detail,
+    )
+    core.memory(ActionMemory).tried(place.partition, place.number, tried)
+
+
+def _microseconds(seconds: float | None) -> int:
+    return 0 if seconds is None else round(seconds * 1_000_000)

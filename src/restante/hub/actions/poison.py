@@ -1,0 +1,154 @@
+"""Poison: actions that could not be done, listed by group, done again, or given up."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from restante import limits
+from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
+from restante.errors import ActionUnknown, InvalidRequest, MessageErased, MessageUnknown
+from restante.hub.action_rows.action_memory import ActionPlace
+from restante.hub.actions.look_up import check_id, find_action, look_up
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.groups.group_rows import known_group
+from restante.hub.mailboxes.history import find
+from restante.hub.removal import removal
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.actions.action_answers import ActionProblem, ActionStatus, PoisonedAction, PoisonPage
+from restante.model.actions.action_row import (
+    ActionRow,
+    ActionState,
+    PoisonRow,
+    action_key,
+    decode_action,
+    decode_poison,
+    poison_key,
+    poison_prefix,
+)
+from restante.model.columns import media_types
+from restante.model.groups.group_names import check_group
+from restante.model.mailboxes.answers import moment
+from restante.model.mailboxes.paging import page_size
+from restante.model.publishing.message import Message
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import after_prefix, key_number
+
+_encoder = msgspec.json.Encoder()
+
+
+def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
+    """By partition and number. A page ends before it becomes too large to be sent."""
+    name, size = check_group(call.group), page_size(call.limit)
+    known_group(core, name)
+    found: list[PoisonedAction] = []
+    room = limits.ANSWER_BYTES_TARGET
+    for place, poison in _entries(core, name, _start(core, call.after)):
+        if len(found) >= size or room < 0:
+            last = found[-1]
+            return PoisonPage(poison=tuple(found), next=f"{last.partition}-{last.sequence_number}")
+        shown = _shown(core, place, poison)
+        if shown is not None:
+            found.append(shown)
+            room -= len(_encoder.encode(shown))
+    return PoisonPage(poison=tuple(found), next=None)
+
+
+def _start(core: Core, after: str | None) -> tuple[int, int]:
+    """The partition and the number after which a page begins."""
+    if after is None:
+        return 0, 0
+    partition, dash, number = after.partition("-")
+    digits = partition + number
+    if not (dash and partition and number and digits.isascii() and digits.isdecimal() and len(after) <= 30):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {after!r}.", parameter="after")
+    if int(partition) >= core.deed.partition_count or int(number) >= 2**63 - 1:
+        raise InvalidRequest(f"after must be the next of an earlier page, not {after!r}.", parameter="after")
+    return int(partition), int(number)
+
+
+def _entries(core: Core, group: str, start: tuple[int, int]) -> Iterator[tuple[ActionPlace, PoisonRow]]:
+    first, after = start
+    end = after_prefix(poison_prefix(group))
+    for partition in range(first, core.deed.partition_count):
+        key: bytes | None = poison_key(group, after + 1 if partition == first else 0)
+        while key is not None:
+            page = core.store.scan(partition, Space.ACTION_POISON, start=key, end=end, limit=limits.PAGE_MAX)
+            for own, value in page:
+                poison = decode_poison(value)
+                yield ActionPlace(partition, poison.recipient_hash, key_number(own[-8:])), poison
+            key = page[-1][0] + b"\x00" if len(page) == limits.PAGE_MAX else None
+
+
+def _shown(core: Core, place: ActionPlace, poison: PoisonRow) -> PoisonedAction | None:
+    """One with its message; None if it went meanwhile."""
+    value = core.store.get(place.partition, Space.ACTION, action_key(place.recipient_hash, place.number))
+    if value is None:
+        return None
+    row = decode_action(value)
+    try:
+        message = find(core, core.address(row.concerns), row.text_id or uuid_text(row.id))
+    except (MessageUnknown, MessageErased):
+        return None
+    return _poisoned(place, poison, row, message)
+
+
+def _poisoned(place: ActionPlace, poison: PoisonRow, row: ActionRow, message: Message) -> PoisonedAction:
+    data, text, encoded = _content(message)
+    return PoisonedAction(
+        id=row.text_id or uuid_text(row.id),
+        action=row.name,
+        concerns=row.concerns,
+        origin=row.origin,
+        partition=place.partition,
+        sequence_number=place.number,
+        published_at=moment(row.accepted_at),
+        media_type=message.media_type or media_types.BYTES,
+        properties=message.properties,
+        attempts=row.attempts,
+        deaths=row.deaths,
+        problem=ActionProblem(code=row.code, detail=poison.detail),
+        at=moment(poison.at),
+        member=poison.member,
+        data=data,
+        text=text,
+        data_base64=encoded,
+    )
+
+
+def _content(message: Message) -> tuple[Raw | UnsetType, str | UnsetType, str | UnsetType]:
+    """The body as JSON, as text, or as bytes."""
+    if isinstance(message.data, bytes):
+        return UNSET, UNSET, base64.b64encode(message.data).decode()
+    if message.text is not None:
+        return UNSET, message.text, UNSET
+    return (UNSET if message.data is UNSET else Raw(_encoder.encode(message.data))), UNSET, UNSET
+
+
+def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> ActionRow:
+    name = check_group(group)
+    known_group(core, name)
+    check_id(action_id)
+    _, row = find_action(core, action_id, concerns)
+    if row.state is not ActionState.POISONED or row.group != name:
+        raise ActionUnknown(
+            f"No poison of the group {name!r} has the id {action_id!r}. GET /v1/actions/{action_id} says what became of it.",
+            id=action_id,
+            group=name,
+        )
+    return row
+
+
+def repeat_poison(core: Core, call: RepeatPoison, _: Grant) -> ActionStatus:
+    """Released to the end, with a fresh count."""
+    row = _poison_of(core, call.group, call.action_id, call.concerns)
+    removal.release(core, core.address(row.concerns), call.action_id)
+    return look_up(core, call.action_id, row.concerns, EVERYTHING)
+
+
+def give_up_poison(core: Core, call: GiveUpPoison, _: Grant) -> None:
+    row = _poison_of(core, call.group, call.action_id, call.concerns)
+    removal.withdraw(core, core.address(row.concerns), call.action_id)

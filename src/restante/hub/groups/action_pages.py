@@ -1,0 +1,95 @@
+"""What a member of a group with actions is handed: actions that wait, of its own group's names or of nobody's.
+
+Left out is what is settled now, and what belongs to another group. Each row says whose its name is (`owner`), and how
+often it was tried before, as far as the hub knows (`attempts`): what a worker was told when it joined may be old.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from restante.hub.action_rows.action_memory import ActionMemory
+from restante.hub.engine.core import Core
+from restante.hub.groups.memory import GroupMemory
+from restante.model.actions.action_kind import ACTION_KIND, ACTION_PROPERTY
+from restante.model.actions.settled_heads import is_open
+from restante.model.columns.arrow import column_of, numbers_of, string_array
+from restante.model.storage.changes import Space
+from restante.model.storage.head import EMPTY_HEAD, Head, decode_head
+from restante.model.storage.keys import Cabinet, cabinet_key
+
+OWNERS = ("group", "nobody")
+_OWNER_TEXTS = string_array(OWNERS)
+
+
+def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
+    """Of a page of actions those that this group is to do, or to say of that nobody does them."""
+    rows, owners, places = waiting_rows(core, group, partition, table)
+    memory = core.memory(ActionMemory)
+    memory.hand_out(partition, places)
+    attempts = [_attempts(memory, partition, number) for number, _ in places]
+    return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts)
+
+
+def waiting_rows(
+    core: Core, group: str, partition: int, table: pa.Table
+) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """The rows that wait and are not another group's; of each whose it is, its number and the hash of its thing."""
+    numbers: list[int] = numbers_of(table["sequence_number"]).tolist()
+    names = [_name(properties) for properties in table["properties"].to_pylist()]
+    recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
+    taken, heads = core.memory(GroupMemory).actions(), _Heads(core, partition)
+    rows, owners, places = [], [], []
+    for row, (number, name) in enumerate(zip(numbers, names, strict=True)):
+        owner = taken.get(name) if name is not None else None
+        if owner not in (None, group):
+            continue
+        recipient_hash, head = heads.of(recipients[row], origins[row])
+        if is_open(head, number):
+            rows.append(row)
+            owners.append(0 if owner == group else 1)
+            places.append((number, recipient_hash))
+    return rows, owners, places
+
+
+def _texts(table: pa.Table, column: str) -> list[str]:
+    found = table[column].to_pylist()
+    return cast("list[str]", found)
+
+
+def _name(properties: list[tuple[str, str]] | None) -> str | None:
+    return dict(properties or ()).get(ACTION_PROPERTY)
+
+
+def _attempts(memory: ActionMemory, partition: int, number: int) -> int:
+    found = memory.under_way.get((partition, number))
+    return 0 if found is None else found.attempts
+
+
+class _Heads:
+    """The heads of the cabinets of a page, each read once."""
+
+    def __init__(self, core: Core, partition: int) -> None:
+        self._core = core
+        self._partition = partition
+        self._known: dict[tuple[str, str], tuple[int, Head]] = {}
+
+    def of(self, recipient: str, origin: str) -> tuple[int, Head]:
+        found = self._known.get((recipient, origin))
+        if found is None:
+            recipient_hash = self._core.locate(recipient).hash
+            key = cabinet_key(recipient_hash, Cabinet(recipient, origin, ACTION_KIND))
+            value = self._core.store.get(self._partition, Space.HEAD, key)
+            head = EMPTY_HEAD if value is None else decode_head(value)
+            found = self._known[recipient, origin] = (recipient_hash, head)
+        return found
+
+
+def _with_columns(table: pa.Table, owners: list[int], attempts: list[int]) -> pa.Table:
+    codes = pa.array(owners, pa.int32())
+    owner = pa.DictionaryArray.from_arrays(codes, _OWNER_TEXTS)
+    table = table.append_column("owner", owner)
+    return table.append_column("attempts", pa.array(attempts, pa.int64()))

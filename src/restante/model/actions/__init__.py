@@ -1,0 +1,1 @@
+"""Actions: something to be done, addressed by name, accepted at once and answered later."""

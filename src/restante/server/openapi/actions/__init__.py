@@ -1,0 +1,1 @@
+"""Actions, described: the routes, and the bounds of their bodies."""

@@ -1,0 +1,150 @@
+"""Actions: accepted by name, one or many; looked at and waited for; reported by workers; poison, done again or given up."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
+from restante.calls.call import query_names
+from restante.model.access.access import Role
+from restante.model.actions.action_answers import ActionStatus
+from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
+from restante.model.actions.action_row import ActionState
+from restante.server.connections.bodies import read_json, read_nothing
+from restante.server.connections.exchange import Exchange
+from restante.server.connections.incoming_messages import read_apart
+from restante.server.connections.room import Wait
+from restante.server.connections.waits import unless_gone
+from restante.server.desk import Desk
+from restante.server.requests.batch_names import batch_of
+from restante.server.requests.options import asked
+from restante.server.route_table import Route
+from restante.server.routes.publishing import partition_number
+from restante.wire.action_bodies import outcomes_of, read_action, read_actions, read_outcomes
+
+_NO_STORE = (b"cache-control", b"no-store")
+_LATER = (b"retry-after", b"1")
+_ACTIONS = "/v1/actions"
+_ACTION = "/v1/actions/{action}"
+_OUTCOMES = "/v1/groups/{group}/partitions/{partition}/outcomes"
+_POISON = "/v1/groups/{group}/poison"
+_TRACE_CHARACTERS_MAX = 128
+
+
+def _carried(exchange: Exchange) -> dict[str, str]:
+    """What goes with an action to its handler: the correlation id, and the trace that it belongs to."""
+    carried = {CORRELATION_PROPERTY: exchange.correlation_id}
+    trace = exchange.header(b"traceparent")
+    if trace is not None and len(trace) <= _TRACE_CHARACTERS_MAX and trace.isascii() and trace.isprintable():
+        carried[TRACE_PROPERTY] = trace
+    return carried
+
+
+async def send(desk: Desk, exchange: Exchange) -> None:
+    wait = exchange.seconds("wait")
+    with desk.room.publish() as parcel:
+        body = await read_json(desk, exchange, parcel)
+        wanted = await read_apart(desk, len(body), read_action, exchange.place["action"], body)
+        link = desk.link_of(exchange.grant)
+        status = await link.call(SendAction(wanted, carried=_carried(exchange)))
+    if wait > 0 and not status.is_final:
+        look = ReadAction(status.id, status.concerns, wait)
+        found = await _waited(desk, exchange, look)
+        status = status if found is None else msgspec.structs.replace(found, declared=status.declared)
+    final = wait > 0 and status.is_final
+    await exchange.json(200 if final else 202, status, headers=_headers(status))
+
+
+async def _waited(desk: Desk, exchange: Exchange, call: ReadAction) -> ActionStatus | None:
+    with desk.room.wait(Wait.ACTION):
+        return await unless_gone(desk, exchange, desk.link_of(exchange.grant).call(call))
+
+
+def _headers(status: ActionStatus) -> list[tuple[bytes, bytes]]:
+    headers = [_NO_STORE, (b"location", f"{_ACTIONS}/{quote(status.id, safe='')}".encode())]
+    return headers if status.is_final else [*headers, _LATER]
+
+
+async def send_many(desk: Desk, exchange: Exchange) -> None:
+    batch = batch_of(exchange)
+    with desk.room.publish() as parcel:
+        body = await read_json(desk, exchange, parcel)
+        wanted = await read_apart(desk, len(body), read_actions, body)
+        call = SendActions(wanted, batch=batch, carried=_carried(exchange))
+        accepted = await desk.link_of(exchange.grant).call(call)
+    await exchange.json(202, accepted, headers=[_NO_STORE])
+
+
+async def show(desk: Desk, exchange: Exchange) -> None:
+    redirect = exchange.text("redirect") is None or exchange.flag("redirect")
+    call = asked(exchange, ReadAction, action_id=exchange.place["action"])
+    found = await _waited(desk, exchange, call) if call.wait > 0 else None
+    if found is None:
+        found = await desk.call(ReadAction(call.action_id, call.concerns), exchange.grant)
+    headers = [_NO_STORE] if found.is_final else [_NO_STORE, _LATER]
+    if redirect and found.state is ActionState.DONE and isinstance(found.location, str):
+        await exchange.json(303, found, headers=[*headers, (b"location", found.location.encode())])
+    else:
+        await exchange.json(200, found, headers=headers)
+
+
+async def poison(desk: Desk, exchange: Exchange) -> None:
+    call = asked(exchange, ListPoison, group=exchange.place["group"])
+    await exchange.json(200, await desk.call(call, exchange.grant), headers=[_NO_STORE])
+
+
+async def again(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    call = asked(exchange, RepeatPoison, group=exchange.place["group"], action_id=exchange.place["id"])
+    status = await desk.call(call, exchange.grant)
+    await exchange.json(202, status, headers=_headers(status))
+
+
+async def give_up(desk: Desk, exchange: Exchange) -> None:
+    await read_nothing(desk, exchange)
+    call = asked(exchange, GiveUpPoison, group=exchange.place["group"], action_id=exchange.place["id"])
+    await desk.call(call, exchange.grant)
+    await exchange.answer(204)
+
+
+async def report(desk: Desk, exchange: Exchange) -> None:
+    partition = partition_number(exchange.place["partition"])
+    with desk.room.publish() as parcel:
+        body = await read_json(desk, exchange, parcel)
+        sent = await read_apart(desk, len(body), read_outcomes, body)
+        call = ReportOutcomes(
+            exchange.place["group"],
+            partition,
+            sent.generation,
+            outcomes_of(sent),
+            position=sent.position,
+            release=sent.release,
+        )
+        taken = await desk.link_of(exchange.grant).call(call)
+    await exchange.json(200, taken, headers=[_NO_STORE])
+
+
+_PUBLISHER = frozenset({Role.PUBLISHER})
+_ASKING = frozenset({Role.PUBLISHER, Role.RECIPIENT, Role.WORKER})
+_WORKING = frozenset({Role.WORKER})
+_OPERATING = frozenset({Role.OPERATOR})
+
+ROUTES = (
+    Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"})),
+    Route("POST", _ACTIONS, send_many, _PUBLISHER),
+    Route("GET", _ACTION, show, _ASKING, query_names(ReadAction) | {"redirect"}),
+    Route("POST", _OUTCOMES, report, _WORKING),
+    Route("GET", _POISON, poison, _WORKING, query_names(ListPoison)),
+    Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
+    Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),
+)

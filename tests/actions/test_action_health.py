@@ -1,0 +1,51 @@
+"""The health of actions: each measure moves its leaf, and what is counted shows in the totals."""
+
+from __future__ import annotations
+
+from restante.hub.engine.health_sources import HealthSources
+from restante.model.health.bounds import Reading
+from restante.model.work.results import OutcomeState
+from tests.actions.action_world import GROUP, ActionWorld
+
+
+def readings(world: ActionWorld) -> dict[str, Reading]:
+    leaves = world.hub.core.memory(HealthSources).leaves()
+    (leaf,) = [leaf for leaf in leaves if leaf.name == f"groups/{GROUP}"]
+    return {own.name: own for own in leaf.readings}
+
+
+def test_waiting_doing_failing_and_poison_are_measured() -> None:
+    world = ActionWorld()
+    assert readings(world)["poisoned"].value == 0
+    assert "time_in_queue" not in readings(world)
+    for n in range(4):
+        world.send(id=f"a{n}", concerns=f"t{n}")
+    begun = world.clock() / 1e6 + 2
+    world.advance(5)
+    states = iter((OutcomeState.DONE, OutcomeState.DONE, OutcomeState.FAILED, OutcomeState.POISONED))
+    for row in world.handed():
+        world.report(row, next(states), begun_at=begun)
+    found = readings(world)
+    assert (round(found["time_in_queue"].value), round(found["time_to_do"].value)) == (2_000, 3_000)
+    assert (found["failures"].value, found["poisoned"].value, found["backlog"].value) == (1, 1, 0)
+    assert found["poisoned"].reason
+    totals = {own.action: own for own in world.hub.action_totals()}
+    assert (totals["add"].group, totals["add"].accepted, totals["add"].done) == (GROUP, 4, 2)
+    world.hub.close()
+
+
+def test_what_waits_for_a_minute_is_backlog_and_strangers_names_are_one() -> None:
+    world = ActionWorld()
+    for n in range(3):
+        world.send(id=f"a{n}", concerns=f"t{n}")
+    world.send("strange", "t")
+    assert readings(world)["backlog"].value == 0
+    world.advance(61)
+    world.send(id="young")
+    assert readings(world)["backlog"].value == 4
+    for row in world.handed():
+        world.report(row)
+    assert readings(world)["backlog"].value == 0
+    totals = {own.action: own for own in world.hub.action_totals()}
+    assert (totals[""].accepted, totals[""].done, totals["add"].done) == (1, 1, 4)
+    world.hub.close()

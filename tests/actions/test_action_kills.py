@@ -1,0 +1,95 @@
+"""The hub killed while it accepts and takes reports: what was answered stays, and nothing is half done."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from restante.assembly import open_hub
+from restante.calls.actions import ListPoison, ReadAction
+from restante.calls.mailboxes import FindMessage
+from restante.errors import ActionUnknown
+from restante.hub.doctor.doctor import examine
+from restante.hub.door.hub import OpenHub
+from restante.model.actions.action_row import ActionState
+from restante.model.publishing.message import State
+from tests.actions.reporting_child import GROUP, SETTINGS
+
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(300)]
+KILLS = 20 if os.environ.get("RESTANTE_LONG") else 4
+SETTLED = {
+    ActionState.DONE: State.COLLECTED,
+    ActionState.POISONED: State.SET_ASIDE,
+    ActionState.ACCEPTED: State.WAITING,
+}
+
+
+class Told:
+    """What the hub said before it was killed."""
+
+    def __init__(self) -> None:
+        self.accepted: set[str] = set()
+        self.reported: set[str] = set()
+        self.reporting: set[str] = set()
+        self.handed: list[str] = []
+
+    def take(self, line: str) -> None:
+        what, *ids = line.split()
+        if what == "handed":
+            again = self.reported & set(ids)
+            assert not again, f"handed out again though its outcome was answered: {sorted(again)}"
+        else:
+            getattr(self, what).update(ids)
+
+
+def _lines(folder: Path, start: int, patience: float) -> Iterator[str]:
+    """What a hub says until it is killed, after so many seconds."""
+    arguments = [sys.executable, "-m", "tests.actions.reporting_child", str(folder), str(start)]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    lines = int(patience)
+    try:
+        for said, line in enumerate(child.stdout):
+            if line.endswith("\n"):
+                yield line
+            if said == lines:
+                os.kill(child.pid, signal.SIGKILL)
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def test_what_was_answered_stays_and_nothing_is_half_done(tmp_path: Path) -> None:
+    folder, told, chance = tmp_path / "data", Told(), random.Random(7)
+    for kill in range(KILLS):
+        for line in _lines(folder, kill * 100_000, chance.randrange(5, 60)):
+            told.take(line)
+        hub = open_hub(folder, settings=SETTINGS)
+        try:
+            _check(hub, told)
+        finally:
+            hub.close()
+
+
+def _check(hub: OpenHub, told: Told) -> None:
+    assert examine(hub.core.store).sound
+    poison = {own.id for own in hub.call(ListPoison(GROUP, limit=1_000)).poison}
+    for action_id in sorted(told.accepted | told.reporting):
+        status = hub.call(ReadAction(action_id))
+        message = hub.call(FindMessage(status.concerns, action_id))
+        assert message.state is SETTLED[status.state], (action_id, status.state)
+        assert (status.state is ActionState.POISONED) == (action_id in poison)
+        if action_id in told.reported:
+            assert status.is_final, action_id
+        if action_id not in told.reporting:
+            assert not status.is_final, action_id
+    with pytest.raises(ActionUnknown):
+        hub.call(ReadAction("never sent"))

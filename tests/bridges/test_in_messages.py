@@ -1,0 +1,143 @@
+"""Records into messages, without any Kafka: rules, columns beside values, misfits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import restante
+from restante.bridges.bridge_file import read_bridge_file
+from restante.bridges.in_messages import RecordMapper
+from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, picker
+from restante.bridges.kafka_library import kafka_settings, option_pairs
+from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
+from restante.model.publishing.message import Message
+from restante.settings import Settings
+from restante.stores.memory import MemoryStore
+
+
+def record(offset: int, key: bytes | None = b"ada", value: bytes | None = b"{}", **more: object) -> RawRecord:
+    return RawRecord(offset=offset, key=key, value=value, timestamp_ms=1_700_000_000_123, **more)  # type: ignore[arg-type]
+
+
+def stored(rule: InRule, records: Sequence[RawRecord], *, by_values: bool = False) -> list[Message]:
+    """What a hub has of these records, in the order of their offsets."""
+    mapper = RecordMapper(rule)
+    sent = mapper._one_by_one(records, {}).sent if by_values else mapper.mapped(records).sent
+    with restante.open(None, settings=Settings(partition_count=1), store=MemoryStore()) as hub:
+        hub.send(sent, source="t/0")
+        return [page for name in ("ada", "bob", "7") for page in hub.recipient(name).history().messages]
+
+
+def test_columns_and_values_store_the_same() -> None:
+    records = [record(1, b"ada", b'{"n": 1}'), record(4, b"bob", b'{"n": 2}'), record(9, b"ada", b"[3]")]
+    for rule in (InRule(topic="t"), InRule(topic="t", values=DataForm.TEXT, origin="o", kind="k")):
+        assert isinstance(RecordMapper(rule).mapped(records).sent, pa.Table)
+        both = [
+            [(one.recipient, one.origin, one.kind, one.data, one.media_type, one.properties) for one in found]
+            for found in (stored(rule, records), stored(rule, records, by_values=True))
+        ]
+        assert both[0] == both[1]
+        assert [one[0] for one in both[0]] == ["ada", "ada", "bob"]
+        assert both[0][0][5] == {"kafka.time": "2023-11-14T22:13:20.123Z"}
+
+
+def test_the_key_is_a_property_when_it_is_not_the_recipient() -> None:
+    rule = InRule(topic="t", recipient="json:a.b")
+    records = [record(1, b"k1", b'{"a": {"b": "ada"}}'), record(2, b"k2", b'{"x": [1], "a": {"b": 7, "c": 1}}')]
+    for by_values in (False, True):
+        found = stored(rule, records, by_values=by_values)
+        assert [(one.recipient, one.properties["kafka.key"]) for one in found] == [("ada", "k1"), ("7", "k2")]
+
+
+@pytest.mark.parametrize("rule", ["", "value", "header:", "json:", "json:a..b", "header"])
+def test_a_rule_that_is_none_is_refused(rule: str) -> None:
+    with pytest.raises(InvalidRequest, match="key, header:NAME or json:PATH"):
+        picker(rule)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"no", b"[1]", b'{"a": 1}', b'{"a": {"b": null}}', b'{"a": {"b": 1.5}}', b"\xff"]
+)
+def test_a_path_that_leads_nowhere_is_a_misfit(value: bytes) -> None:
+    with pytest.raises(RecordMisfit):
+        picker("json:a.b")(record(1, value=value))
+
+
+@given(
+    st.lists(
+        st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=20), st.binary(max_size=5)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_every_record_is_sent_is_a_misfit_or_is_a_tombstone(
+    rows: list[tuple[bytes | None, bytes | None, bytes]],
+) -> None:
+    records = [
+        record(offset, key, value, headers=(("h", header),) if header else ())
+        for offset, (key, value, header) in enumerate(rows)
+    ]
+    mapped = RecordMapper(InRule(topic="t")).mapped(records)
+    count = mapped.sent.num_rows if isinstance(mapped.sent, pa.Table) else len(mapped.sent)
+    assert count == len(mapped.rows)
+    assert count + len(mapped.misfits) + mapped.tombstones == len(records)
+    assert not set(mapped.rows) & set(mapped.misfits)
+
+
+def test_what_the_hub_refused_is_a_misfit_the_next_time() -> None:
+    mapper = RecordMapper(InRule(topic="t"))
+    mapped = mapper.mapped([record(1), record(2)], {1: "too long"})
+    assert (mapped.rows, mapped.misfits) == ([0], {1: "too long"})
+    kept = mapper.poison(record(2), "too long", "t/0", with_data=False)
+    assert (kept.recipient, kept.data, kept.source_position) == ("bridge-poison", b"", 2)
+    assert (kept.properties["kafka.reason"], kept.properties["kafka.offset"]) == ("too long", "2")
+
+
+def test_events_that_are_no_events_are_misfits() -> None:
+    structured = (("Content-Type", b"application/cloudevents+json"),)
+    good = json.dumps({"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": 1}).encode()
+    records = [record(1, value=good, headers=structured), record(2, value=b"[]", headers=structured)]
+    records.append(record(3, key=None, value=good, headers=structured))
+    mapped = RecordMapper(InRule(topic="t")).mapped(records)
+    assert (mapped.rows, sorted(mapped.misfits)) == ([0], [1, 2])
+
+
+def test_settings_of_the_bridge_are_not_to_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert option_pairs(("a=b=c", "x=")) == {"a": "b=c", "x": ""}
+    for wrong in ("a", "=b"):
+        with pytest.raises(InvalidRequest):
+            option_pairs((wrong,))
+    with pytest.raises(InvalidRequest, match="own"):
+        kafka_settings("b", {"enable.auto.commit": "true"})
+    monkeypatch.setenv("SECRET_OF_KAFKA", "hush")
+    assert kafka_settings("b", {"sasl.password": "env:SECRET_OF_KAFKA"})["sasl.password"] == "hush"
+
+
+def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "bridges.toml"
+    path.write_text('[kafka]\nbrokers = "k:1"\n[[in]]\ntopic = "t"\nrecipient = "header:to"\n')
+    found = read_bridge_file(path)
+    assert (found.kafka.brokers, found.rules[0].recipient) == ("k:1", "header:to")
+    for wrong in ("[[in]]\n", "[[in]]\ntopic = 't'\nwhat = 1\n", "= 5", "[out]\n"):
+        path.write_text(wrong)
+        with pytest.raises(InvalidSettings):
+            read_bridge_file(path)
+    with pytest.raises(InvalidSettings):
+        read_bridge_file(tmp_path / "nothing.toml")
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from restante.bridges.kafka_library import kafka_library
+
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ExtraMissing, match="restante\\[kafka\\]"):
+        kafka_library()

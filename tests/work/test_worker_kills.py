@@ -1,0 +1,268 @@
+"""Faults under load: hub and workers killed at every step, stopped for long, a database gone, poison that cannot be written.
+
+Whatever happens, no action is lost, none overtakes another of its thing, and none counts as done that was not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import restante
+from restante.client.surface import sync
+from restante.client.transport.options import Retrying
+from restante.model.actions.action_answers import ActionStatus
+from restante.model.actions.wanted_action import WantedAction
+from restante.server.serve import start
+from tests.crash.campaign import CHECKOUT, LONG
+from tests.crash.served import Served
+from tests.work.dying_worker import STEPS
+from tests.work.ledger_app import ledger, make_ledger
+from tests.work.workers import HEARTBEAT, PATIENCE, SETTINGS, WorkerHere, wait_until
+
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(300)]
+
+THINGS = tuple(f"thing {number}" for number in range(6))
+LEASE = 3 * HEARTBEAT
+PATIENT = Retrying(times=10_000, seconds=240, first_pause=0.01, longest_pause=0.2)
+TROUBLES = 60 if LONG else 8
+
+
+class Workers:
+    """Processes that run the app of the ledger."""
+
+    def __init__(self, url: str, file: Path) -> None:
+        self._url = url
+        self._environment = os.environ | {"LEDGER": str(file), "RESTANTE_SERVER__LOG_LEVEL": "error"}
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return self._begin("-m", "restante", "work", "tests.work.ledger_app:app", "--hub", self._url)
+
+    def start_dying(self, step: str, count: int) -> subprocess.Popen[bytes]:
+        return self._begin("-m", "tests.work.dying_worker", self._url, step, str(count))
+
+    def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=self._environment)
+        self.running.append(process)
+        return process
+
+    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.kill()
+        worker.wait()
+        self.running.remove(worker)
+
+    def end(self, worker: subprocess.Popen[bytes]) -> None:
+        """In order."""
+        worker.terminate()
+        assert worker.wait(PATIENCE) == 0
+        self.running.remove(worker)
+
+    def close(self) -> None:
+        for worker in tuple(self.running):
+            worker.send_signal(signal.SIGCONT)
+            self.kill(worker)
+
+
+class Load(threading.Thread):
+    """Asks for one turn after another of each thing, until it is told to end."""
+
+    def __init__(self, url: str, *, most: int = 1_000_000) -> None:
+        super().__init__(daemon=True)
+        self._url = url
+        self._most = most
+        self.ending = threading.Event()
+        self.accepted: dict[str, list[str]] = {thing: [] for thing in THINGS}
+        """By thing, the ids of its actions in the order of their turns."""
+        self.start()
+
+    def run(self) -> None:
+        with restante.connect(self._url, retries=PATIENT) as hub:
+            turn = 0
+            while turn < self._most and not self.ending.wait(0.005):
+                wanted = [
+                    WantedAction(action="take_turn", concerns=thing, data=b'{"turn":%d}' % turn) for thing in THINGS
+                ]
+                for each in hub.act_all(wanted):
+                    self.accepted[each.concerns].append(each.id)
+                turn += 1
+
+    def end(self) -> None:
+        self.ending.set()
+        self.join(PATIENCE)
+        assert not self.is_alive()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    make_ledger(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    settings = {"partition_count": 4, "groups__heartbeat_seconds": HEARTBEAT, "groups__handover_seconds": 3}
+    with Served(tmp_path / "data", **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def workers(served: Served, file: Path) -> Iterator[Workers]:
+    made = Workers(served.url, file)
+    yield made
+    made.close()
+
+
+def check(hub: sync.Hub, load: Load, file: Path) -> None:
+    """Every accepted action is done, once, in order; and the hub says so."""
+    for thing, ids in load.accepted.items():
+        last = hub.outcome(ids[-1], concerns=thing, wait=25)
+        assert last.state.value == "done", f"{thing} stands still: {last}"
+        states = {hub.outcome(each, concerns=thing).state.value for each in ids}
+        assert states == {"done"}
+    assert ledger(file) == {thing: list(range(len(ids))) for thing, ids in load.accepted.items()}
+
+
+def wait_until_done(hub: sync.Hub, load: Load) -> None:
+    """All that was accepted has its outcome, in time."""
+    for thing, ids in load.accepted.items():
+        wait_until(lambda ids=ids, thing=thing: _final(hub, ids[-1], thing), f"{thing} is done")  # type: ignore[misc]
+
+
+def _final(hub: sync.Hub, action_id: str, thing: str) -> bool:
+    return hub.outcome(action_id, concerns=thing, wait=1).is_final
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_worker_killed_at_any_step_loses_nothing_and_does_nothing_twice(
+    step: str, served: Served, workers: Workers, file: Path
+) -> None:
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        load = Load(served.url, most=15)
+        for count in (1,) if step in ("joined", "read") else (1, 4):
+            dying = workers.start_dying(step, count)
+            assert dying.wait(PATIENCE) == -signal.SIGKILL
+            workers.running.remove(dying)
+        load.end()
+        workers.start()
+        wait_until_done(hub, load)
+        check(hub, load, file)
+
+
+def test_whatever_is_killed_or_stopped_every_action_is_done_once_and_in_order(
+    served: Served, workers: Workers, file: Path
+) -> None:
+    chance = random.Random(7)
+    kinds = ("kill a worker", "kill the hub", "stop a worker for long", "end a worker")
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        for _ in range(2):
+            workers.start()
+        load = Load(served.url)
+        for kind in (*kinds, *chance.choices(kinds, k=TROUBLES - len(kinds))):
+            time.sleep(chance.uniform(0.2, 1.0))
+            trouble(kind, served, workers, chance)
+        load.end()
+        wait_until_done(hub, load)
+        check(hub, load, file)
+    for worker in tuple(workers.running):
+        workers.end(worker)
+    served.end()
+    served.check_folder()
+
+
+def trouble(kind: str, served: Served, workers: Workers, chance: random.Random) -> None:
+    worker = chance.choice(workers.running)
+    if kind == "kill the hub":
+        served.kill()
+        time.sleep(chance.uniform(0, 2 * LEASE))
+        served.start()
+    elif kind == "kill a worker":
+        workers.kill(worker)
+        workers.start()
+    elif kind == "end a worker":
+        workers.end(worker)
+        workers.start()
+    else:
+        worker.send_signal(signal.SIGSTOP)
+        time.sleep(1.5 * LEASE)
+        worker.send_signal(signal.SIGCONT)
+
+
+def test_a_database_that_is_gone_for_a_while_makes_no_poison(
+    served: Served, workers: Workers, file: Path, tmp_path: Path
+) -> None:
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        workers.start()
+        load = Load(served.url)
+        wait_until(lambda: bool(ledger(file)), "something is done")
+        away = tmp_path / "away"
+        away.mkdir()
+        for part in sorted(tmp_path.glob("ledger.db*")):
+            part.rename(away / part.name)
+        time.sleep(20.0 if LONG else 4.0)
+        for part in sorted(away.iterdir()):
+            part.rename(tmp_path / part.name)
+        load.end()
+        wait_until_done(hub, load)
+        assert list(hub.group("ledger").poison()) == []
+        check(hub, load, file)
+
+
+def test_poison_that_cannot_be_written_is_reported_until_it_is(served: Served, workers: Workers, file: Path) -> None:
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        worker = workers.start()
+        first = hub.act("take_turn", concerns="a", data={"turn": 0}, wait=25)
+        assert first.state.value == "done"
+        worker.send_signal(signal.SIGSTOP)
+        bad = hub.act("break_down", concerns="a")
+        after = hub.act("take_turn", concerns="a", data={"turn": 1})
+        served.kill()
+        worker.send_signal(signal.SIGCONT)
+        time.sleep(LEASE)
+        served.start()
+        status = hub.outcome(after.id, wait=25)
+        assert status.state.value == "done"
+        poisoned = hub.outcome(bad.id)
+        assert (poisoned.state.value, _code(poisoned)) == ("poisoned", "error")
+        assert [each.id for each in hub.group("ledger").poison()] == [bad.id]
+    assert ledger(file) == {"a": [0, 1]}
+
+
+def _code(status: ActionStatus) -> str | None:
+    return None if status.problem is msgspec.UNSET else status.problem.code
+
+
+def test_a_step_of_the_hubs_clock_changes_nothing(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour on, and two hours back: leases and waits are measured by clocks that only go forward."""
+    from tests.work import ledger_app
+
+    monkeypatch.setenv("LEDGER", str(file))
+    step = 0
+
+    def clock() -> int:
+        return time.time_ns() // 1_000 + step * 3_600_000_000
+
+    with (
+        start(tmp_path / "stepped", SETTINGS, clock=clock) as running,
+        WorkerHere(ledger_app.app, running.url) as worker,
+    ):
+        generations = None
+        with restante.connect(running.url, retries=PATIENT) as hub:
+            load = Load(running.url)
+            for step in (0, 1, -1, 0):  # noqa: B007 - the clock looks at it
+                time.sleep(2 * LEASE)
+                generations = generations or dict(worker.runner.core.partitions)
+                assert dict(worker.runner.core.partitions) == generations, "no lease was lost"
+            load.end()
+            wait_until_done(hub, load)
+            check(hub, load, file)
