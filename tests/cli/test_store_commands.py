@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from contextlib import closing
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import msgspec
 import psycopg
@@ -22,7 +26,7 @@ from restante.stores.postgresql import PostgresqlMoment, PostgresqlStore
 from restante.stores.sqlite import SqliteStore
 from tests.cli.places import run
 from tests.crash.seen import Seen, seen
-from tests.postgresql_server import schema_address
+from tests.postgresql_server import PostgresqlServer, schema_address
 
 SETTINGS = Settings(partition_count=4, filing=False, housekeeping_seconds=0)
 NAMES = [f"recipient-{number}" for number in range(5)]
@@ -145,6 +149,46 @@ def test_a_hub_is_served_from_a_database(tmp_path: Path, address: str) -> None:
         finally:
             served.stop()
     assert not (tmp_path / "data" / "restante.db").exists()
+
+
+def test_a_served_hub_says_that_its_server_has_gone_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    server = PostgresqlServer()
+    served = start(tmp_path / "data", msgspec.structs.replace(SETTINGS, store_url=server.address))
+    try:
+        with restante.connect(served.url) as hub:
+            hub.producer.send([Message(recipient="ada", id="1", data=b"one")])
+            server.stop(signal.SIGQUIT)
+            assert "lease" in answered(f"{served.url}/readyz", 503)
+            assert "restante_messages_waiting 1.0" in answered(f"{served.url}/metrics", 200)
+            answered(f"{served.url}/v1/recipients/ada/peek", 421)
+            server.start()
+            answered(f"{served.url}/readyz", 200)
+            hub.producer.send([Message(recipient="ada", id="2", data=b"two")])
+            bundle = hub.recipient("ada").peek()
+            assert bundle is not None
+            assert [message.id for message in bundle.messages] == ["1", "2"]
+    finally:
+        served.stop()
+        server.remove()
+
+
+def answered(url: str, status: int) -> str:
+    """What is answered, as soon as it has this status."""
+    until = time.monotonic() + 30
+    while True:
+        found, text = asked(url)
+        if found == status:
+            return text
+        assert time.monotonic() < until, f"{url} answers {found}: {text}"
+
+
+def asked(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return int(answer.status), answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_a_password_file_is_read_and_must_be_there(tmp_path: Path, address: str) -> None:
