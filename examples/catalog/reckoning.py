@@ -94,6 +94,7 @@ def reckoned(ledger: Ledger, accepted: Collection[str], database: Path) -> Recko
     wrong = [
         *_told("were accepted and are not in the hub", set(accepted) - {one.id for one in ledger.filed.values()}),
         *_told("wait", (ledger.filed[place].id for place in ledger.filed.keys() - ledger.ended.keys())),
+        *_told("ended neither done nor as poison", _otherwise(ledger)),
         *_told("ended before one that was accepted earlier", _overtaking(ledger)),
         *_told("items are not as their actions made them", _differing(ledger, database)),
         *_told("were not done once in the database, or not in their order", _misdone(ledger, database)),
@@ -105,6 +106,13 @@ def _told(what: str, found: Iterable[str]) -> Iterator[str]:
     every = list(found)
     if every:
         yield f"{len(every):,} {what}, such as {', '.join(every[:_SHOWN_MAX])}"
+
+
+def _otherwise(ledger: Ledger) -> Iterator[str]:
+    """Actions that expired, or were withdrawn: here nobody does that."""
+    for place, change in ledger.ended.items():
+        if change not in (_DONE, _POISONED):
+            yield f"{ledger.filed[place].id} ({change})"
 
 
 def _overtaking(ledger: Ledger) -> Iterator[str]:

@@ -190,6 +190,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     answer_idle_seconds: float = 20.0
     keep_alive_seconds: float = 75.0
     drain_seconds: float = 8.0
+    console: bool = True
+    """Whether the console is served at `/console`."""
     log: LogFormat = "auto"
     log_level: LogLevel = "info"
 
@@ -214,6 +216,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             f"a number of seconds, 0 or more and less than {limits.DRAIN_SECONDS_END:g}",
             lambda value: 0 <= value < limits.DRAIN_SECONDS_END,
         ),
+        "console": _FLAG,
         "log": _choice("auto", "json", "text"),
         "log_level": _choice("debug", "info", "warning", "error"),
     }

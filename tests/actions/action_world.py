@@ -49,7 +49,7 @@ class ActionWorld(GroupWorld):
     def handed(self, group: str = GROUP) -> list[dict[str, Any]]:
         """What is handed out now, with the partition of each."""
         return [
-            {**row, "partition": page.partition, "properties": dict(row["properties"])}
+            {**row, "partition": page.partition, "properties": dict(row["properties"] or ())}
             for page in self.pages(group)
             for row in page.table.to_pylist()
         ]

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import restante
+import restante.aio
 from restante.calls.actions import ReportOutcomes
 from restante.calls.groups import DefineGroup, JoinGroup, ReadNext
 from restante.client.surface import sync

@@ -46,7 +46,7 @@ PLAIN = {
     "groups",
 }
 """Plain calls in the asynchronous surface: nothing is waited for. (`send` is one of a pipeline, not of a producer; what
-`open` and `consignment` give is awaited, or entered; the last four are iterated.)"""
+`open` and `consignment` give is awaited, or entered; the last six are iterated.)"""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:

@@ -116,6 +116,13 @@ def test_what_waits_is_found(world: World) -> None:
     assert waiting in wrong
 
 
+def test_what_ended_in_another_way_is_found(world: World) -> None:
+    world.write("lamp")
+    expired = world.comment("lamp", "one", ended="expired")
+    (wrong,) = world.wrong(expired)
+    assert f"{expired} (expired)" in wrong
+
+
 def test_what_overtook_another_of_its_item_is_found(world: World) -> None:
     world.write("lamp", comments=("one", "two"))
     world.write("candle", comments=("three",))

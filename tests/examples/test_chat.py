@@ -145,7 +145,7 @@ def test_control_c_ends_it_without_a_trace_and_says_where_to_go_on(served: Serve
 
 @pytest.mark.parametrize(
     ("url", "me", "told"),
-    [("http://127.0.0.1:9", "ada", "Nothing answers at"), (None, "", "is text that is not blank")],
+    [("http://127.0.0.1:9", "ada", "Nothing answers at"), (None, "", "must be text that is not blank")],
     ids=["no hub", "no name"],
 )
 def test_what_is_wrong_is_one_line(

@@ -15,9 +15,10 @@ import pytest
 import restante
 from restante.client.surface.surface import Hub
 from restante.errors import RestanteError
+from restante.hub.engine.filing import file_handfuls
 from restante.hub.engine.row_reads import with_data
 from restante.hub.mailboxes.mailbox import chunks, look
-from restante.limits import MIB
+from restante.limits import FILING_HANDFUL, MIB
 from restante.model.publishing.message import Message, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.run import RunState
@@ -336,3 +337,27 @@ def test_a_forgotten_message_does_not_come_back_when_the_head_passes_it(
     assert [message.id for message in mailbox_of(hub, "ada").history] == [id_of(2)]
     hub.file()
     assert [message.id for message in mailbox_of(hub, "ada").history] == [id_of(2)]
+
+
+def test_tiny_runs_of_all_partitions_are_filed_in_one_commit(hub: Hub) -> None:
+    core = inside(hub).core
+    for number in range(FILING_HANDFUL):
+        for name in NAMES:
+            hub.producer.send(Message(recipient=name, data=b"%d" % number, id=id_of(100 * number + NAMES.index(name))))
+    before, commits = {name: mailbox_of(hub, name) for name in NAMES}, core.committer.totals.commits
+    assert {core.locate(name).partition for name in NAMES} == {0, 1}
+    assert file_handfuls(core) == len(core.partitions)
+    assert core.committer.totals.commits == commits + 1
+    assert max(runs_of(hub)) < FILING_HANDFUL
+    assert {name: mailbox_of(hub, name) for name in NAMES} == before
+
+
+def test_a_partition_that_is_being_filed_is_left_out(hub: Hub) -> None:
+    core = inside(hub).core
+    for number in range(FILING_HANDFUL):
+        for name in NAMES:
+            hub.producer.send(Message(recipient=name, data=b"%d" % number))
+    with core.partitions[0].filing_lock:
+        assert file_handfuls(core) == 1
+    assert file_handfuls(core) == 1
+    assert file_handfuls(core) == 0

@@ -14,7 +14,9 @@ from restante.calls.publishing import Publish
 from restante.client.surface.surface import Hub
 from restante.errors import InvalidMessage, InvalidRequest, MessageConflict, Unavailable
 from restante.hub.door import hub as hubs
+from restante.hub.publishing.publish_request import PlainPublish
 from restante.limits import DATA_BYTES_MAX, FEW_MESSAGES_MAX, SEND_BYTES_MAX
+from restante.model.access.access import EVERYTHING
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import Space
@@ -170,3 +172,10 @@ def test_filing_a_handful_is_one_commit_and_leaves_no_blob_behind(hub: Hub) -> N
     assert mailbox_of(hub, "ada").history == before
     core = inside(hub).core
     assert sum(len(core.store.blobs(partition)) for partition in range(PARTITIONS)) == 1
+
+
+def test_a_plain_publish_has_all_that_a_publish_has() -> None:
+    """It sets the fields of its base classes itself, so a new one there must be set here, too."""
+    made = PlainPublish((), lambda: (), EVERYTHING)
+    fields = {name for kind in PlainPublish.__mro__ for name in getattr(kind, "__slots__", ())}
+    assert {name for name in fields if not hasattr(made, name)} <= {"__weakref__"}

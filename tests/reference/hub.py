@@ -165,10 +165,16 @@ class ReferenceHub:
         return ReferenceRecipient(self.office, name)
 
     def recipients(
-        self, *, order: Literal["waiting", "oldest"] = "waiting", limit: int | None = None, after: str | None = None
+        self,
+        *,
+        order: Literal["waiting", "oldest"] = "waiting",
+        limit: int | None = None,
+        after: str | None = None,
+        search: str | None = None,
     ) -> surface.RecipientPage:
         with self.store.changed:
             listed = [summary for name in self.store.mailboxes for summary in self._summary(name)]
+        listed = [summary for summary in listed if (search or "").lower() in summary.recipient.lower()]
         if order == "waiting":
             listed.sort(key=lambda summary: (-summary.waiting, summary.recipient))
         else:

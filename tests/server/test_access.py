@@ -93,6 +93,13 @@ ALLOWED = {
     "DELETE /v1/groups/{group}/poison/{id}": "o",
     "GET /metrics": "ro",
     "GET /v1/health": "ro",
+    "GET /v1/rates": "ro",
+    "GET /v1/settings": "o",
+    "GET /v1/live": "o",
+    "GET /v1/whoami": EVERYBODY,
+    "GET /v1/tokens": "o",
+    "POST /v1/tokens": "o",
+    "DELETE /v1/tokens/{token}": "o",
 }
 OPEN = {"GET /", "GET /livez", "GET /readyz", "GET /startupz", "GET /healthz", "GET /docs"}
 OPEN |= {"GET /openapi.json", "GET /asyncapi.json"}
@@ -108,6 +115,7 @@ PLACES = {
     "{member}": ID,
     "{action}": "charge",
     "{source}": "orders",
+    "{token}": "nosuchid",
 }
 
 

@@ -60,3 +60,9 @@ def test_a_wait_ends_when_the_hub_has_something_else_to_say(wire: Wire) -> None:
     answer = wire("POST", f"/v1/groups/waited/members/{joined['member_id']}/next", {"after": stale, "wait": 20})
     assert (answer.status, answer.problem["code"]) == (409, "generation_stale")
     assert [own["partition"] for own in answer.problem["stale"]] == [0, 1, 2, 3]
+
+
+def test_the_address_of_an_unknown_group_is_said_as_it_is_spelled(wire: Wire) -> None:
+    answer = wire.get("/v1/groups/a%2Fb%20c")
+    assert (answer.status, answer.problem["code"]) == (404, "group_unknown")
+    assert "PUT /v1/groups/a%2Fb%20c." in answer.problem["detail"]

@@ -18,7 +18,7 @@ import pytest
 
 from restante.calls.mailboxes import ReadHistory
 from restante.errors import StorageFull
-from restante.hub.engine import committer
+from restante.hub.engine import outcomes
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
@@ -51,13 +51,14 @@ class Raw(NamedTuple):
 def ways() -> Iterator[list[bool]]:
     """For each request that came to a short way, whether it went it."""
     taken: list[bool] = []
-    take = ShortRoute.take
+    take = ShortRoute._taken
 
-    def noted(self: ShortRoute[object], *given: object) -> bool:
-        taken.append(take(self, *given))  # type: ignore[arg-type]
-        return taken[-1]
+    def noted(self: ShortRoute[object], *given: object) -> object:
+        answer = take(self, *given)  # type: ignore[arg-type]
+        taken.append(answer is not None)
+        return answer
 
-    with patch.object(ShortRoute, "take", noted):
+    with patch.object(ShortRoute, "_taken", noted):
         yield taken
 
 
@@ -175,7 +176,7 @@ def test_what_is_refused_is_refused_alike(running: ServedHub, body: object, head
 
 
 def test_a_commit_that_fails_is_answered_alike(running: ServedHub, ways: list[bool]) -> None:
-    with patch.object(committer, "_store", side_effect=StorageFull("The disk is full.")):
+    with patch.object(outcomes, "_store", side_effect=StorageFull("The disk is full.")):
         short, long = asked(running, publish(message()), publish(message(), content_type=LONG))
     assert ways == [True]
     assert (short.status, json.loads(short.body)["code"]) == (507, "storage_full")
@@ -294,7 +295,7 @@ def test_a_stranger_takes_no_room(tmp_path: Path) -> None:
 
 
 def test_a_defect_of_the_short_way_leaves_the_request_to_the_other(running: ServedHub) -> None:
-    with patch.object(short_publish, "decode_json", side_effect=MemoryError):
+    with patch.object(short_publish, "plain_letters", side_effect=MemoryError):
         (answer,) = asked(running, publish(message()))
     assert answer.status == 201
     assert (running.desk.room.publishes, running.desk.room.publish_bytes) == (0, 0)

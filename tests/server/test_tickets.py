@@ -116,7 +116,8 @@ def test_who_may_not_follow_a_mailbox_gets_no_ticket_for_it(guarded: ServedHub, 
     publisher = tokens.create(roles=[Role.PUBLISHER])
     time.sleep(0.5)
     assert asked(guarded, "/v1/tickets", token=publisher, body={"recipient": "ada"})[0] == 403
-    assert asked(guarded, "/v1/tickets", token=token, body={"recipient": " "})[0] == 400
+    for name in (" ", "", "..", "a\u0000", "a" * 257, None, 5):
+        assert asked(guarded, "/v1/tickets", token=token, body={"recipient": name})[0] == 400
     assert asked(guarded, "/v1/tickets", token=token, body={})[0] == 400
 
 

@@ -119,6 +119,7 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (ServerSettings, "answer_idle_seconds", -5),
     (ServerSettings, "keep_alive_seconds", math.nan),
     (ServerSettings, "drain_seconds", limits.DRAIN_SECONDS_END),
+    (ServerSettings, "console", "yes"),
     (ServerSettings, "log", "xml"),
     (ServerSettings, "log_level", "loud"),
     (GroupSettings, "heartbeat_seconds", 0),

@@ -79,6 +79,8 @@ class ListRecipients(Call[RecipientPage], frozen=True):
     order: Order = "waiting"
     limit: Count | None = None
     after: str | None = None
+    search: str | None = None
+    """Only those with this text in their names, in upper or lower case."""
 
 
 class ListPartitions(Call[tuple[PartitionStatus, ...]], frozen=True):

@@ -104,6 +104,7 @@ def _restante(
     restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
     restante health                 show how each part of a hub is
+    restante console --hub URL      pages in a browser for a hub
     restante backup night.tar       back up a hub that runs
     restante doctor ./data          check a folder for damage
     """
@@ -111,6 +112,7 @@ def _restante(
 
 _COMMANDS = {
     "serve": "serving",
+    "console": "serving",
     "tour": "serving",
     "send": "publishing",
     "collect": "mailboxes",
@@ -135,6 +137,7 @@ _GROUPS = {
     "poison": "work",
     "jobs": "jobs",
     "recipients": "mailboxes",
+    "sources": "publishing",
     "partitions": "partitions",
     "origins": "serving",
     "tokens": "serving",

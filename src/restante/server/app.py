@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from restante.errors import Internal, RestanteError
 from restante.server.access.web_access import WebAccess
@@ -12,6 +13,7 @@ from restante.server.connections.exchange import ClientGone, Exchange, Receive, 
 from restante.server.desk import Desk
 from restante.server.live import events, web_socket
 from restante.server.live.web_socket import TICKET
+from restante.server.mounts import MountedApplication, hand_over, is_below
 from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
@@ -22,6 +24,7 @@ from restante.server.routes import (
     feed,
     groups,
     health,
+    live_clients,
     messages,
     operating,
     partitions,
@@ -29,6 +32,7 @@ from restante.server.routes import (
     publishing,
     sources,
     tickets,
+    tokens,
 )
 from restante.server.routes.pages import Pages
 
@@ -50,7 +54,9 @@ _WORKING: tuple[Route, ...] = (
     *groups.ROUTES,
     *actions.ROUTES,
     *events.ROUTES,
+    *live_clients.ROUTES,
     *tickets.ROUTES,
+    *tokens.ROUTES,
     *operating.ROUTES,
     *health.ROUTES,
 )
@@ -70,10 +76,12 @@ class Application:
         self._router = Router(ROUTES)
         self._sockets = Router(SOCKETS)
         self.web = WebAccess(desk.settings.server, desk.gate, desk.url)
+        self.mounts: Sequence[MountedApplication] = ()
+        """What else is served here."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send))
+            await self._http(Exchange(scope, receive, send), receive, send)
         elif scope["type"] == "websocket":
             await receive()
             await self._web_socket(Exchange(scope, receive, send))
@@ -88,11 +96,14 @@ class Application:
         except RestanteError as error:
             await exchange.deny_socket(error)
 
-    async def _http(self, exchange: Exchange) -> None:
+    async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         started, route = time.perf_counter(), None
         try:
             self.web.check(exchange)
-            if exchange.method == "OPTIONS" and (allowed := self.web.preflight(exchange)) is not None:
+            mounted = self._mounted(exchange)
+            if mounted is not None:
+                await hand_over(mounted, exchange, receive, send)
+            elif exchange.method == "OPTIONS" and (allowed := self.web.preflight(exchange)) is not None:
                 await exchange.answer(204, headers=allowed)
             else:
                 route = self._router.find(exchange)
@@ -107,6 +118,12 @@ class Application:
             _log.exception("A request failed.", extra={"fields": fields})
             await _answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
         self._count(exchange, route, time.perf_counter() - started)
+
+    def _mounted(self, exchange: Exchange) -> MountedApplication | None:
+        for mounted in self.mounts:
+            if is_below(exchange.path, mounted):
+                return mounted
+        return None
 
     def _admit(self, exchange: Exchange, route: Route) -> None:
         if route.roles is not None:

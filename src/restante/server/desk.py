@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -21,7 +21,9 @@ from restante.server.health.measures import measure_server
 from restante.server.health.rounds import HealthRounds
 from restante.server.live.post import ConnectedClients
 from restante.server.metrics import Metrics
+from restante.server.rates import Rates
 from restante.settings import Settings
+from restante.settings_tree import KeyPath
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +41,8 @@ class Desk:
     metrics: Metrics
     url: str = ""
     """The address under which this hub is reached."""
+    places: Mapping[KeyPath, str] = field(default_factory=dict)
+    """Where each setting came from that is not the default."""
     room: Room = field(init=False)
     post: ConnectedClients = field(init=False)
     """Who is connected, and gets messages pushed."""
@@ -48,6 +52,8 @@ class Desk:
     """What browsers carry in addresses."""
     health: HealthRounds = field(init=False)
     """How the hub is, as of the last round."""
+    rates: Rates = field(init=False)
+    """What went through the hub within the last hour."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -57,6 +63,7 @@ class Desk:
         self.tickets = Tickets(time.monotonic)
         measure_server(self.hub.health_sources, self.metrics.api, self.folder)
         self.health = HealthRounds(self.hub, self.settings.health)
+        self.rates = Rates(self.hub, self.metrics, self.post)
 
     @property
     def hub(self) -> OpenHub:

@@ -102,6 +102,14 @@ class Metrics:
             durations = self.durations[method, route] = Durations()
         durations.add(seconds)
 
+    def exchange(self, route: tuple[str, str], status: int, seconds: float, received: int, sent: int) -> None:
+        """A request with a body and an answer of so many bytes, which waited for nobody but the hub."""
+        method, path = route
+        self.request(method, path, status, seconds)
+        self.api.add(status, seconds, waited=False)
+        self.received.value += received
+        self.sent.value += sent
+
     def publish(self, seconds: float) -> None:
         """A publish took so long."""
         self._publishes.append((time.monotonic(), seconds))

@@ -39,9 +39,11 @@ from restante.server.hub_metrics import HubMetrics
 from restante.server.logs import leave_tickets_out
 from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
+from restante.server.mounts import MountedApplication
 from restante.server.routes.health import cached_checks
 from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
+from restante.settings_tree import KeyPath
 from restante.version import __version__
 
 _log = logging.getLogger("restante.server")
@@ -80,6 +82,7 @@ class Service:
         store: Store | None = None,
         origins: Mapping[str, OriginPort] | None = None,
         clock: Clock | None = None,
+        places: Mapping[KeyPath, str] | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
         gate = gate_of(settings.server, path, insecure=insecure)
@@ -95,10 +98,10 @@ class Service:
         host, port = self._socket.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         folder_of_data = None if settings.store_url else path
-        self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, self.url)
+        self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, self.url, places or {})
         metrics.registry.register(HubMetrics(self.desk))
         self.desk.health.checks.update(cached_checks(self.desk))
-        self._application = Application(self.desk)
+        self.application = Application(self.desk)
         given = {"settings": settings.server, "metrics": metrics}
         self._bound: type[HttpConnection] = type("Connection", (HttpConnection,), given)
         self._server = _Server(self._config())
@@ -107,7 +110,7 @@ class Service:
         server = self.desk.settings.server
         leave_tickets_out()
         return uvicorn.Config(
-            self._application,
+            self.application,
             http=self._bound,
             ws=type("Socket", (Socket,), {"room": self.desk.room}),
             ws_max_size=SEND_BYTES_MAX + 64 * KIB,
@@ -132,15 +135,17 @@ class Service:
         post = asyncio.ensure_future(self.desk.post.run(self.desk.draining))
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
         keeper = asyncio.ensure_future(self._give_memory_back())
+        rates = asyncio.ensure_future(self.desk.rates.run())
         self._server.announce = started
         self._server.before_announcing = self._begin_health
-        measure_tasks(self.desk.hub.health_sources, (sweeper, post, passes, keeper), self.desk.draining)
-        self._bound.shorts = ShortRoutes(self.desk, self._application.web)
+        measure_tasks(self.desk.hub.health_sources, (sweeper, post, passes, keeper, rates), self.desk.draining)
+        self._bound.shorts = ShortRoutes(self.desk, self.application.web)
         try:
             await self._server.serve([self._socket])
         finally:
             sweeper.cancel()
             keeper.cancel()
+            rates.cancel()
             post.cancel()
             passes.cancel()
             await asyncio.wait((post, passes))
@@ -173,6 +178,12 @@ class Service:
             _log.info("ending")
         self.desk.draining.set()
         self._server.should_exit = True
+        for mounted in self.application.mounts:
+            mounted.drain()
+
+    def mount(self, mounted: MountedApplication) -> None:
+        """Serve something else here too, before it runs."""
+        self.application.mounts = (*self.application.mounts, mounted)
 
     async def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -311,7 +322,7 @@ class ServedHub:
         self.stop()
 
 
-def start(
+def start(  # noqa: PLR0913 - all that a program which serves a hub may choose
     folder: str | os.PathLike[str] | None,
     settings: Settings | None = None,
     *,
@@ -321,8 +332,11 @@ def start(
     store: Store | None = None,
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
+    prepare: Callable[[Service], None] = lambda _: None,
 ) -> ServedHub:
-    """Serve a hub in a thread of this process; port 0 takes a free one."""
+    """Serve a hub in a thread of this process; port 0 takes a free one. `prepare` may mount something before it runs."""
     chosen = settings or Settings()
     placed = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, host=host, port=port))
-    return ServedHub(Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock))
+    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock)
+    prepare(service)
+    return ServedHub(service)

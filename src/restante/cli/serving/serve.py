@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from restante.cli.serving.console import mount_console
 from restante.cli.shared.options import NewFolder, StoreUrl
 from restante.cli.shared.plain import say
 
@@ -56,7 +57,7 @@ def serve(
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.errors import ExtraMissing
     from restante.server.memory import spare_memory
-    from restante.settings_file import load_settings
+    from restante.settings_file import load
 
     spare_memory()
     leave_pandas_out()
@@ -68,22 +69,28 @@ def serve(
             f"The server needs more than is installed ({error}): pip install 'restante[server]'."
         ) from error
 
-    chosen = load_settings(settings, os.environ)
+    loaded = load(settings, os.environ)
+    chosen = loaded.settings
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     chosen = msgspec.structs.replace(
         chosen, store_url=store or chosen.store_url, server=msgspec.structs.replace(chosen.server, **given)
     )
     logs.set_up(chosen.server)
-    service = serving.Service(data, chosen, insecure=insecure)
-    serving.serve(service, lambda: _say_hello(data, chosen.store_url, service.url))
+    places = dict(loaded.places) | {("server", name): f"option --{name}" for name in given}
+    if store is not None:
+        places["store_url",] = "option --store"
+    service = serving.Service(data, chosen, insecure=insecure, places=places)
+    mount_console(service)
+    serving.serve(service, lambda: _say_hello(data, chosen.store_url, service.url, console=chosen.server.console))
 
 
-def _say_hello(data: Path, store: str | None, url: str) -> None:
+def _say_hello(data: Path, store: str | None, url: str, *, console: bool) -> None:
     """One line for programs; in a terminal, what a person wants to know first."""
     lines = [f"Restante serves {store or data} on {url}"]
     if sys.stdout.isatty():
         lines += [
             f"  data folder   {data.absolute()}" if store is None else f"  data          {store}",
+            *([f"  console       {url}/console"] if console else []),
             f"  API pages     {url}/docs",
             f"  try it        restante send --hub {url} --recipient alice --text hello",
             f"  Ctrl-C ends the hub. Everything it has acknowledged is {'on the disk' if store is None else 'stored'}.",

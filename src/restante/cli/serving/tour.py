@@ -128,6 +128,7 @@ def _folder(data: Path | None, *, once: bool) -> Iterator[Path]:
 
 @contextmanager
 def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
+    from restante.cli.serving.console import mount_console
     from restante.cli.shared.hub_options import settings_here
     from restante.errors import ExtraMissing, InvalidRequest
 
@@ -137,11 +138,11 @@ def _hub_on(folder: Path, *, port: int | None) -> Iterator[ServedHub]:
         raise ExtraMissing(f"The tour needs the server ({error}): pip install 'restante[server]'.") from error
     settings = settings_here()
     try:
-        running = start(folder, settings, port=_PORT if port is None else port)
+        running = start(folder, settings, port=_PORT if port is None else port, prepare=mount_console)
     except InvalidRequest:
         if port is not None:
             raise
-        running = start(folder, settings, port=0)
+        running = start(folder, settings, port=0, prepare=mount_console)
     with running:
         yield running
 

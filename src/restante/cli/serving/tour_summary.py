@@ -131,6 +131,7 @@ def print_addresses(console: Console, url: str, folder: Path) -> None:
         ("collect", f"{command} collect{hub} alice"),
         ("batches", f"{command} batches list{hub}"),
         ("check, once it is down", f"{command} doctor {shlex.quote(str(folder))}"),
+        ("console, in a browser", f"{url}/console"),
     ):
         console.print(_line(subject, text), soft_wrap=True)
     console.print("\nThe hub stays up. Ctrl-C ends it.")

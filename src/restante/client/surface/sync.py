@@ -150,16 +150,22 @@ class Hub:
         return Recipient(self._link, name)
 
     def recipients(
-        self, *, order: Order = "waiting", limit: int | None = None, after: str | None = None
+        self,
+        *,
+        order: Order = "waiting",
+        limit: int | None = None,
+        after: str | None = None,
+        search: str | None = None,
     ) -> RecipientPage:
-        """Those with waiting messages: most first, or oldest first; at most 5 s old.
+        """Those with waiting messages: most first, or oldest first; at most 5 s old; `search` is in their names.
 
         ```python
         page = hub.recipients(order="oldest", limit=10)
         print([(summary.recipient, summary.waiting) for summary in page.recipients])
         ```
         """
-        return self._link.call(ListRecipients(order=order, limit=whole("limit", limit), after=after))
+        call = ListRecipients(order=order, limit=whole("limit", limit), after=after, search=search)
+        return self._link.call(call)
 
     def partitions(self) -> tuple[PartitionStatus, ...]:
         """All partitions, with their visible sequences and what waits in them.

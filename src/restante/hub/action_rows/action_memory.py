@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from restante import limits
 from restante.model.actions.action_counts import ActionTotals
@@ -21,6 +22,15 @@ class ActionPlace:
     partition: int
     recipient_hash: int
     number: int
+
+
+class HandedAction(NamedTuple):
+    """An action that a page brought: all that is needed to find its row and its cabinet."""
+
+    number: int
+    recipient_hash: int
+    concerns: str
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +48,21 @@ class TriedAction:
 class ActionMemory:
     """The actions of one open hub."""
 
-    handed: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
-    """By partition and number, the hash of the thing: of actions handed out lately, so that reports find them."""
+    handed: OrderedDict[tuple[int, int], HandedAction] = field(default_factory=OrderedDict)
+    """By partition and number, actions handed out lately: so reports find them."""
     under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
     totals: dict[str, ActionTotals] = field(default_factory=dict)
     """By name. Strangers choose names: those beyond a bound are counted together, under none."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
     """Functions of a partition that say which of its actions are being done: these do not expire."""
+    unknown_told: set[str] = field(default_factory=set)
+    """Names that nobody has declared, and that were logged."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def hand_out(self, partition: int, places: Sequence[tuple[int, int]]) -> None:
-        """Numbers of a partition with the hashes of their things."""
+    def hand_out(self, partition: int, actions: Sequence[HandedAction]) -> None:
         with self.lock:
-            for number, recipient_hash in places:
-                self.handed[partition, number] = recipient_hash
+            for action in actions:
+                self.handed[partition, action.number] = action
             while len(self.handed) > limits.ACTIONS_REMEMBERED_MAX:
                 self.handed.popitem(last=False)
 

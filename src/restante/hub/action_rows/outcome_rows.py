@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace
-from restante.hub.action_rows.settle_action import settle_action
+from restante.hub.action_rows.settle_action import ActionView, settle_action
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.model.actions.action_reports import Ending
@@ -34,10 +34,12 @@ def put_action(draft: RequestDraft, place: ActionPlace, row: ActionRow) -> None:
     draft.put(place.partition, Space.ACTION, action_key(place.recipient_hash, place.number), encode_action(row))
 
 
-def put_ending(core: Core, draft: RequestDraft, place: ActionPlace, ending: Ending, member: str) -> None:
+def put_ending(
+    core: Core, draft: RequestDraft, place: ActionPlace, ending: Ending, member: str, view: ActionView | None = None
+) -> None:
     """An action ends: its row, its message, its texts or its poison; and after the commit what is counted."""
     row = ending.row
-    settle_action(core, draft, place, row, ending.kind, row.ended_at)
+    settle_action(core, draft, place, row, ending.kind, row.ended_at, view)
     put_action(draft, place, row)
     if row.state is ActionState.POISONED:
         put_poison(draft, place, row, member, ending.texts.detail)

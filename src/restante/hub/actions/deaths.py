@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace
 from restante.hub.action_rows.outcome_rows import action_so_far, put_action, put_ending
 from restante.hub.action_rows.settle_action import ring_actions
-from restante.hub.actions.outcomes import hash_of_number
+from restante.hub.actions.outcomes import find_handed
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups.group_rows import position_so_far
@@ -29,12 +29,11 @@ def count_deaths(core: Core, draft: RequestDraft, group: str, member: GroupMembe
 
 
 def _count(core: Core, draft: RequestDraft, group: str, member: GroupMember, own: Running) -> None:
-    recipient_hash = core.memory(ActionMemory).handed.get((own.partition, own.sequence_number))
-    if recipient_hash is None:
-        recipient_hash = hash_of_number(core, own.partition, own.sequence_number)
-    if recipient_hash is None:
+    key = (own.partition, own.sequence_number)
+    handed = core.memory(ActionMemory).handed.get(key) or find_handed(core, *key)
+    if handed is None:
         return
-    place = ActionPlace(own.partition, recipient_hash, own.sequence_number)
+    place = ActionPlace(own.partition, handed.recipient_hash, handed.number)
     row = action_so_far(draft, place)
     if row is None or row.is_final:
         return

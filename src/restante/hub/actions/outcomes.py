@@ -6,6 +6,7 @@ its outcome keeps it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -13,9 +14,9 @@ from restante import limits
 from restante.calls.actions import ReportOutcomes
 from restante.calls.groups import WriteCheckpoint
 from restante.errors import InvalidRequest, PositionAhead, PositionGone
-from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, TriedAction
-from restante.hub.action_rows.outcome_rows import action_so_far, put_ending
-from restante.hub.action_rows.settle_action import ring_actions
+from restante.hub.action_rows.action_memory import ActionMemory, ActionPlace, HandedAction, TriedAction
+from restante.hub.action_rows.outcome_rows import put_ending
+from restante.hub.action_rows.settle_action import ring_actions, view_action
 from restante.hub.engine.committer import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
@@ -26,13 +27,14 @@ from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
 from restante.model.actions.action_kind import ACTION_KIND
-from restante.model.actions.action_reports import checked_outcome, ending_of
+from restante.model.actions.action_reports import UNKNOWN, checked_outcome, ending_of
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import check_generation
 from restante.model.work.results import WorkOutcome
 
-_WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient"))
+_log = logging.getLogger(__name__)
+_WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient", "origin"))
 
 
 def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
@@ -46,8 +48,8 @@ def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
     check_number("generation", call.generation)
     check_number("position", call.position or 0)
     outcomes = _checked(core, call.outcomes)
-    places = _places(core, call.partition, [outcome.sequence_number for outcome in outcomes])
-    return Planned(partial(_plan, core, name, call, outcomes, places))
+    handed = _handed(core, call.partition, [outcome.sequence_number for outcome in outcomes])
+    return Planned(partial(_plan, core, name, call, outcomes, handed))
 
 
 def is_remembered(core: Core, call: ReportOutcomes) -> bool:
@@ -63,27 +65,25 @@ def _checked(core: Core, outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:
     return [checked_outcome(outcome, poison_undeclared=poison) for outcome in outcomes]
 
 
-def _places(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, ActionPlace]:
-    handed, places = core.memory(ActionMemory).handed, {}
+def _handed(core: Core, partition: int, numbers: Sequence[int]) -> Mapping[int, HandedAction]:
+    handed, found = core.memory(ActionMemory).handed, {}
     for number in numbers:
-        recipient_hash = handed.get((partition, number))
-        if recipient_hash is None:
-            recipient_hash = hash_of_number(core, partition, number)
-        if recipient_hash is not None:
-            places[number] = ActionPlace(partition, recipient_hash, number)
-    return places
+        action = handed.get((partition, number)) or find_handed(core, partition, number)
+        if action is not None:
+            found[number] = action
+    return found
 
 
-def hash_of_number(core: Core, partition: int, number: int) -> int | None:
-    """The hash of the thing that an action concerns, by the number of the change that brought it; None: there is none."""
+def find_handed(core: Core, partition: int, number: int) -> HandedAction | None:
+    """An action by the number of the change that brought it, read from the feed; None: there is none."""
     try:
         table = read_feed(core, partition, number - 1, _WHOSE, 1, only_messages=True).table
     except (PositionAhead, PositionGone):
         return None
     if not table.num_rows or table["sequence_number"][0].as_py() != number:
         return None
-    recipient: str = table["recipient"][0].as_py()
-    return core.locate(recipient).hash
+    concerns, origin = str(table["recipient"][0].as_py()), str(table["origin"][0].as_py())
+    return HandedAction(number, core.locate(concerns).hash, concerns, origin)
 
 
 def _plan(
@@ -91,13 +91,13 @@ def _plan(
     name: str,
     call: ReportOutcomes,
     outcomes: Sequence[WorkOutcome],
-    places: Mapping[int, ActionPlace],
+    handed: Mapping[int, HandedAction],
     draft: RequestDraft,
 ) -> OutcomesTaken:
     group_so_far(core, draft, name)
     check_generation(position_so_far(core, draft, name, call.partition), call.generation)
     member = _member_name(core, draft, name, call.partition)
-    ended = [_take(core, draft, name, member, outcome, places) for outcome in outcomes]
+    ended = [_take(core, draft, call, member, outcome, handed.get(outcome.sequence_number)) for outcome in outcomes]
     ids = [own_id for own_id in ended if own_id]
     ring_actions(draft, ids)
     checkpoint = WriteCheckpoint(name, call.partition, call.position or 0, call.generation, call.release)
@@ -120,25 +120,37 @@ def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> 
 def _take(
     core: Core,
     draft: RequestDraft,
-    group: str,
+    call: ReportOutcomes,
     member: str,
     outcome: WorkOutcome,
-    places: Mapping[int, ActionPlace],
+    handed: HandedAction | None,
 ) -> bytes | None:
     """Take one outcome; gives the action's id if it has ended with it, nothing in it if it has not; None: no change."""
-    place = places.get(outcome.sequence_number)
-    row = None if place is None else action_so_far(draft, place)
-    if place is None or row is None:
+    if handed is None:
+        return None
+    place = ActionPlace(call.partition, handed.recipient_hash, handed.number)
+    view = view_action(core, draft, place, handed.concerns, handed.origin)
+    if view is None:
         return None
     if not outcome.is_final:
-        if not row.is_final:
+        if not view.row.is_final:
             draft.applies.append(partial(_note_tried, core, place, outcome))
-        return None if row.is_final else b""
-    ending = ending_of(row, outcome, group=group, now=core.clock())
+        return None if view.row.is_final else b""
+    ending = ending_of(view.row, outcome, group=call.group, now=core.clock())
     if ending is None:
         return None
-    put_ending(core, draft, place, ending, member)
-    return row.id
+    put_ending(core, draft, place, ending, member, view)
+    if ending.row.code == UNKNOWN:
+        draft.applies.append(partial(_tell_of_unknown, core, view.row.name))
+    return view.row.id
+
+
+def _tell_of_unknown(core: Core, name: str) -> None:
+    """Once for each name: strangers choose them."""
+    told = core.memory(ActionMemory).unknown_told
+    if name not in told and len(told) < limits.ACTION_NAMES_COUNTED_MAX:
+        told.add(name)
+        _log.warning("An action of the name %r failed: no group has declared it.", name)
 
 
 def _note_tried(core: Core, place: ActionPlace, outcome: WorkOutcome) -> None:

@@ -76,6 +76,7 @@ from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.delayed_memory import DelayedMemory, load_delayed
 from restante.hub.publishing.producers import ProducerMemory
 from restante.hub.publishing.publish import plan_light_publishes, plan_publishes
+from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.sourced import SourceTotals
 from restante.hub.removal import calls as removal
 from restante.hub.removal import scrub
@@ -89,6 +90,8 @@ from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.letter import Letter
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.counters import Counters
@@ -186,6 +189,19 @@ class OpenHub:
     def publish_soon(self, call: Publish, waiter: LoopWaiter[Receipt]) -> None:
         """Publish a few messages; the waiter gets the request, answered, in its own event loop."""
         self._core.committer.submit_soon(publishing.publish_request(self._core, call, self._caller), waiter)
+
+    def publish_letters_soon(
+        self,
+        letters: Sequence[Letter],
+        read: ReadMessages,
+        waiter: LoopWaiter[Receipt],
+        caller: Grant = EVERYTHING,
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+    ) -> None:
+        """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
+        request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
+        self._core.committer.submit_soon(request, waiter)
 
     def hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue at once what came in the present turn of this event loop."""

@@ -37,11 +37,16 @@ _TOGETHER_MAX = limits.FEW_MESSAGES_MAX // 2
 _log = logging.getLogger(__name__)
 
 
-class Listener(NamedTuple, Generic[T]):
+class Listener(Generic[T]):
     """Who is told in an event loop when a request is answered, without a task that waits there."""
 
+    __slots__ = ()
+
     loop: asyncio.AbstractEventLoop
-    tell: Callable[[CommitRequest[T]], None]
+
+    def tell(self, request: CommitRequest[T]) -> None:
+        """Take the request, answered; called in the loop."""
+        raise NotImplementedError
 
 
 class CommitRequest(Generic[T]):
@@ -176,7 +181,7 @@ class Committer:
     def submit_soon(self, request: CommitRequest[T], waiter: LoopWaiter[T]) -> None:
         """Have a request committed; the waiter gets it, answered, in its own loop."""
         request.waiter = waiter
-        self._gather((request,), _loop_of(waiter))
+        self._gather((request,), waiter.loop if isinstance(waiter, Listener) else waiter.get_loop())
 
     def submit_each(self, requests: Sequence[CommitRequest[T]]) -> None:
         """Have several requests committed, one after the other, and wait until all are answered."""
@@ -471,13 +476,9 @@ def _resolve(requests: Sequence[CommitRequest[object]]) -> None:
     for request in requests:
         waiter = request.waiter
         if isinstance(waiter, Listener):
-            _tell(waiter, request)
+            try:
+                waiter.tell(request)
+            except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
+                _log.exception("An answer could not be given.")
         elif isinstance(waiter, asyncio.Future) and not waiter.done():
             waiter.set_result(request)
-
-
-def _tell(listener: Listener[object], request: CommitRequest[object]) -> None:
-    try:
-        listener.tell(request)
-    except Exception:  # noqa: BLE001  # the others of the commit must hear of it all the same
-        _log.exception("An answer could not be given.")

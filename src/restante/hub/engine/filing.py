@@ -9,7 +9,8 @@ A damaged run is a border: the runs before it and the runs after it are merged s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
+from restante.hub.engine.committer import Planned
 from restante.hub.engine.core import Core, Stale
 from restante.hub.engine.damage import is_damaged, tell_once
 from restante.hub.engine.identity_upkeep import keep_ahead, keep_due, keep_identities
@@ -30,11 +32,16 @@ from restante.model.storage.catalog import damaged_directory
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.head import Apart, Head, apart_of, decode_head, stored_mask
+from restante.model.storage.joined import joined
 from restante.model.storage.keys import Cabinet, key_cabinet, number_key
 from restante.model.storage.merge import DrawerStretch, Keep, merged, slices
 from restante.model.storage.piece import SegmentPiece
 from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, choose_merge, in_order
 from restante.model.storage.segment import EncodedSegment, Segment, decode
+
+_Swap = Callable[[RequestDraft], None]
+_NEARLY = limits.FILING_HANDFUL * 3 // 4
+"""So many fresh runs of a partition are merged when others have enough."""
 
 
 def file_once(core: Core, partition: Partition, *, everything: bool = False) -> int:
@@ -107,37 +114,104 @@ def _handful(core: Core, partition: Partition, runs: Sequence[Run]) -> EncodedSe
     if runs[0].row.first <= partition.counters.forgotten or any(run.row.published_at for run in runs):
         # Some of it may be past its retention, or has its time of publishing elsewhere.
         return None
-    names = NameTable(core.deed.key)
-    handful = Handful(names)
     try:
-        for run in runs:
-            for stored, place in zip(run.segments, run.row.segments, strict=True):
-                content = bytes(core.store.read_blob(stored.blob, 0, place.length))
-                handful.add_segment(content, stored.base - runs[0].row.first)
+        contents, shifts = _contents(core, runs)
+        segment = joined(contents, shifts, partition.number)
+        return segment if segment is not None else _gathered(core, partition, contents, shifts)
     except (DataDamaged, FormatUnsupported):
         # The long way finds out what is harmed.
         return None
+
+
+def _contents(core: Core, runs: Sequence[Run]) -> tuple[list[bytes], list[int]]:
+    """The segments of runs, in full, and what the places of each grow by in a shelf of them all."""
+    contents, shifts = list[bytes](), list[int]()
+    for run in runs:
+        for stored, place in zip(run.segments, run.row.segments, strict=True):
+            contents.append(bytes(core.store.read_blob(stored.blob, 0, place.length)))
+            shifts.append(stored.base - runs[0].row.first)
+    return contents, shifts
+
+
+def _gathered(
+    core: Core, partition: Partition, contents: Sequence[bytes], shifts: Sequence[int]
+) -> EncodedSegment | None:
+    names = NameTable(core.deed.key)
+    handful = Handful(names)
+    for content, shift in zip(contents, shifts, strict=True):
+        handful.add_segment(content, shift)
     return handful.encoded(partition.number, names.encoded())
 
 
 def _file_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> None:
     """One commit writes the shelf, swaps the run rows, and drops what earlier merges left behind."""
-    blob, free = partition.take_blob(), core.pins.unreachable()
+    _commit_handfuls(core, [_swap_for_handful(core, partition, runs, shelf)])
+
+
+def _swap_for_handful(core: Core, partition: Partition, runs: Sequence[Run], shelf: EncodedSegment) -> _Swap:
+    """What writes a shelf of one segment and swaps the run rows."""
+    blob = partition.take_blob()
     place = SegmentRow(blob.number, shelf.length, len(shelf.front), shelf.rows)
     row = RunRow(
         blob.number, runs[0].row.first, runs[-1].row.last, (place,), RunState.VISIBLE, core.clock(), mailbag=False
     )
 
-    def plan(draft: RequestDraft) -> None:
+    def swap(draft: RequestDraft) -> None:
         draft.blobs.append((blob, shelf.parts))
-        draft.dropped.extend(free)
         _swap(core, draft, partition, runs, Run.of(row, partition.number, [shelf.front], shelf.recipients))
 
+    return swap
+
+
+def _commit_handfuls(core: Core, swaps: Sequence[_Swap]) -> None:
+    """One commit for all of them, which drops what earlier merges left behind."""
+    free = core.pins.unreachable()
+    requests = [Planned(swap) for swap in (*swaps, lambda draft: draft.dropped.extend(free))]
+    core.committer.submit_each(requests)
     try:
-        core.commit(plan)
+        requests[-1].answer()
     except BaseException:
         core.pins.bury(free)
         raise
+    for request in requests:
+        request.answer()
+
+
+def file_handfuls(core: Core) -> int:
+    """Merge the tiny runs of all partitions that have enough of them, or nearly, in one commit; return how many partitions.
+
+    Small publishes come to all partitions alike: filed one by one, each would take a commit, and a flush.
+    """
+    swaps: list[_Swap] = []
+    with ExitStack() as held:
+        for partition in core.partitions:
+            if partition.fresh_runs < _NEARLY or not partition.filing_lock.acquire(blocking=False):
+                continue
+            held.callback(partition.filing_lock.release)
+            swap = _tiny_swap(core, partition)
+            if swap is not None:
+                swaps.append(swap)
+        if swaps:
+            _commit_handfuls(core, swaps)
+    return len(swaps)
+
+
+def _tiny_swap(core: Core, partition: Partition) -> _Swap | None:
+    """A merge of the tiny runs of a partition; None if they are not enough, or need more than copying."""
+    if any(is_damaged(partition, run) for run in partition.runs):
+        return None
+    runs = partition.runs
+    chosen = choose_merge([run.row for run in runs], handful=_NEARLY)
+    if not chosen:
+        return None
+    names = {row.identity for row in chosen}
+    taken = [run for run in runs if run.row.identity in names]
+    with core.pins.reading():
+        shelf = _handful(core, partition, taken)
+    if shelf is None:
+        return None
+    partition.fresh_runs = 0
+    return _swap_for_handful(core, partition, taken, shelf)
 
 
 class _MetDamage(Exception):  # no error: a signal inside this module
@@ -347,6 +421,11 @@ def _file_always(core: Core) -> None:
         core.unfiled.wanted.wait()
         core.unfiled.wanted.clear()
         guarded(core, keep_due)
+        due = [partition for partition in core.partitions if partition.fresh_runs >= limits.FILING_HANDFUL]
+        if len(due) > 1:
+            guarded(core, file_handfuls)
+        for partition in due:
+            _file_partition(core, partition)
         for partition in core.partitions:
             if partition.fresh_runs >= limits.FILING_HANDFUL:
                 _file_partition(core, partition)

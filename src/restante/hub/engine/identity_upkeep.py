@@ -63,10 +63,11 @@ class _MetDamagedLevel(Exception):  # no error: a signal inside this module
 
 def keep_identities(core: Core, partition: Partition, *, everything: bool = False) -> None:
     """Store what is too much for memory, or with `everything` all of it, and merge levels; under the filing lock."""
-    for stretch in partition.fingerprints.in_memory():
+    known = partition.fingerprints if everything else partition.sorted_fingerprints
+    for stretch in known.in_memory():
         if everything or not stretch.newest or stretch.entries >= limits.IDENTITIES_IN_MEMORY_MAX:
             _store(core, partition, _Source(stretch.levels, stretch.first, stretch.last))
-    while levels := partition.fingerprints.mergeable_stored():
+    while levels := partition.sorted_fingerprints.mergeable_stored():
         _store(core, partition, _Source(levels, levels[0].first, levels[-1].last))
     partition.compact_fingerprints()
 
@@ -81,7 +82,8 @@ def keep_due(core: Core) -> int:
 
 
 def _is_due(partition: Partition) -> bool:
-    levels = partition.fingerprints.levels
+    # The latest few, which are not sorted yet, are far fewer than the bound: to sort them for this would cost more than they weigh.
+    levels = partition.sorted_fingerprints.levels
     return sum([len(level) for level in levels if isinstance(level, Known)]) >= limits.IDENTITIES_IN_MEMORY_MAX
 
 

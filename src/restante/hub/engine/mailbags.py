@@ -9,7 +9,7 @@ from restante import limits
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import RequestDraft
-from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, tier_of
+from restante.model.storage.run import Run, RunRow, RunState, SegmentRow, StoredSegment, tier_of
 from restante.model.storage.segment import EncodedSegment
 
 
@@ -26,6 +26,25 @@ def put_mailbag(core: Core, draft: RequestDraft, segments: Sequence[EncodedSegme
     recipients = segments[0].recipients if len(segments) == 1 else None
     run = Run.of(row, partition.number, [segment.front for segment in segments], recipients)
     draft.applies.append(partial(enter_runs, core, partition, (run,)))
+
+
+def put_small_mailbag(core: Core, draft: RequestDraft, segment: EncodedSegment, fingerprints: Sequence[int]) -> int:
+    """A mailbag of few messages, which is one segment, numbered in the draft; gives the number of its first message."""
+    number, count = segment.group, segment.rows
+    partition = core.partitions[number]
+    first, blob = draft.add_mailbag(number, count)
+    draft.blobs.append((blob, segment.parts))
+    place = SegmentRow(blob.number, segment.length, len(segment.front), count)
+    row = RunRow(blob.number, first, first + count - 1, (place,), RunState.VISIBLE, core.clock(), mailbag=True)
+    draft.put_run(number, row)
+    run = Run(row, (StoredSegment(blob, first, segment.front),), segment.recipients)
+    draft.applies.append(partial(_enter_small, core, partition, run, fingerprints))
+    return first
+
+
+def _enter_small(core: Core, partition: Partition, run: Run, fingerprints: Sequence[int]) -> None:
+    partition.remember_few(fingerprints, run.row.first)
+    enter_runs(core, partition, (run,))
 
 
 def enter_runs(core: Core, partition: Partition, runs: Sequence[Run]) -> None:

@@ -137,6 +137,11 @@ class Partition:
     def fingerprints(self, known: Fingerprints) -> None:
         self._fingerprints = known
 
+    @property
+    def sorted_fingerprints(self) -> Fingerprints:
+        """Those in the arrays, without the latest few. Reading them moves nothing."""
+        return self._fingerprints
+
     def knows_any(self, fingerprints: Sequence[int]) -> bool:
         """Whether a message with one of these fingerprints may be stored already, or was erased."""
         # Look in `_recent` before the arrays: entries only move from `_recent` into the arrays, so none is missed.

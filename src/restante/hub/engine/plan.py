@@ -88,8 +88,9 @@ class CommitPlan:
         """The changes with the counters of every partition that they touch."""
         for number, counters in self.counters.items():
             next_blob = self.partitions[number].next_blob
-            counted = msgspec.structs.replace(counters, next_blob=next_blob)
-            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counted))
+            if counters.next_blob != next_blob:
+                counters = msgspec.structs.replace(counters, next_blob=next_blob)  # noqa: PLW2901 - the same, later
+            self.changes.put(number, Space.PARTITION, PARTITION_KEY, encode_counters(counters))
         changes = self.changes
         touched = [key[0] for key in changes.entries]
         touched += [blob[0] for blob, _ in changes.blobs]
@@ -157,6 +158,10 @@ class RequestDraft:
                 return entries[entry]
         return self._plan.stored(entry)
 
+    def is_pending(self, entry: EntryKey) -> bool:
+        """Whether this commit puts or deletes something under a key, so far."""
+        return entry in self.entries or entry in self._plan.changes.entries
+
     def pending_value(self, entry: EntryKey) -> bytes | None:
         """What this commit puts under a key, so far; None if it leaves it alone, or deletes it."""
         for entries in (self.entries, self._plan.changes.entries):
@@ -203,6 +208,14 @@ class RequestDraft:
             row.visible + count, row.waiting + count, row.next_blob, row.forgotten, row.erasures, row.feed_gone
         )
         return row.visible + 1
+
+    def add_mailbag(self, partition: int, count: int) -> tuple[int, BlobKey]:
+        """Take the numbers of so many new messages, which wait, and a blob for them; gives the first number, and the blob."""
+        row, blob = self.count(partition), self._plan.partitions[partition].take_blob()
+        self.counters[partition] = PartitionRow(
+            row.visible + count, row.waiting + count, blob.number + 1, row.forgotten, row.erasures, row.feed_gone
+        )
+        return row.visible + 1, blob
 
     def add_forgotten(self, partition: int, number: int) -> None:
         row = self.count(partition)

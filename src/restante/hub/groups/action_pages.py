@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from restante.hub.action_rows.action_memory import ActionMemory
+from restante.hub.action_rows.action_memory import ActionMemory, HandedAction
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import GroupMemory
 from restante.model.actions.action_kind import ACTION_KIND, ACTION_PROPERTY
@@ -27,22 +27,22 @@ _OWNER_TEXTS = string_array(OWNERS)
 
 def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Table:
     """Of a page of actions those that this group is to do, or to say of that nobody does them."""
-    rows, owners, places = waiting_rows(core, group, partition, table)
+    rows, owners, actions = waiting_rows(core, group, partition, table)
     memory = core.memory(ActionMemory)
-    memory.hand_out(partition, places)
-    attempts = [_attempts(memory, partition, number) for number, _ in places]
+    memory.hand_out(partition, actions)
+    attempts = [_attempts(memory, partition, action.number) for action in actions]
     return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts)
 
 
 def waiting_rows(
     core: Core, group: str, partition: int, table: pa.Table
-) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """The rows that wait and are not another group's; of each whose it is, its number and the hash of its thing."""
+) -> tuple[list[int], list[int], list[HandedAction]]:
+    """The rows that wait and are not another group's; of each whose its name is, and the action."""
     numbers: list[int] = numbers_of(table["sequence_number"]).tolist()
     names = [_name(properties) for properties in table["properties"].to_pylist()]
     recipients, origins = _texts(table, "recipient"), _texts(table, "origin")
     taken, heads = core.memory(GroupMemory).actions(), _Heads(core, partition)
-    rows, owners, places = [], [], []
+    rows, owners, actions = [], [], []
     for row, (number, name) in enumerate(zip(numbers, names, strict=True)):
         owner = taken.get(name) if name is not None else None
         if owner not in (None, group):
@@ -51,8 +51,8 @@ def waiting_rows(
         if is_open(head, number):
             rows.append(row)
             owners.append(0 if owner == group else 1)
-            places.append((number, recipient_hash))
-    return rows, owners, places
+            actions.append(HandedAction(number, recipient_hash, recipients[row], origins[row]))
+    return rows, owners, actions
 
 
 def _texts(table: pa.Table, column: str) -> list[str]:

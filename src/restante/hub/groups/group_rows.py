@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
+from urllib.parse import quote
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def group_bell(name: str) -> int:
 
 
 def unknown_group(name: str) -> GroupUnknown:
-    return GroupUnknown(f"There is no group {name!r}. Make it with PUT /v1/groups/{name}.", group=name)
+    return GroupUnknown(f"There is no group {name!r}. Make it with PUT /v1/groups/{quote(name, safe='')}.", group=name)
 
 
 def known_group(core: Core, name: str) -> KnownGroup:

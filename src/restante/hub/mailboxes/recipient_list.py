@@ -22,6 +22,7 @@ from restante.hub.mailboxes.overview import beyond_heads, overview
 from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
+from restante.model.mailboxes.filters import check_filter
 from restante.model.mailboxes.paging import page_size
 
 AGE_MAX = 5_000_000
@@ -55,6 +56,8 @@ class Listings:
         size, start = page_size(call.limit), _parse_token(call.after)
         with self._lock:
             listing, rows = self._current(order)
+        if call.search is not None:
+            rows = rows[_fitting(listing.recipient, call.search)[rows]]
         chosen = rows[start : start + size]
         summaries = zip(
             strings_of(listing.recipient.take(column_of(chosen))),
@@ -79,6 +82,13 @@ class Listings:
         if order not in self._orders:
             self._orders[order] = _ordered(self._last, order)
         return self._last, self._orders[order]
+
+
+def _fitting(names: pa.StringArray, search: str) -> NDArray[np.bool_]:
+    """Which names have this text in them."""
+    check_filter("search", search)
+    fits: NDArray[np.bool_] = pc.match_substring(names, search, ignore_case=True).to_numpy(zero_copy_only=False)
+    return fits
 
 
 def _parse_token(after: str | None) -> int:

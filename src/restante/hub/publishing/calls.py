@@ -15,15 +15,16 @@ from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources
 from restante.hub.publishing.delayed import delay_request, refuse_combined
 from restante.hub.publishing.publish import check_partition, large_publish
-from restante.hub.publishing.publish_request import PublishRequest
+from restante.hub.publishing.publish_request import PlainPublish, PublishRequest, ReadMessages
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
 from restante.hub.publishing.sourced import sourced_publish
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
-from restante.model.producers.producer import check_numbers
+from restante.model.producers.producer import ProducerNumbers, check_numbers
 from restante.model.publishing.broadcast import has_broadcast, spread
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
+from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.sources.source import refuse_positions
 
@@ -42,7 +43,7 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
     check_partition(core, call.partition)
     if call.source is not None:
         return _sourced_request(core, call, call.source, caller)
-    line = None if call.producer is None else _line(core, call, caller)
+    line = None if call.producer is None else _line(core, call.partition, call.producer, caller)
     batch = None if call.batch is None else parse_uuid(call.batch, "batch")
     match _each_for_one(call.sent):
         case Few(messages) if not _any_special(messages):
@@ -60,6 +61,23 @@ def publish_request(core: Core, call: Publish, caller: Grant) -> CommitRequest[R
             raise taken_apart()
         case never:
             assert_never(never)
+
+
+def plain_request(
+    core: Core,
+    letters: Sequence[Letter],
+    read: ReadMessages,
+    caller: Grant,
+    partition: int | None = None,
+    numbers: ProducerNumbers | None = None,
+) -> CommitRequest[Receipt]:
+    """A publish of few messages that were found to be plainly right, to be submitted; `read` gives them as they were sent."""
+    line = None
+    if partition is not None:
+        check_partition(core, partition)
+    if numbers is not None:
+        line = _line(core, partition, numbers, caller)
+    return PlainPublish(letters, read, caller, partition, numbers, line)
 
 
 def _sourced_request(core: Core, call: Publish, source: str, caller: Grant) -> CommitRequest[Receipt]:
@@ -96,13 +114,12 @@ def _delayed_request(core: Core, call: Publish, columns: MessageColumns) -> Comm
     return delay_request(core, columns, call.partition)
 
 
-def _line(core: Core, call: Publish, caller: Grant) -> Line:
+def _line(core: Core, partition: int | None, numbers: ProducerNumbers, caller: Grant) -> Line:
     """In which the numbers of a producer count."""
-    assert call.producer is not None, "only a numbered publish is in a line"
-    check_numbers(call.producer)
-    if call.partition is None:
+    check_numbers(numbers)
+    if partition is None:
         raise InvalidRequest("Numbers count in one partition: name it.")
-    return producers.line_of(core, caller, call.partition, call.producer.group)
+    return producers.line_of(core, caller, partition, numbers.group)
 
 
 def open_link(core: Core, call: OpenLink, caller: Grant) -> ProducerState:

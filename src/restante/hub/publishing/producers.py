@@ -114,10 +114,10 @@ def _admit_follower(found: NumberedAdmission, request: PublishRequest, batches: 
 
 def _follows(request: PublishRequest, before: PublishRequest) -> bool:
     """Small ones alone: a large one is stored behind the small ones of its commit, so nothing may follow it there."""
-    small = before.unit is None and request.unit is None and bool(request.messages)
+    small = before.unit is None and request.unit is None and request.count() > 0
     assert request.numbers is not None
     assert before.numbers is not None
-    return small and producer.follows(request.numbers, before.numbers, len(before.messages))
+    return small and producer.follows(request.numbers, before.numbers, before.count())
 
 
 def line_of(core: Core, caller: Grant, partition: int, group: int) -> Line:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from restante import limits
 from restante.errors import (
     DataDamaged,
     Fault,
@@ -48,7 +49,6 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing import intake
 from restante.model.publishing.arrival import Arrivals, arrive, group
 from restante.model.publishing.delay import decode_delayed, delayed_key, rows_of
-from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
@@ -151,7 +151,7 @@ def _plan_all(core: Core, draft: RequestDraft, admission: NumberedAdmission) -> 
 
 def _are_few(small: Sequence[PublishRequest]) -> bool:
     """Whether the messages of a commit, each from a send of few, are few together."""
-    return isinstance(few_or_many([message for request in small for message in request.messages]), Few)
+    return sum([request.count() for request in small]) <= limits.FEW_MESSAGES_MAX
 
 
 def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
@@ -251,7 +251,7 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
 def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:
     """Compare what is new with what is delayed: the same again is a duplicate; in a batch a conflict, for items are stored."""
     memory, arrivals = core.memory(DelayedMemory), unit.arrivals
-    if not memory.knows_any(arrivals.fingerprint.tolist()):
+    if not memory.count or not memory.knows_any(arrivals.fingerprint.tolist()):
         return
     for index, request in enumerate(unit.requests):
         if request.error is not None or request.beside is not None:

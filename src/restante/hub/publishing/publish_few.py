@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from restante import limits
 from restante.hub.action_rows.accepted_rows import accept_letters
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Handed
-from restante.hub.engine.mailbags import put_mailbag
+from restante.hub.engine.mailbags import put_small_mailbag
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
@@ -86,23 +85,36 @@ def _without_actions(mail: Handed) -> Handed:
 
 
 def _letters(core: Core, requests: Sequence[PublishRequest]) -> list[Letter] | None:
-    allowed = claim_check_origins(core)
-    letters, size = [], 0
+    letters, size, bytes_max = list[Letter](), 0, core.settings.data_bytes_max
     for request in requests:
+        own = request.letters if request.letters is not None else _own_letters(core, request)
+        if own is None:
+            return None
         origins = request.caller.publishable()
-        for message in request.messages:
-            letter = letter_of(message, claim_check_origins=allowed, data_bytes_max=core.settings.data_bytes_max)
-            if letter is None or (origins is not None and letter.origin not in origins):
+        for letter in own:
+            length = len(letter.data)
+            if length > bytes_max or (origins is not None and letter.origin not in origins):
                 return None
-            letters.append(letter)
-            size += len(letter.data) + len(letter.properties)
+            size += length + len(letter.properties)
+        letters += own
     return letters if size <= limits.COMMIT_FEW_BYTES_MAX else None
+
+
+def _own_letters(core: Core, request: PublishRequest) -> list[Letter] | None:
+    allowed, bytes_max = claim_check_origins(core), core.settings.data_bytes_max
+    letters = []
+    for message in request.messages:
+        letter = letter_of(message, claim_check_origins=allowed, data_bytes_max=bytes_max)
+        if letter is None:
+            return None
+        letters.append(letter)
+    return letters
 
 
 def _take_digests(core: Core, requests: Sequence[PublishRequest], letters: Sequence[Letter]) -> None:
     at = 0
     for request in requests:
-        end = at + len(request.messages)
+        end = at + request.count()
         if request.numbers is not None:
             request.digests = of_batch(digests_of_letters(letters[at:end], core.deed.key), request.batch)
         at = end
@@ -136,7 +148,7 @@ def _as_asked(requests: Sequence[PublishRequest], addresses: Sequence[MailboxAdd
     """Whether everything is for the partition that its sender named, if any."""
     at = 0
     for request in requests:
-        end, asked = at + len(request.messages), request.partition
+        end, asked = at + request.count(), request.partition
         if asked is not None and any(address.partition != asked for address in addresses[at:end]):
             return False
         at = end
@@ -171,11 +183,8 @@ def _mailbags(bags: dict[int, _Bag], names: bytes) -> list[EncodedSegment] | Non
 
 def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag) -> None:
     """Number a partition's letters and put their mailbag into the draft."""
-    partition, count = encoded.group, encoded.rows
-    first = bag.following = draft.add_messages(partition, count)
-    put_mailbag(core, draft, [encoded], first, count)
+    bag.following = put_small_mailbag(core, draft, encoded, bag.fingerprints)
     draft.arrived.append(bag.fingerprints)
-    draft.applies.append(partial(core.partitions[partition].remember_few, bag.fingerprints, first))
 
 
 def _give_receipts(
@@ -184,7 +193,7 @@ def _give_receipts(
     """Answer each request; gives the number of each letter."""
     at, given = 0, []
     for request in requests:
-        count = len(request.messages)
+        count = request.count()
         if count == 1:
             bag = bags[addresses[at].partition]
             number = bag.following

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.parcel_digest import Digests
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.arrival import Arrivals, Grouped
+from restante.model.publishing.letter import Letter
 from restante.model.publishing.message import Message, MessageColumns
 from restante.model.storage.segment import EncodedSegment
 
@@ -87,7 +88,18 @@ class PublishedBeside(Protocol):
 class PublishRequest(CommitRequest[Receipt]):
     """Some messages to be stored. A few come as they are and are checked with the others of their commit."""
 
-    __slots__ = ("batch", "beside", "caller", "digests", "messages", "numbers", "partition", "source", "unit")
+    __slots__ = (
+        "_messages",
+        "batch",
+        "beside",
+        "caller",
+        "digests",
+        "letters",
+        "numbers",
+        "partition",
+        "source",
+        "unit",
+    )
 
     def __init__(
         self,
@@ -101,7 +113,9 @@ class PublishRequest(CommitRequest[Receipt]):
         size: int = 0,
     ) -> None:
         super().__init__(size + sum([_size(message) for message in messages]), line)
-        self.messages = messages
+        self._messages = messages
+        self.letters: Sequence[Letter] | None = None
+        """The messages as letters, if they were found to be plainly right when they came."""
         self.partition = partition
         self.numbers = numbers
         self.batch = batch
@@ -117,8 +131,58 @@ class PublishRequest(CommitRequest[Receipt]):
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self._messages
+
     def count(self) -> int:
         return len(self.messages) if self.unit is None else len(self.unit.arrivals)
+
+
+ReadMessages = Callable[[], Sequence[Message]]
+"""Reads once more what was sent, as messages."""
+
+
+class PlainPublish(PublishRequest):
+    """A few messages that were plainly right when they came. They are read as messages only if somebody must look closer."""
+
+    __slots__ = ("_read",)
+
+    def __init__(
+        self,
+        letters: Sequence[Letter],
+        read: ReadMessages,
+        caller: Grant,
+        partition: int | None = None,
+        numbers: ProducerNumbers | None = None,
+        line: Line | None = None,
+    ) -> None:
+        size = ROW_BYTES * len(letters)
+        for letter in letters:
+            size += len(letter.data)
+        # All that `PublishRequest` has, set here: each small publish comes by.
+        self.result = self.error = self.waiter = self.batch = self.digests = None
+        self.beside = self.unit = self.source = None
+        self.alone = self.put_off = False
+        self.reads = ()
+        self.size = size
+        self.line = line
+        self._messages = ()
+        self.reads = ()
+        self.letters = letters
+        self.partition = partition
+        self.numbers = numbers
+        self.caller = caller
+        self.light = numbers is None
+        self._read = read
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        self._messages = self._messages or self._read()
+        return self._messages
+
+    def count(self) -> int:
+        return len(self.letters or ())
 
 
 def size_of(columns: MessageColumns) -> int:

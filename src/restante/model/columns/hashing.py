@@ -64,7 +64,14 @@ def text_hash(text: str, key: int) -> int:
 
 def fingerprint(recipient_hash: int, first: int, second: int) -> int:
     """The fingerprint of one identity, of whose id these are the two words."""
-    return combine_one(combine_one(recipient_hash, first), second)
+    # `combine_one` of both words, written out: every message comes by here.
+    value = (recipient_hash * _STEP_INT) & _BITS ^ first
+    value = (value ^ (value >> 30)) * _FIRST_INT & _BITS
+    value = (value ^ (value >> 27)) * _SECOND_INT & _BITS
+    value = ((value ^ (value >> 31)) * _STEP_INT) & _BITS ^ second
+    value = (value ^ (value >> 30)) * _FIRST_INT & _BITS
+    value = (value ^ (value >> 27)) * _SECOND_INT & _BITS
+    return value ^ (value >> 31)
 
 
 def combine_one(first: int, second: int) -> int:

@@ -19,6 +19,7 @@ _MOST = {
     "kind": KIND_CHARACTERS_MAX,
     "recipient": RECIPIENT_CHARACTERS_MAX,
     "format": FORMAT_CHARACTERS_MAX,
+    "search": RECIPIENT_CHARACTERS_MAX,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import cast
 
 import msgspec
 
@@ -24,6 +25,8 @@ from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, TEXT_ID
 _DEFAULT = "default"
 """What `Message` says where its sender says nothing: known by sight, it need not be looked at."""
 _AS_TEXT = b"text"
+_BARE = BUNDLEABLE | INLINE
+_BARE_MADE = _BARE | MADE_ID
 _PLAIN_VALUES = (dict, list, str, int, float, bool, type(None))
 _encoder = msgspec.json.Encoder()
 
@@ -84,6 +87,29 @@ def letter_of(
         own_id, properties, flags = uuid_of_text(message.id), packed(message.id, properties), flags | TEXT_ID
     return Letter(
         own_id, recipient, origin, kind, document_type, media_type, weight, flags, data, properties, expires_at
+    )
+
+
+def bare_letter(recipient: object, data: bytes, *, own_id: str | None, origin: str, kind: str) -> Letter | None:
+    """The letter of a message that says nothing else, whose data is a JSON value; None for a closer look, as above."""
+    if not (
+        _plain(recipient, limits.RECIPIENT_CHARACTERS_MAX)
+        and recipient not in STEPS
+        and (origin is _DEFAULT or (_plain(origin, limits.ORIGIN_CHARACTERS_MAX) and origin not in RESERVED_ORIGINS))
+        and (kind is _DEFAULT or _plain(kind, limits.KIND_CHARACTERS_MAX))
+    ):
+        return None
+    parsed, flags, properties = b"", _BARE_MADE, b""
+    if own_id is not None:
+        found, flags = _id(own_id), _BARE
+        if found is None:
+            return None
+        parsed = found
+        if found is _AS_TEXT:
+            parsed, properties, flags = uuid_of_text(own_id), packed(own_id, b""), _BARE | TEXT_ID
+    weight = -(-len(data) // limits.KIB) or 1
+    return Letter(
+        parsed, cast("str", recipient), origin, kind, kind, media_types.JSON, weight, flags, data, properties, NEVER
     )
 
 

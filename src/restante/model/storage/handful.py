@@ -29,6 +29,7 @@ from restante.model.storage.segment import (
 
 _RECORD = struct.Struct("<16sqqIiIIIIIHBB")
 _DRAWER = struct.Struct("<QQQqqIIIIIIII")
+_LATEST = 2**63 - 1
 assert _RECORD.size == RECORD.itemsize
 assert _DRAWER.size == DRAWER.itemsize
 
@@ -173,74 +174,56 @@ class Handful:
             drawers.sort()
             if len({drawer[:2] for drawer in drawers}) < len(drawers):
                 return None
-        lines, texts, rows = list[bytes](), bytearray(), list[_Row]()
-        for drawer in drawers:
-            texts += drawer[2]
-            lines.append(_line(drawer, len(rows), len(texts)))
-            rows += drawer[5]
-        records, properties, data = _records(rows)
+        texts = b"".join([drawer[2] for drawer in drawers])
+        lines, records, properties, data = _laid(drawers)
         ledger = b"".join([*lines, texts, *records, properties])
         lengths = (len(lines), len(texts), len(properties), len(ledger), len(data))
-        frame = encode_frame(len(rows), lengths, names, check_bytes(ledger) + check_bytes(data))
+        frame = encode_frame(len(records), lengths, names, check_bytes(ledger) + check_bytes(data))
         length = len(frame) + len(ledger) + len(data)
         front = front_length(len(lines) * _DRAWER.size + len(texts), len(ledger))
         rest = (data,) if front == len(ledger) else (ledger[front:], data)
         recipients = frozenset([drawer[0] for drawer in drawers])
-        return EncodedSegment(group, len(rows), frame + ledger[:front], rest, length, recipients)
+        return EncodedSegment(group, len(records), frame + ledger[:front], rest, length, recipients)
 
 
-def _line(drawer: _Drawer, row: int, recipient_end: int) -> bytes:
-    """The directory's line about a drawer."""
-    recipient_hash, cabinet_hash, _, origin, kind, rows = drawer
-    _, expires_at, published_at, first, weight, _, _, _, _, _ = rows[0]
-    if len(rows) > 1:
-        expires_at = min([other[1] for other in rows])
-        published_at = min([other[2] for other in rows])
-        weight = sum([other[4] for other in rows])
-    return _DRAWER.pack(
-        recipient_hash,
-        cabinet_hash,
-        weight,
-        expires_at,
-        published_at,
-        row,
-        len(rows),
-        first,
-        rows[-1][3],
-        recipient_end,
-        origin,
-        kind,
-        0,
-    )
-
-
-def _records(rows: list[_Row]) -> tuple[list[bytes], bytes, bytes]:
-    """The records of rows, and their properties and data joined."""
-    records, pack, start, more = list[bytes](), _RECORD.pack, 0, 0
-    for row in rows:
-        own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, properties = row
-        length, size = len(data), len(properties)
-        records.append(
-            pack(
-                own_id,
-                expires_at,
-                published_at,
-                place,
-                weight,
-                start,
-                length,
-                more,
-                document_type,
-                media_type,
-                size,
-                flags,
-                0,
+def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, bytes]:
+    """The directory's lines, the records, and the properties and data of all rows joined."""
+    lines, records, contents, properties = list[bytes](), list[bytes](), list[bytes](), list[bytes]()
+    pack, start, more, at, text_end = _RECORD.pack, 0, 0, 0, 0
+    for recipient_hash, cabinet_hash, recipient, origin, kind, rows in drawers:
+        weights, expiry, published = 0, _LATEST, _LATEST
+        for own_id, expires_at, published_at, place, weight, document_type, media_type, flags, data, own in rows:
+            length, size = len(data), len(own)
+            records.append(
+                pack(
+                    own_id,
+                    expires_at,
+                    published_at,
+                    place,
+                    weight,
+                    start,
+                    length,
+                    more,
+                    document_type,
+                    media_type,
+                    size,
+                    flags,
+                    0,
+                )
             )
-        )
-        start += length
-        more += size
-    properties = b"".join([row[9] for row in rows]) if more else b""
-    return records, properties, b"".join([row[8] for row in rows])
+            contents.append(data)
+            start += length
+            if size:
+                properties.append(own)
+                more += size
+            weights += weight
+            expiry = min(expiry, expires_at)
+            published = min(published, published_at)
+        count, text_end = len(rows), text_end + len(recipient)
+        hashes, places = (recipient_hash, cabinet_hash), (rows[0][3], rows[-1][3])
+        lines.append(_DRAWER.pack(*hashes, weights, expiry, published, at, count, *places, text_end, origin, kind, 0))
+        at += count
+    return lines, records, b"".join(properties), b"".join(contents)
 
 
 def _rows(content: bytes, areas: tuple[int, int], count: int, shift: int, types: list[_Codes]) -> list[_Row]:

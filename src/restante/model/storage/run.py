@@ -228,10 +228,12 @@ def is_small(row: RunRow) -> bool:
     return row.length < _SMALL_BYTES
 
 
-def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequence[RunRow]:
+def choose_merge(
+    runs: Sequence[RunRow], *, everything: bool = False, handful: int = limits.FILING_HANDFUL
+) -> Sequence[RunRow]:
     """Neighbouring runs worth merging now, or none.
 
-    Runs of like size are merged when there are eight of them side by side, tiny ones when there are thirty-two, for
+    Runs of like size are merged when there are eight of them side by side, tiny ones when there is a handful, for
     most of what their merging costs is the same for one as for many; smaller ones that lie between them go along,
     and many of whatever size are merged in any case, so that a large mailbag strands nobody. With `everything`, any two small neighbours will do.
     """
@@ -239,7 +241,7 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
     if everything:
         tiers = [max(tier, _SMALL_TIER) for tier in tiers]
     for tier in sorted(set(tiers)):
-        start, least = 0, _least(tier, everything=everything)
+        start, least = 0, _least(tier, handful, everything=everything)
         while start < len(runs):
             if tiers[start] > tier:
                 start += 1
@@ -254,11 +256,11 @@ def choose_merge(runs: Sequence[RunRow], *, everything: bool = False) -> Sequenc
     return ()
 
 
-def _least(tier: int, *, everything: bool) -> int:
+def _least(tier: int, handful: int, *, everything: bool) -> int:
     """How many neighbours of a tier are worth merging."""
     if everything and tier == _SMALL_TIER:
         return 2
-    return limits.FILING_FAN_IN if tier else limits.FILING_HANDFUL
+    return limits.FILING_FAN_IN if tier else handful
 
 
 def _numbers_fit(runs: Sequence[RunRow]) -> bool:

@@ -159,6 +159,10 @@ class TokenFile:
         self._current()
         return self._ever
 
+    def surely_none(self) -> bool:
+        """Whether no token was ever made here, as of a look within the last second."""
+        return not self._ever and self._problem is None and self._monotonic() - self._looked_at < _LOOK_SECONDS
+
     def version(self) -> Hashable:
         """Another value when the file has changed; None when it is not there."""
         self._current(at_once=True)

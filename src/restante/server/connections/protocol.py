@@ -122,16 +122,12 @@ class HttpConnection(HttpToolsProtocol):
         head = self._known_heads.head_of(data)
         if head is None or not self._has_way_free():
             return False
-        admitted = head.way.let_in(head)
-        if admitted is None:
+        answer = head.way.take_whole(head, data[len(data) - head.size :], self)
+        if answer is None:
             return False
-        answer = ShortAnswer(self)
         self._short_answers.append(answer)
-        if not head.way.take(admitted, data[len(data) - head.size :], answer.put):
-            self._short_answers.pop()
-            head.way.let_out(admitted)
-            return False
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         self._began, self._lingers, self._last_was_short = self._last, None, True
         return True
 
@@ -232,13 +228,13 @@ class HttpConnection(HttpToolsProtocol):
 
     def _go_the_short_way(self, admitted: AdmittedRequest) -> None:
         """A request has come whole that goes the short way, if it is right; else the application takes it."""
-        answer, body, self._admitted = ShortAnswer(self), self._short_body, None
+        body, self._admitted = self._short_body, None
         way = admitted.head.way
-        self._short_answers.append(answer)
-        if way.take(admitted, body, answer.put):
+        answer = way.take(admitted, body, self)
+        if answer is not None:
+            self._short_answers.append(answer)
             self._last_was_short, self._latest_head = True, admitted.head
             return
-        self._short_answers.pop()
         way.let_out(admitted)
         self._go_the_long_way()
         if body:
@@ -247,14 +243,15 @@ class HttpConnection(HttpToolsProtocol):
 
     def answer_in_turn(self) -> None:
         """Write the answers of the short way that are there, up to the first that is not."""
-        answers, is_closing, state = self._short_answers, self._bare.is_closing, self.server_state
+        answers, closing, state = self._short_answers, self._bare.is_closing(), self.server_state
         while answers and answers[0].body:
             answer = answers.popleft()
             state.total_requests += 1
-            if not is_closing():
+            if not closing:
                 defaults = self._defaults.written(state.default_headers)
                 self.transport.write(answer.written(defaults if answers or not self._closes else defaults + _CLOSE))
-        if answers or is_closing():
+                closing = self._bare.is_closing()
+        if answers or closing:
             return
         if self._refused:
             self._end_refused()
@@ -263,7 +260,8 @@ class HttpConnection(HttpToolsProtocol):
         else:
             if self.pipeline:
                 super()._start_asgi_task(*self.pipeline.pop())
-            self.flow.resume_reading()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
 
     def shutdown(self) -> None:
         if self._short_answers:

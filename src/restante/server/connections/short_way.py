@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -12,8 +12,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from restante.model.access.access import Grant
 
 Headers = Sequence[tuple[bytes, bytes]]
-Answered = Callable[[int, bytes, bytes], None]
-"""Takes the status of an answer, its headers as they are written, and its body."""
 
 
 class PlainHead(NamedTuple):
@@ -51,8 +49,11 @@ class ShortWay(Protocol):
     def let_out(self, admitted: AdmittedRequest) -> None:
         """Give the room back of a request that does not go this way."""
 
-    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
-        """Do what is asked, and have it answered later; False: nothing was done, the long way is to be gone."""
+    def take(self, admitted: AdmittedRequest, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Do what is asked; its answer comes later. None: nothing was done, the long way is to be gone."""
+
+    def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Let a request in that has come whole, and take it. None: nothing was done, the long way is to be gone."""
 
 
 _KNOWN_HEADS_MAX = 8
@@ -114,6 +115,7 @@ class ShortAnswer:
         self.status = 0
         """0: it is a refusal that is written as it stands, or it is not there yet."""
         self.head = b""
+        """Its own headers, as they are written."""
         self.body = refusal
         """Nothing: it is not there yet."""
 

@@ -7,6 +7,7 @@ from history, new messages are not enqueued: the replay reads on until nothing n
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -52,6 +53,7 @@ class LiveConnection:
         "_frames",
         "_line",
         "again",
+        "client",
         "closed",
         "ending",
         "held",
@@ -59,11 +61,17 @@ class LiveConnection:
         "queue",
         "recipient",
         "replay",
+        "since",
         "start_replay",
     )
 
-    def __init__(self, recipient: str, line: Line, queue: LiveQueue, held: Pass, *, keeps_up: bool = False) -> None:
+    def __init__(
+        self, recipient: str, line: Line, queue: LiveQueue, held: Pass, *, keeps_up: bool = False, client: str = ""
+    ) -> None:
         self.recipient = recipient
+        self.client = client
+        """What the client calls itself."""
+        self.since = time.time()
         self.queue = queue
         self.held = held
         self.keeps_up = keeps_up

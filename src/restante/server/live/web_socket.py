@@ -67,7 +67,7 @@ def connect(
     recipient, settings = exchange.place["recipient"], desk.post.settings
     queue = LiveQueue(settings.queue_messages, settings.queue_bytes, last=2**63 - 1)
     client = exchange.text("client") or ""
-    connection = LiveConnection(recipient, line, queue, held, keeps_up=keeps_up)
+    connection = LiveConnection(recipient, line, queue, held, keeps_up=keeps_up, client=client)
     desk.post.join(connection)
     held.lost.add_done_callback(lambda _: desk.post.dismiss_unless_valid(connection))
     visible = desk.hub.visible_sequence(recipient)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.mailboxes import Explain, ListRecipients, Peek
-from restante.limits import BUNDLE_WEIGHT_KIB_MAX
+from restante.limits import BUNDLE_WEIGHT_KIB_MAX, RECIPIENT_CHARACTERS_MAX
 from restante.server.openapi.headers import PACKED
 from restante.server.openapi.parts import (
     Answer,
@@ -147,6 +147,11 @@ RECIPIENTS = Operation(
         ),
         limit=LIMIT,
         after=after_token(18, example="100"),
+        search=QueryText(
+            text="Only those with this text in their names, in upper or lower case.",
+            example="ali",
+            form={"minLength": 1, "maxLength": RECIPIENT_CHARACTERS_MAX, "pattern": r"\S"},
+        ),
     ),
     answers=(
         Answer(

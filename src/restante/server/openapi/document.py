@@ -48,6 +48,7 @@ SUBJECTS: tuple[Subject, ...] = (
     groups.SUBJECT,
     action_routes.SUBJECT,
     partitions.SUBJECT,
+    operating.ACCESS,
     operating.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from restante.limits import RATE_SAMPLES_MAX, RATE_SECONDS
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
+from restante.server.openapi.places import number
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
@@ -56,6 +58,26 @@ TREE = Operation(
     ),
     problems=("invalid_request", "unavailable"),
 )
+RATES = Operation(
+    method="GET",
+    path="/v1/rates",
+    name="rates",
+    summary="What went through the hub within the last hour",
+    text=(
+        f"A sample every {RATE_SECONDS:g} s, at most {RATE_SAMPLES_MAX} of them, as columns of equal length. Who asks again "
+        "with `after` gets what is new."
+    ),
+    parameters=(number("after", "The `next` of the answer before.", least=0, example=360),),
+    answers=(
+        Answer(
+            status=200,
+            text="The samples.",
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("RateHistory")),),
+            headers=("Cache-Control",),
+        ),
+    ),
+    problems=("unavailable",),
+)
 METRICS = Operation(
     method="GET",
     path="/metrics",
@@ -83,6 +105,7 @@ SUBJECT = Subject(
             "from there; before the first time it fails.",
         ),
         TREE,
+        RATES,
         METRICS,
     ),
 )

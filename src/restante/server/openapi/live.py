@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from restante.limits import LIVE_CLIENT_CHARACTERS_MAX, LIVE_PING_SECONDS, TICKET_SECONDS
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
-from restante.server.openapi.places import READING, RECIPIENT, WRITING, number
+from restante.server.openapi.places import LIMIT, READING, RECIPIENT, WRITING, number
 from restante.server.openapi.schemas import TEXT
 from restante.wire import media
 
@@ -92,8 +92,28 @@ connections for {TICKET_SECONDS:g} seconds, and what it opened goes on until the
     ),
     problems=("body_too_large", "unsupported_media_type", *WRITING),
 )
+CLIENTS = Operation(
+    method="GET",
+    path="/v1/live",
+    name="listLiveClients",
+    summary="List connected clients",
+    text="Who is connected for live delivery, how much waits for each, and what its queue had to drop.",
+    parameters=(
+        number("limit", LIMIT.text, least=1, example=50),
+        number("after", "The `next` of the page before.", least=0, example=50),
+    ),
+    answers=(
+        Answer(
+            status=200,
+            text="A page.",
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("LiveClientPage")),),
+            headers=("Cache-Control",),
+        ),
+    ),
+    problems=("unavailable",),
+)
 SUBJECT = Subject(
     name="Live",
     text="New messages are pushed to connected recipients." + LIVE,
-    operations=(EVENTS, TICKET),
+    operations=(EVENTS, CLIENTS, TICKET),
 )

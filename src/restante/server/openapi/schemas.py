@@ -43,6 +43,7 @@ from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
 from restante.server.openapi.actions import action_schemas
 from restante.server.openapi.parts import Schema, of_schema
+from restante.server.rates import RateHistory
 from restante.server.routes.acknowledgements import AcknowledgeBody, Answers
 from restante.server.routes.batches import AddItemsBody, OpenBatchBody, ReapBody
 from restante.server.routes.consignments import CommitBody, OpenConsignmentBody
@@ -55,12 +56,14 @@ from restante.server.routes.groups import (
     ResetBody,
 )
 from restante.server.routes.health import Health
+from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
-from restante.server.routes.operating import Done
+from restante.server.routes.operating import Done, SettingsInForce
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
+from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
 from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
@@ -342,6 +345,13 @@ _VALUES = (
     Done,
     Health,
     HealthAnswer,
+    RateHistory,
+    SettingsInForce,
+    LiveClientPage,
+    Caller,
+    TokenPage,
+    TokenBody,
+    TokenMade,
 )
 """What the hub answers or is asked as it is in the code."""
 

@@ -165,6 +165,12 @@ async def tree(desk: Desk, exchange: Exchange) -> None:
     await exchange.json(200, found, headers=[(b"cache-control", b"no-store")])
 
 
+async def rates(desk: Desk, exchange: Exchange) -> None:
+    """The last hour, or what came since."""
+    found = desk.rates.history(exchange.integer("after") or 0)
+    await exchange.json(200, found, headers=[(b"cache-control", b"no-store")])
+
+
 async def metrics(desk: Desk, exchange: Exchange) -> None:
     text = await desk.link.thread(desk.metrics.text)
     await exchange.answer(200, text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -176,6 +182,7 @@ ROUTES = (
     Route("GET", "/startupz", _health(_STARTED), ANYBODY),
     Route("GET", "/healthz", healthz, ANYBODY),
     Route("GET", "/v1/health", tree, frozenset({Role.READER}), frozenset({"history"})),
+    Route("GET", "/v1/rates", rates, frozenset({Role.READER}), frozenset({"after"})),
     Route("GET", "/metrics", metrics, frozenset({Role.READER})),
 )
 HEALTH_PATHS = frozenset(route.path.encode() for route in ROUTES if route.roles is ANYBODY)

@@ -15,6 +15,7 @@ from restante.server.connections.bodies import read_nothing, stream
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.route_table import Handler, Route
+from restante.settings_file import Effective, LoadedSettings
 
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +46,17 @@ async def backup(desk: Desk, exchange: Exchange) -> None:
         await desk.link.thread(archive.close)
 
 
+class SettingsInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every setting that counts, secrets left out, and where each came from."""
+
+    settings: list[Effective]
+
+
+async def show_settings(desk: Desk, exchange: Exchange) -> None:
+    effective = LoadedSettings(desk.settings, desk.places).effective()
+    await exchange.json(200, SettingsInForce(effective), headers=[(b"cache-control", b"no-store")])
+
+
 _OPERATOR = frozenset({Role.OPERATOR})
 
 ROUTES = (
@@ -52,4 +64,5 @@ ROUTES = (
     Route("POST", "/v1/maintenance/expire", _now(ExpireNow), _OPERATOR),
     Route("POST", "/v1/maintenance/retain", _now(RetainNow), _OPERATOR),
     Route("GET", "/v1/backup", backup, _OPERATOR),
+    Route("GET", "/v1/settings", show_settings, _OPERATOR),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from restante.errors import InvalidRequest
+from restante.calls.mailboxes import PartitionOf
 from restante.limits import RECIPIENT_CHARACTERS_MAX, TICKET_SECONDS
 from restante.model.access.access import Role
 from restante.server.access.gate import check_role
@@ -37,8 +37,7 @@ class TicketAnswer(msgspec.Struct, frozen=True):
 
 async def make_ticket(desk: Desk, exchange: Exchange) -> None:
     body = await read_request(desk, exchange, TicketBody)
-    if not body.recipient.strip():
-        raise InvalidRequest("A recipient's name is text that is not blank.", field="recipient")
+    desk.hub.call(PartitionOf(body.recipient))  # It refuses what no recipient can be called.
     check_role(exchange.grant, _ROLES, body.recipient)
     expires_at = datetime.now(UTC) + timedelta(seconds=TICKET_SECONDS)
     answer = TicketAnswer(desk.tickets.make(exchange.header(b"authorization"), body.recipient), expires_at)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from restante.hub.engine.committer import CommitRequest, Listener
+from restante.model.access.access import Grant
 from restante.model.batches.batch_answers import Acknowledged
+from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
 from restante.server.routes import acknowledgements
-from restante.server.short_routes.short_route import GivenHeaders, ShortRequest, ShortRoute, small_json_length
+from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
 
 
 class ShortAcknowledge(ShortRoute[Acknowledged]):
@@ -16,6 +18,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
 
     route: ClassVar[Route] = acknowledgements.ACKNOWLEDGE
     status: ClassVar[int] = 200
+    finishes: ClassVar[bool] = True
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         return () if url == b"/v1/acknowledgements" else None
@@ -23,11 +26,11 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
     def size(self, given: GivenHeaders) -> int | None:
         return small_json_length(given)
 
-    def submit(self, asked: ShortRequest, listener: Listener[Acknowledged]) -> bool:
-        call = acknowledgements.single_call(asked.body)
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Acknowledged]) -> bool:  # noqa: ARG002  # its body says all
+        call = acknowledgements.single_call(body)
         if call is None:
             return False
-        self.desk.link_of(asked.grant).hub.acknowledge_soon(call, (listener,))
+        self.desk.link_of(grant).hub.acknowledge_soon(call, (listener,))
         return True
 
     def count(self, answer: Acknowledged, seconds: float) -> None:

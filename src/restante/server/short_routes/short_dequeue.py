@@ -7,10 +7,12 @@ from typing import ClassVar
 
 from restante.calls.mailboxes import Dequeue
 from restante.hub.engine.committer import Listener
+from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Dequeued
+from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
 from restante.server.routes import collecting
-from restante.server.short_routes.short_route import GivenHeaders, ShortRequest, ShortRoute
+from restante.server.short_routes.short_route import GivenHeaders, ShortRoute
 
 _PATH = re.compile(rb"/v1/recipients/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)/bundles/([0-9A-Fa-f-]{36})")
 """Names that are percent-encoded, or that a proxy might change, are left to the application."""
@@ -33,8 +35,8 @@ class ShortDequeue(ShortRoute[Dequeued]):
     def size(self, given: GivenHeaders) -> int | None:
         return 0 if given.get(b"content-length") in _NO_BODY and b"content-type" not in given else None
 
-    def submit(self, asked: ShortRequest, listener: Listener[Dequeued]) -> bool:
-        self.desk.hub.dequeue_soon(Dequeue(*asked.head.place), listener)
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Dequeued]) -> bool:  # noqa: ARG002
+        self.desk.hub.dequeue_soon(Dequeue(*head.place), listener)
         return True
 
     def count(self, answer: Dequeued, seconds: float) -> None:  # noqa: ARG002  # only publishes are timed

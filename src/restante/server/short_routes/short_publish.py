@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
 from restante.hub.engine.committer import Listener
+from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
+from restante.server.connections.short_way import PlainHead
 from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
     SPECIAL_HEADERS,
     GivenHeaders,
-    ShortRequest,
     ShortRoute,
     small_json_length,
 )
 from restante.wire.incoming.incoming_json import decode_json
+from restante.wire.incoming.plain_json import plain_letters
 
 _PARCELS = re.compile(rb"/v1/partitions/([0-9]{1,9})/parcels")
 
@@ -37,8 +43,8 @@ class ShortPublish(ShortRoute[Receipt]):
     def size(self, given: GivenHeaders) -> int | None:
         return small_json_length(given)
 
-    def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
-        return self._publish(asked, listener)
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
+        return self._publish(grant, body, listener)
 
     def count(self, answer: Receipt, seconds: float) -> None:
         publishing.count_stored(self.desk, answer)
@@ -46,16 +52,29 @@ class ShortPublish(ShortRoute[Receipt]):
 
     def _publish(
         self,
-        asked: ShortRequest,
+        grant: Grant,
+        body: bytes,
         listener: Listener[Receipt],
         partition: int | None = None,
         numbers: ProducerNumbers | None = None,
     ) -> bool:
-        sent = few_or_many(decode_json(asked.body))
+        letters = plain_letters(body)
+        if letters is not None:
+            read = partial(_messages, body)
+            self.desk.hub.publish_letters_soon(letters, read, listener, grant, partition, numbers)
+            return True
+        sent = few_or_many(decode_json(body))
         if not isinstance(sent, Few):
             return False
-        self.desk.link_of(asked.grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
+        self.desk.link_of(grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
         return True
+
+
+def _messages(body: bytes) -> Sequence[Message]:
+    """The messages of a body that was plainly right."""
+    sent = decode_json(body)
+    assert not isinstance(sent, Flawed), "what is plainly right has no faults"
+    return sent
 
 
 class ShortParcel(ShortPublish):
@@ -69,8 +88,8 @@ class ShortParcel(ShortPublish):
         found = _PARCELS.fullmatch(url)
         return None if found is None else (found[1].decode(),)
 
-    def submit(self, asked: ShortRequest, listener: Listener[Receipt]) -> bool:
-        numbers = plain_numbers(asked.head.given)
-        if numbers is None and not NUMBER_HEADERS.isdisjoint(asked.head.given):
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:
+        numbers = plain_numbers(head.given)
+        if numbers is None and not NUMBER_HEADERS.isdisjoint(head.given):
             return False
-        return self._publish(asked, listener, int(asked.head.place[0]), numbers)
+        return self._publish(grant, body, listener, int(head.place[0]), numbers)

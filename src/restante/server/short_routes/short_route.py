@@ -11,7 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ from restante.model.access.access import Grant, Role
 from restante.server.access.web_access import WebAccess
 from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of, problem_headers
 from restante.server.connections.incoming_messages import is_for_the_loop
-from restante.server.connections.short_way import AdmittedRequest, Answered, Headers, PlainHead
+from restante.server.connections.short_way import AdmittedRequest, Answering, Headers, PlainHead, ShortAnswer
 from restante.server.desk import Desk
 from restante.server.route_table import Route
 from restante.wire import media
@@ -59,14 +59,6 @@ _encode = msgspec.json.Encoder().encode
 _HEAD = CORRELATION_ID + b": %b\r\ncontent-type: " + JSON_TYPE + b"\r\n"
 
 
-class ShortRequest(NamedTuple):
-    """A request that has come whole."""
-
-    head: PlainHead
-    grant: Grant
-    body: bytes
-
-
 class ShortRoute(ABC, Generic[R]):
     """The short way of one route, for one server. Made and used in its event loop."""
 
@@ -78,6 +70,8 @@ class ShortRoute(ABC, Generic[R]):
     """Whether a request counts as a publish that is under way."""
     recurs: ClassVar[bool] = True
     """Whether requests of one connection are likely to have the same head."""
+    finishes: ClassVar[bool] = False
+    """Whether something may be left to do after the commit: `is_unfinished` is asked."""
     is_of_recipient: ClassVar[bool] = False
     """Whether the first name in the path is that of the recipient whose mailbox it is about."""
 
@@ -85,6 +79,7 @@ class ShortRoute(ABC, Generic[R]):
         self.desk = desk
         self._web = web
         self.loop = asyncio.get_running_loop()
+        self.counted = self.route.method, self.route.path
         self.unfinished: set[asyncio.Task[None]] = set()
 
     @abstractmethod
@@ -96,8 +91,8 @@ class ShortRoute(ABC, Generic[R]):
         """The length of a request's body; None if the headers do not say that it is one of this route, and small."""
 
     @abstractmethod
-    def submit(self, asked: ShortRequest, listener: Listener[R]) -> bool:
-        """Give the committer what is asked; False, or an error, if the application is to take it."""
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[R]) -> bool:
+        """Give the committer what a request asks for that has come whole; False, or an error, if the application is to take it."""
 
     @abstractmethod
     def count(self, answer: R, seconds: float) -> None:
@@ -134,25 +129,46 @@ class ShortRoute(ABC, Generic[R]):
         return AdmittedRequest(head, grant, time.monotonic())
 
     def let_out(self, admitted: AdmittedRequest) -> None:
-        """Give back the room of a request that does not go this way, or is answered."""
+        """Give back the room of a request that does not go this way."""
         if self.takes_room:
             self.desk.room.leave(admitted.head.size)
 
-    def take(self, admitted: AdmittedRequest, body: bytes, answered: Answered) -> bool:
-        """Do what is asked, and have it answered; False: nothing was done, the application is to take it."""
-        head, now = admitted.head, time.monotonic()
-        if self.desk.hub.crowded:
-            return False
+    def take(self, admitted: AdmittedRequest, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Do what is asked; its answer comes later. None: nothing was done, the application is to take it."""
+        head, grant, now = admitted.head, admitted.grant, time.monotonic()
+        if now - admitted.at > PASS_LOOK_SECONDS:
+            try:
+                grant = self._granted(head)
+            except RestanteError:
+                return None
+        return self._taken(head, grant, body, connection, now)
+
+    def take_whole(self, head: PlainHead, body: bytes, connection: Answering) -> ShortAnswer | None:
+        """Let a request in that has come whole, and take it. None: nothing was done, the application is to take it."""
+        if (self.takes_room and not self.desk.room.has_place(head.size)) or _log.isEnabledFor(logging.DEBUG):
+            return None
         try:
-            if now - admitted.at > PASS_LOOK_SECONDS:
-                admitted = admitted._replace(grant=self._granted(head))
-            pending = _PendingAnswer(self, admitted, answered, now)
-            return self.submit(ShortRequest(head, admitted.grant, body), Listener(self.loop, pending.settle))
+            grant = self._granted(head)
         except RestanteError:
-            return False
+            return None
+        answer = self._taken(head, grant, body, connection, time.monotonic())
+        if answer is not None and self.takes_room:
+            self.desk.room.enter(head.size)
+        return answer
+
+    def _taken(
+        self, head: PlainHead, grant: Grant, body: bytes, connection: Answering, now: float
+    ) -> PendingAnswer[R] | None:
+        if self.desk.hub.crowded:
+            return None
+        answer = PendingAnswer(self, head, grant, connection, now)
+        try:
+            return answer if self.submit(head, grant, body, answer) else None
+        except RestanteError:
+            return None
         except Exception:  # noqa: BLE001  # nothing was done yet: the application tries, and answers if it fails too
             _log.exception("A request failed on its short way.")
-            return False
+            return None
 
     def _has_room(self, size: int) -> bool:
         return not self.takes_room or self.desk.room.has_place(size)
@@ -173,20 +189,25 @@ def small_json_length(given: GivenHeaders) -> int | None:
     return int(text) if len(text) <= _DIGITS_MAX and is_for_the_loop(int(text)) else None
 
 
-class _PendingAnswer(Generic[R]):
-    """One request that waits for its commit."""
+class PendingAnswer(ShortAnswer, Listener[R]):
+    """The answer to one request, which waits for its commit."""
 
-    __slots__ = ("_admitted", "_answered", "_came_at", "_correlation_id", "_route")
+    __slots__ = ("_asked", "_came_at", "_correlation_id", "_grant", "_route", "loop")
 
-    def __init__(self, route: ShortRoute[R], admitted: AdmittedRequest, answered: Answered, came_at: float) -> None:
+    def __init__(
+        self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
+    ) -> None:
+        self._connection = connection
+        self.status, self.head, self.body = 0, b"", b""
+        self.loop = route.loop
         self._route = route
-        self._admitted = admitted
-        self._correlation_id = correlation_id_of(admitted.head.given.get(CORRELATION_ID))
-        self._answered = answered
+        self._asked = asked
+        self._grant = grant
+        self._correlation_id = correlation_id_of(asked.given.get(CORRELATION_ID))
         self._came_at = came_at
 
-    def settle(self, request: CommitRequest[R]) -> None:
-        if self._route.is_unfinished(request):
+    def tell(self, request: CommitRequest[R]) -> None:
+        if self._route.finishes and self._route.is_unfinished(request):
             task = self._route.loop.create_task(self._finish(request))
             self._route.unfinished.add(task)
             task.add_done_callback(self._route.unfinished.discard)
@@ -201,15 +222,12 @@ class _PendingAnswer(Generic[R]):
         self._send(request)
 
     def _send(self, request: CommitRequest[R]) -> None:
-        desk, seconds = self._route.desk, time.monotonic() - self._came_at
-        self._route.let_out(self._admitted)
-        desk.metrics.received.add(self._admitted.head.size)
+        route, size, seconds = self._route, self._asked.size, time.monotonic() - self._came_at
+        if route.takes_room:
+            route.desk.room.leave(size)
         status, head, body = self._answer(request, seconds)
-        route = self._route.route
-        desk.metrics.request(route.method, route.path, status, seconds)
-        desk.metrics.api.add(status, seconds, waited=False)
-        desk.metrics.sent.add(len(body))
-        self._answered(status, head, body)
+        route.desk.metrics.exchange(route.counted, status, seconds, size, len(body))
+        self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
         try:
@@ -227,7 +245,7 @@ class _PendingAnswer(Generic[R]):
         status, own_id, route = status_of(error.code), self._correlation_id, self._route.route
         level = logging.INFO if status < 500 else logging.WARNING
         fields = {"correlation_id": own_id, "method": route.method, "route": route.path, "status": status}
-        fields |= {"code": error.code, "caller": self._admitted.grant.name, "seconds": round(seconds, 6)}
+        fields |= {"code": error.code, "caller": self._grant.name, "seconds": round(seconds, 6)}
         _log.log(level, "request", extra={"fields": fields})
         beside = [(b"content-type", media.PROBLEM.encode()), *problem_headers(error)]
         head = b"".join([b"%b: %b\r\n" % header for header in [(CORRELATION_ID, own_id.encode()), *beside]])

@@ -23,10 +23,10 @@ from restante.model.publishing.validation import FIELDS, READ_ONLY
 from restante.wire.incoming.shapes import Shaped, check_recipients, messages_of
 from restante.wire.json_values import Body, compact, has_space, read_json, read_rows, utf8_body
 
-__all__ = ["decode_json", "messages_of_json"]
+__all__ = ["SentMessage", "decode_json", "message_of", "messages_of_json", "sent_of"]
 
 
-class _Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class SentMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message as JSON says it. What is left out is unset, for null says something else."""
 
     recipient: str | UnsetType = UNSET
@@ -48,13 +48,13 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
-    messages: list[_Sent]
+    messages: list[SentMessage]
 
 
 _WRAPPED = "the field messages"
 _body_decoder = msgspec.json.Decoder(_Body)
-_one_decoder = msgspec.json.Decoder(_Sent)
-_list_decoder = msgspec.json.Decoder(list[_Sent])
+_one_decoder = msgspec.json.Decoder(SentMessage)
+_list_decoder = msgspec.json.Decoder(list[SentMessage])
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -63,12 +63,12 @@ def decode_json(body: Body) -> Sequence[Message] | Flawed:
     content = utf8_body(body)
     try:
         tidy = _as_it_is if not has_space(content) else compact
-        return spread([_message(sent, tidy) for sent in _sent(content)])
+        return spread([message_of(sent, tidy) for sent in sent_of(content)])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_slowly(content)
 
 
-def _sent(content: bytes) -> list[_Sent]:
+def sent_of(content: bytes) -> list[SentMessage]:
     """What a body that is right says. The list is known by its first character; one message is tried last."""
     if content[:1] == b"[":
         return _list_decoder.decode(content)
@@ -83,7 +83,7 @@ def _sent(content: bytes) -> list[_Sent]:
 def messages_of_json(array: Raw) -> Sequence[Message] | Flawed:
     """The messages of a JSON array that lies in something larger, which was found to be UTF-8."""
     try:
-        return spread([_message(sent, compact) for sent in _list_decoder.decode(array)])
+        return spread([message_of(sent, compact) for sent in _list_decoder.decode(array)])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return messages_of(read_rows(array, what=_WRAPPED), _shape)
 
@@ -92,7 +92,8 @@ def _as_it_is(value: bytes) -> bytes:
     return value
 
 
-def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
+def message_of(sent: SentMessage, tidy: Callable[[bytes], bytes]) -> Message:
+    """The message that is said, its data as `tidy` leaves it; `ValueError` if what it says does not go together."""
     data, media_type = sent.data, sent.media_type
     content: Any = UNSET
     if data is not UNSET:
@@ -127,7 +128,7 @@ def _message(sent: _Sent, tidy: Callable[[bytes], bytes]) -> Message:
     )
 
 
-def _broadcast(sent: _Sent, content: Any, media_type: str | UnsetType) -> Broadcast:  # noqa: ANN401 - unset, or bytes
+def _broadcast(sent: SentMessage, content: Any, media_type: str | UnsetType) -> Broadcast:  # noqa: ANN401 - unset, or bytes
     if sent.recipient is not UNSET or not sent.recipients:
         raise ValueError
     given = {name: value for name in _SAID if (value := getattr(sent, name)) is not UNSET}

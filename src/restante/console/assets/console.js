@@ -1,0 +1,147 @@
+// The script of the console. Pages work without it; with it they move, read out plots, and keep times true.
+"use strict";
+
+(() => {
+  document.documentElement.classList.add("scripted");
+
+  // One stream a page: parts of it come again when they have changed.
+
+  const lost = document.getElementById("lost");
+
+  function tellLost(text) {
+    if (lost === null) return;
+    lost.hidden = text === "";
+    if (text !== "") lost.textContent = text;
+  }
+
+  function busyIn(part) {
+    const own = document.activeElement;
+    return own !== null && own !== document.body && part.contains(own) && own.matches("input, select, textarea");
+  }
+
+  function follow(address) {
+    const stream = new EventSource(address);
+    stream.addEventListener("part", (event) => {
+      tellLost("");
+      const { name, html } = JSON.parse(event.data);
+      const part = document.getElementById(`part-${name}`);
+      if (part === null || busyIn(part)) return;
+      const kept = focusOf(part);
+      part.innerHTML = html;
+      kept();
+      tick();
+    });
+    stream.addEventListener("trouble", () => tellLost("The hub does not answer. Trying again…"));
+    stream.addEventListener("open", () => tellLost(""));
+    stream.addEventListener("error", () => {
+      const closed = stream.readyState === EventSource.CLOSED;
+      tellLost(closed ? "No longer followed. Load the page again." : "Not connected. Trying again…");
+    });
+    addEventListener("pagehide", () => stream.close(), { once: true });
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  }
+
+  // A link that has the focus keeps it when its part is replaced: found again by its address, or its place.
+  function focusOf(part) {
+    const own = document.activeElement;
+    if (own === null || !part.contains(own)) return () => {};
+    const address = own.getAttribute("href");
+    const scrolled = own.matches(".scroll");
+    return () => {
+      const again = address === null ? scrolled && part.querySelector(".scroll")
+        : [...part.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === address);
+      if (again) again.focus({ preventScroll: true });
+    };
+  }
+
+  if (document.body.dataset.stream) follow(document.body.dataset.stream);
+
+  // Times stay true.
+
+  const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+  function span(seconds) {
+    for (const [size, unit] of UNITS) if (seconds >= size) return `${Math.round(seconds / size)} ${unit}`;
+    return "0 s";
+  }
+
+  function tick() {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
+      const said = seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`;
+      if (time.textContent !== said) time.textContent = said;
+    }
+  }
+
+  setInterval(tick, 1000);
+
+  // What a plot says under the pointer.
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const [WIDTH, HEIGHT] = [480, 96];
+
+  function readingOf(plot, event) {
+    const times = JSON.parse(plot.dataset.times);
+    const values = JSON.parse(plot.dataset.values);
+    const box = plot.getBoundingClientRect();
+    const end = times[times.length - 1];
+    const wanted = end - Number(plot.dataset.span) * (1 - (event.clientX - box.left) / box.width);
+    let best = 0;
+    times.forEach((time, index) => { if (Math.abs(time - wanted) < Math.abs(times[best] - wanted)) best = index; });
+    return { at: times[best], value: values[best], x: WIDTH * (1 - (end - times[best]) / Number(plot.dataset.span)) };
+  }
+
+  function forget(tile) {
+    for (const own of tile.querySelectorAll(".reading, .cursor")) own.remove();
+  }
+
+  document.addEventListener("pointermove", (event) => {
+    const plot = event.target instanceof Element ? event.target.closest("svg.plot[data-times]") : null;
+    for (const tile of document.querySelectorAll(".tile")) if (plot === null || !tile.contains(plot)) forget(tile);
+    if (plot === null) return;
+    const tile = plot.closest(".tile");
+    forget(tile);
+    const found = readingOf(plot, event);
+    const line = document.createElementNS(SVG, "line");
+    for (const [name, value] of [["x1", found.x], ["x2", found.x], ["y1", 0], ["y2", HEIGHT]]) line.setAttribute(name, value);
+    line.setAttribute("class", "cursor");
+    plot.append(line);
+    const said = document.createElement("span");
+    said.className = "reading";
+    const clock = new Date(found.at * 1000).toLocaleTimeString();
+    said.textContent = `${clock}  ${found.value === null ? "–" : found.value.toLocaleString("en")} ${plot.dataset.unit}`;
+    tile.append(said);
+  });
+
+  // A change can be confirmed when its name was typed. The server looks again.
+
+  const typed = document.querySelector("input[data-typed]");
+  if (typed !== null) {
+    const button = typed.form.querySelector(".typed button");
+    const look = () => { button.disabled = typed.value.trim() !== typed.dataset.typed.trim(); };
+    typed.addEventListener("input", look);
+    look();
+  }
+
+  // Keys: / goes to the search; g and a letter to a page. A choice that filters a list does so at once.
+
+  document.addEventListener("change", (event) => {
+    if (event.target instanceof Element && event.target.matches("select[data-submit]")) event.target.form.requestSubmit();
+  });
+
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    const writing = event.target instanceof Element && event.target.matches("input, select, textarea");
+    if (writing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/") {
+      const search = document.querySelector("[data-hotkey='/']");
+      if (search !== null) { event.preventDefault(); search.focus(); }
+    } else if (event.key === "g") {
+      going = Date.now();
+    } else if (Date.now() - going < 1500) {
+      going = 0;
+      const wanted = [...document.querySelectorAll(".frame > nav a")].find((link) => link.textContent.toLowerCase().startsWith(event.key));
+      if (wanted !== undefined) wanted.click();
+    }
+  });
+})();

@@ -1,0 +1,38 @@
+"""The pages, one module a subject, and what they change."""
+
+from __future__ import annotations
+
+from restante.console.pages import (
+    actions,
+    batches,
+    consignments,
+    deeds,
+    groups,
+    health,
+    mailbox,
+    message,
+    operating,
+    overview,
+    partitions,
+    recipients,
+    sign_in,
+)
+from restante.console.web.routing import ConsoleRoute
+
+ROUTES: tuple[ConsoleRoute, ...] = (
+    *overview.ROUTES,
+    *health.ROUTES,
+    *recipients.ROUTES,
+    *mailbox.ROUTES,
+    *message.ROUTES,
+    *batches.ROUTES,
+    *consignments.ROUTES,
+    *partitions.ROUTES,
+    *groups.ROUTES,
+    *actions.ROUTES,
+    *operating.ROUTES,
+    *deeds.ROUTES,
+)
+"""Every address of the console, less signing in and out, streams, and its own style and script."""
+
+__all__ = ["ROUTES", "sign_in"]

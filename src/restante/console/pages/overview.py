@@ -1,0 +1,217 @@
+"""The overview: what is wrong first, then what goes through the hub, and where most waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from restante.console.pages.batches import batch_rows
+from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenRates, SeenRecipients
+from restante.console.view.figures import relative, short, whole
+from restante.console.view.frame import page
+from restante.console.view.markup import Child, Markup, at, link, tag
+from restante.console.view.plots import Values, line_plot, max_of, minute_strip
+from restante.console.view.tables import note, section, state_mark, table
+from restante.console.web.exchanges import ConsoleReply, redirect
+from restante.console.web.patience import Remembered
+from restante.console.web.routing import ConsoleRoute
+from restante.console.web.visits import Visit
+from restante.model.batches.batch_answers import BatchPage
+
+_TOP = 8
+
+
+async def overview(visit: Visit) -> ConsoleReply:
+    """For those who may not see it, the first page that they may see."""
+    if not visit.visitor.reads:
+        return redirect(_elsewhere(visit))
+    rates, health, most, oldest, batches = await asyncio.gather(
+        visit.hub.get(SeenRates, "rates"),
+        visit.hub.maybe(SeenHealth, "health", history=True),
+        _recipients(visit, "waiting"),
+        _recipients(visit, "oldest"),
+        visit.hub.maybe(BatchPage, "batches", state="sealed", limit=5),
+    )
+    return page(
+        visit,
+        "Overview",
+        visit.moving("wrong", wrong(health)),
+        visit.moving("flow", _tiles(rates)),
+        visit.moving("health", _hour(health)),
+        tag(
+            "div",
+            _top(visit, "most", "Most waiting", most),
+            _top(visit, "oldest", "Waiting longest", oldest),
+            class_="pair",
+        )
+        if visit.visitor.operates
+        else None,
+        _open_batches(visit, batches),
+    )
+
+
+def _elsewhere(visit: Visit) -> str:
+    if visit.visitor.opens:
+        return at("recipients")
+    return at("batches") if visit.visitor.looks else at("groups")
+
+
+async def _recipients(visit: Visit, order: str) -> Remembered[SeenRecipients] | None:
+    if not visit.visitor.operates:
+        return None
+    return await visit.patiently(SeenRecipients, "recipients", order=order, limit=_TOP)
+
+
+# What is wrong
+
+
+def unwell(node: SeenNode) -> Iterator[tuple[SeenNode, SeenMeasure]]:
+    """Each measure that is beyond its bounds, once, the worst first."""
+    found: dict[tuple[str, str], tuple[SeenNode, SeenMeasure]] = {}
+    for leaf in leaves(node):
+        for measure in leaf.measures:
+            if measure.state != "green":
+                found.setdefault((leaf.name, measure.name), (leaf, measure))
+    yield from sorted(found.values(), key=lambda pair: (pair[1].state != "red", pair[0].name))
+
+
+def leaves(node: SeenNode) -> Iterator[SeenNode]:
+    if not node.parts:
+        yield node
+    for part in node.parts:
+        yield from leaves(part)
+
+
+def wrong(health: SeenHealth | None) -> Markup:
+    if health is None:
+        return note("plain", "The first round of checks has not ended yet.")
+    found = list(unwell(health))
+    if not found:
+        return note("good", "All is well", tag("span", " since ", relative(health.since), class_="soft"))
+    tone = "bad" if health.state == "red" else "warn"
+    items = [
+        tag(
+            "li",
+            state_mark(measure.state),
+            tag("b", leaf.name),
+            " ",
+            measure_text(measure),
+            tag("span", " since ", relative(leaf.since), class_="soft"),
+        )
+        for leaf, measure in found
+    ]
+    return note(tone, tag("ul", items, class_="wrong"), title="What is wrong")
+
+
+def measure_text(measure: SeenMeasure) -> Child:
+    name = measure.name.replace("_", " ")
+    if measure.reason is not None:
+        return f"{name}: {measure.reason}"
+    return f"{name} {short(measure.value)} {unit_of(measure.unit)} (red from {short(measure.red)})"
+
+
+def unit_of(unit: str) -> str:
+    return {"per_minute": "per minute", "percent": "%", "count": ""}.get(unit, unit)
+
+
+# What goes through
+
+
+def _tiles(rates: SeenRates) -> Markup:
+    per_second = [
+        _per_second(column, rates.seconds)
+        for column in (rates.accepted, rates.collected, rates.commits, rates.requests)
+    ]
+    accepted, collected, commits, requests = per_second
+    return tag(
+        "div",
+        _tile(rates, "Messages in", accepted, "per s", f"{whole(sum(rates.accepted))} in the last hour"),
+        _tile(rates, "Collected", collected, "per s", f"{whole(sum(rates.collected))} in the last hour"),
+        _tile(rates, "Waiting", rates.waiting, "messages", f"at most {short(max_of(rates.waiting))} in the last hour"),
+        _tile(rates, "Commits", commits, "per s", f"{whole(sum(rates.commits))} in the last hour"),
+        _tile(rates, "Commit latency", rates.commit_ms, "ms", f"at most {short(max_of(rates.commit_ms))} ms"),
+        _tile(
+            rates,
+            "Requests",
+            requests,
+            "per s",
+            f"{whole(sum(rates.requests))} in the last hour, {whole(sum(rates.failures))} failed",
+        ),
+        _tile(rates, "Request latency", rates.request_ms, "ms", f"at most {short(max_of(rates.request_ms))} ms"),
+        _tile(rates, "Live connections", rates.connections, "clients", f"at most {short(max_of(rates.connections))}"),
+        class_="tiles",
+    )
+
+
+def _per_second(column: Sequence[int], seconds: float) -> list[float]:
+    return [count / seconds for count in column]
+
+
+def _tile(rates: SeenRates, label: str, values: Values, unit: str, below: str) -> Markup:
+    latest = next((value for value in reversed(values) if value is not None), None)
+    shown = "–" if latest is None else short(latest)
+    return tag(
+        "section",
+        tag("h2", label),
+        tag("p", tag("span", shown, class_="figure"), " ", tag("span", unit, class_="unit"), class_="now"),
+        line_plot(rates.at, values, label=label, unit=unit),
+        tag("p", below, class_="soft"),
+        class_="tile panel",
+    )
+
+
+def _hour(health: SeenHealth | None) -> Markup | None:
+    if health is None:
+        return None
+    minutes = [
+        (minute.state, f"{minute.at:%H:%M} UTC: {', '.join((*minute.red, *minute.yellow)) or 'all well'}")
+        for minute in health.history
+    ]
+    score = "–" if health.score is None else f"{100 * health.score:.0f} %"
+    strip = minute_strip(minutes, label=f"Health of the last {len(minutes)} minutes, now {health.state}")
+    aside = (
+        state_mark(health.state, words=True),
+        tag("span", "score ", tag("b", score), class_="soft"),
+        link("The tree", "health"),
+    )
+    return section("Health, minute by minute", strip, aside=aside)
+
+
+# Where most waits
+
+
+def _top(visit: Visit, name: str, title: str, found: Remembered[SeenRecipients] | None) -> Markup:
+    order = "oldest" if name == "oldest" else "waiting"
+    inner = on_its_way() if found is None else _top_rows(found.answer, title)
+    counted_at = None if found is None else tag("span", "counted ", relative(found.came_at), class_="soft")
+    aside = counted_at, link("All", "recipients", order=order)
+    return visit.moving(name, section(title, inner, aside=aside))
+
+
+def _top_rows(found: SeenRecipients, title: str) -> Markup:
+    rows = [
+        (link(one.recipient, "recipients", one.recipient), whole(one.waiting), relative(one.oldest))
+        for one in found.recipients
+    ]
+    return table(("Recipient", "#Waiting", "Oldest"), rows, empty="Nobody has waiting messages.", caption=title)
+
+
+def on_its_way() -> Markup:
+    """For a list that the hub is still counting."""
+    return tag(
+        "p",
+        "The hub counts who waits for what. With very many recipients that takes seconds; the list comes by itself.",
+        class_="empty",
+        aria_busy="true",
+    )
+
+
+def _open_batches(visit: Visit, batches: BatchPage | None) -> Markup | None:
+    if batches is None or not batches.batches:
+        return None
+    return section(
+        "Batches under way", visit.moving("batches", batch_rows(batches.batches)), aside=link("All", "batches")
+    )
+
+
+ROUTES = (ConsoleRoute("GET", "", overview, lambda _: True),)

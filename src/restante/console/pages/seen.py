@@ -1,0 +1,164 @@
+"""What the hub answers, as the pages read it: only what they show, so that a newer hub may say more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class SeenMeasure(msgspec.Struct, frozen=True):
+    name: str
+    value: float
+    unit: str
+    yellow: float
+    red: float
+    state: str
+    reason: str | None = None
+
+
+class SeenNode(msgspec.Struct, frozen=True):
+    """A node of the health tree."""
+
+    name: str
+    state: str
+    since: datetime
+    score: float | None = None
+    measured: bool | None = None
+    parts: tuple[SeenNode, ...] = ()
+    measures: tuple[SeenMeasure, ...] = ()
+
+
+class SeenMinute(msgspec.Struct, frozen=True):
+    at: datetime
+    state: str
+    score: float
+    yellow: tuple[str, ...] = ()
+    red: tuple[str, ...] = ()
+
+
+class SeenHealth(SeenNode, frozen=True):
+    history: tuple[SeenMinute, ...] = ()
+
+
+class SeenRates(msgspec.Struct, frozen=True):
+    """The last hour as columns."""
+
+    seconds: float = 5.0
+    at: list[float] = []
+    accepted: list[int] = []
+    collected: list[int] = []
+    waiting: list[int] = []
+    commits: list[int] = []
+    commit_ms: list[float | None] = []
+    requests: list[int] = []
+    request_ms: list[float | None] = []
+    failures: list[int] = []
+    connections: list[int] = []
+
+
+class SeenRecipient(msgspec.Struct, frozen=True):
+    recipient: str
+    waiting: int
+    oldest: datetime
+    partition: int
+
+
+class SeenRecipients(msgspec.Struct, frozen=True):
+    recipients: tuple[SeenRecipient, ...]
+    next: str | None = None
+
+
+class SeenPartition(msgspec.Struct, frozen=True):
+    partition: int
+    visible_sequence: int
+    waiting: int
+    unfiled: int
+    owner: str = ""
+
+
+class SeenPartitions(msgspec.Struct, frozen=True):
+    partitions: tuple[SeenPartition, ...]
+    next: str | None = None
+
+
+class SeenPlace(msgspec.Struct, frozen=True):
+    partition: int
+    owner: str
+
+
+class SeenLine(msgspec.Struct, frozen=True):
+    """A message without its data, as lists show it."""
+
+    recipient: str
+    id: str
+    origin: str
+    kind: str
+    document_type: str = ""
+    weight: int = 0
+    bundleable: bool = True
+    media_type: str | None = None
+    properties: dict[str, str] = {}
+    expires_at: datetime | None = None
+    sequence_number: int | None = None
+    published_at: datetime | None = None
+    collected_at: datetime | None = None
+    state: str = ""
+    published_sequence_number: int | None = None
+
+
+class SeenMessage(SeenLine, frozen=True):
+    """A message; its data as the JSON that it came in."""
+
+    data: msgspec.Raw = msgspec.Raw()
+    """JSON as it came; empty where the data is given otherwise."""
+    text: str | None = None
+    data_base64: bytes | None = None
+
+
+class SeenHistory(msgspec.Struct, frozen=True):
+    messages: tuple[SeenLine, ...]
+    next: int | None = None
+
+
+class SeenSetting(msgspec.Struct, frozen=True):
+    key: str
+    value: object
+    source: str
+
+
+class SeenSettings(msgspec.Struct, frozen=True):
+    settings: tuple[SeenSetting, ...]
+
+
+class SeenClient(msgspec.Struct, frozen=True):
+    recipient: str
+    client: str
+    connected_at: datetime
+    queued: int
+    sent: int
+    dropped: int
+    replaying: bool
+
+
+class SeenClients(msgspec.Struct, frozen=True):
+    clients: tuple[SeenClient, ...]
+    next: str | None = None
+
+
+class SeenToken(msgspec.Struct, frozen=True):
+    id: str
+    state: str
+    roles: tuple[str, ...]
+    origins: tuple[str, ...] | None
+    recipients: tuple[str, ...] | None
+    groups: tuple[str, ...] | None
+    note: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class SeenTokens(msgspec.Struct, frozen=True):
+    tokens: tuple[SeenToken, ...]
+    next: str | None = None

@@ -1,0 +1,70 @@
+"""`restante console`: the console of a hub elsewhere, a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from restante.server.serve import ServedHub
+from tests.console.conftest import Guarded
+from tests.console.test_streams import _stream
+from tests.console.visiting import Browsing
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+@contextmanager
+def _console(hub: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A console that runs, and its address."""
+    port = _free_port()
+    command = [sys.executable, "-m", "restante", "console", "--hub", hub, "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == f"The console of {hub} is at http://127.0.0.1:{port}/console\n"
+            yield process, f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def test_a_hub_elsewhere_is_shown_and_changed(guarded: Guarded) -> None:
+    with _console(guarded.running.url) as (process, address):
+        browser = Browsing(address)
+        assert browser.ask("GET", "/").headers["location"] == "/console"
+        assert browser.ask("GET", "/v1/whoami").headers["location"] == "/console"
+        assert "asks for a token" in browser.get("").page.text
+        assert browser.sign_in(guarded.secrets["operator"]).status == 303
+        shown = browser.get("")
+        assert "Most waiting" in shown.page.text
+        assert shown.headers["x-content-type-options"] == "nosniff"
+        assert browser.get("/recipients/ada").status == 200
+        assert browser.get("/groups/nosuch").status == 404
+        made = browser.post("/tokens", {"seal": browser.seal(), "role": "reader", "note": "from elsewhere"})
+        assert made.status == 201
+        token = next(text for text in made.page.texts if text.startswith("rst_"))[4:12]
+        assert browser.confirm("revoke", {"token": token}, token).status == 303
+
+        strange = browser.ask("GET", "/console", headers={"host": "evil.example"})
+        assert strange.status == 403
+
+        with _stream(address, "", browser.cookie) as answer:
+            assert answer.status == 200
+            process.send_signal(signal.SIGTERM)
+            assert answer.read().endswith(b"event: end\ndata: {}\n\n")
+        process.wait(20)
+
+
+def test_a_hub_that_is_not_there_is_a_page_that_says_so(hub: ServedHub) -> None:
+    with _console(f"http://127.0.0.1:{_free_port()}") as (_, address):
+        shown = Browsing(address).get("")
+        assert shown.status == 503
+        assert "does not answer" in shown.page.text
+        assert Browsing(address).get("/sign-in").status == 503
