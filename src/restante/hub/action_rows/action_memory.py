@@ -55,6 +55,8 @@ class ActionMemory:
     """By name. Strangers choose names: those beyond a bound are counted together, under none."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)
     """Functions of a partition that say which of its actions are being done: these do not expire."""
+    unknown_told: set[str] = field(default_factory=set)
+    """Names that nobody has declared, and that were logged."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hand_out(self, partition: int, actions: Sequence[HandedAction]) -> None:

@@ -6,6 +6,7 @@ its outcome keeps it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -26,12 +27,13 @@ from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
 from restante.model.actions.action_kind import ACTION_KIND
-from restante.model.actions.action_reports import checked_outcome, ending_of
+from restante.model.actions.action_reports import UNKNOWN, checked_outcome, ending_of
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_group
 from restante.model.groups.group_position import check_generation
 from restante.model.work.results import WorkOutcome
 
+_log = logging.getLogger(__name__)
 _WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient", "origin"))
 
 
@@ -138,7 +140,17 @@ def _take(
     if ending is None:
         return None
     put_ending(core, draft, place, ending, member, view)
+    if ending.row.code == UNKNOWN:
+        draft.applies.append(partial(_tell_of_unknown, core, view.row.name))
     return view.row.id
+
+
+def _tell_of_unknown(core: Core, name: str) -> None:
+    """Once for each name: strangers choose them."""
+    told = core.memory(ActionMemory).unknown_told
+    if name not in told and len(told) < limits.ACTION_NAMES_COUNTED_MAX:
+        told.add(name)
+        _log.warning("An action of the name %r failed: no group has declared it.", name)
 
 
 def _note_tried(core: Core, place: ActionPlace, outcome: WorkOutcome) -> None:

@@ -20,6 +20,7 @@ from restante.hub.engine.partitions import (
     load_deed,
     put_deed,
 )
+from restante.hub.upkeep.older_actions import enter_older_actions
 from restante.model.storage.changes import Changes, Space
 from restante.ports.store import Store, StoreReader
 
@@ -112,11 +113,15 @@ def _to_sources(_store: Store, _deed: Deed, _changes: Changes) -> None:
     """
 
 
-def _to_actions(_store: Store, _deed: Deed, _changes: Changes) -> None:
+def _to_actions(store: Store, deed: Deed, changes: Changes) -> None:
     """Format 8 has actions: rows of their own, and messages that were collected before earlier ones.
 
-    What is stored stays as it is. Older versions would hand actions out as mail, and forget their rows.
+    Messages of the kind `action` that wait become actions: they count as mail no longer. Older versions would hand them
+    out as mail, and forget their rows.
     """
+    for number in range(deed.partition_count):
+        if enter_older_actions(store, number, changes):
+            changes.fences[number] = changes.fences[0]
 
 
 _STEPS: Mapping[int, Step] = {
