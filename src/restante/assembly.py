@@ -96,7 +96,7 @@ def open_hub(
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
     known = settings or Settings()
-    chosen = store if store is not None else _opened(os.fspath(folder or ""), known)
+    chosen = store if store is not None else new_store(os.fspath(folder or ""), known)
     try:
         return OpenHub(
             chosen,
@@ -112,7 +112,8 @@ def open_hub(
         raise
 
 
-def _opened(place: str, settings: Settings) -> Store:
+def new_store(place: str, settings: Settings) -> Store:
+    """The store of a folder or a database, made if need be, without a hub."""
     if is_store_url(place):
         return open_database(place, settings)
     if Path(place).is_file():

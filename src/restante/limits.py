@@ -281,7 +281,7 @@ FRAME_HEADER_BYTES_MAX = 64 * KIB
 # How messages lie in the store.
 OUTCOME_SECONDS_MAX = 5.0
 """So long callers wait for the store to say what became of a commit, before they are told that nobody knows."""
-BLOB_NUMBERS_PER_FENCE = 1 << 36
+BLOB_NUMBERS_PER_FENCE = 1 << 32
 """A blob's number begins with the fence of who wrote it, so that two owners never write one name."""
 DRAWER_MESSAGES_MAX = 10_000
 SEGMENT_BYTES_TARGET = 7 * MIB

@@ -139,7 +139,7 @@ def test_comments_and_ratings_are_deleted_with_the_api_key_only(catalog: ServedC
     assert catalog.asked() == []
 
 
-UNKNOWN = f"/catalogitem/{uuid.uuid4()}"
+UNKNOWN = f"/catalogitem/{uuid.UUID(int=1)}"
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ UNKNOWN = f"/catalogitem/{uuid.uuid4()}"
         ("GET", UNKNOWN, None),
         ("PUT", UNKNOWN, {"name": "a candle"}),
         ("GET", f"{UNKNOWN}/comments", None),
-        ("GET", f"{UNKNOWN}/comments/{uuid.uuid4()}", None),
+        ("GET", f"{UNKNOWN}/comments/{uuid.UUID(int=2)}", None),
         ("POST", f"{UNKNOWN}/comments", {"authorName": "ada", "text": "good"}),
         ("GET", f"{UNKNOWN}/ratings", None),
-        ("GET", f"{UNKNOWN}/ratings/{uuid.uuid4()}", None),
+        ("GET", f"{UNKNOWN}/ratings/{uuid.UUID(int=2)}", None),
         ("POST", f"{UNKNOWN}/ratings", {"rating": 5}),
         ("GET", "/catalogitem/seven", None),
         ("GET", "/catalogitem/", None),
         ("GET", "/", None),
         ("GET", "/catalogitems", None),
-        ("GET", f"{UNKNOWN}/comments/{uuid.uuid4()}/more", None),
+        ("GET", f"{UNKNOWN}/comments/{uuid.UUID(int=2)}/more", None),
     ],
 )
 def test_what_is_not_there_is_404(catalog: ServedCatalog, method: str, path: str, body: object) -> None:
@@ -297,7 +297,9 @@ def test_an_item_goes_with_its_comments_and_ratings(catalog: ServedCatalog) -> N
     assert [catalog.get(one).status for one in (path, comment, rating, late)] == [404] * 4
 
 
-@pytest.mark.parametrize("path", [UNKNOWN, f"{UNKNOWN}/comments/{uuid.uuid4()}", f"{UNKNOWN}/ratings/{uuid.uuid4()}"])
+@pytest.mark.parametrize(
+    "path", [UNKNOWN, f"{UNKNOWN}/comments/{uuid.UUID(int=2)}", f"{UNKNOWN}/ratings/{uuid.UUID(int=2)}"]
+)
 def test_deleting_what_is_not_there_is_accepted_and_done(catalog: ServedCatalog, path: str) -> None:
     assert catalog.ask("DELETE", path, key=KEY).status == 202
     catalog.work()

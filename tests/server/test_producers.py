@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from restante.errors import OutcomeUnknown
-from restante.hub.engine import committer
+from restante.hub.engine import outcomes
 from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUENCE_MAX
 from restante.model.storage.partition import partition_of
 from restante.server.connections.incoming_messages import is_for_the_loop
@@ -341,7 +341,7 @@ def test_an_outcome_that_the_hub_does_not_know_is_a_503_that_may_be_repeated(
     def unknown(*args: object, **kwargs: object) -> None:
         raise OutcomeUnknown("It was stored, and then the hub failed.")
 
-    monkeypatch.setattr(committer, "_store", unknown)
+    monkeypatch.setattr(outcomes, "_store", unknown)
     answer = send(wire, 0, "a")
     assert (answer.status, answer.problem["code"], answer.problem["retriable"]) == (503, "outcome_unknown", True)
 

@@ -179,10 +179,8 @@ def test_a_name_of_nobody_fails_and_is_told_once(
         for _ in range(2):
             status = hub.act("unknown.other", concerns="a", wait=25)
             assert outcome(status) == ("failed", "action_unknown")
-    own = [
-        record for record in caplog.records if record.name == "restante.work"
-    ]  # The hub in this process says it, too.
-    told = [record.getMessage() for record in own if "unknown.other" in record.getMessage()]
+    own = [record.getMessage() for record in caplog.records if record.name == "restante.work"]
+    told = [message for message in own if "unknown.other" in message]
     assert told == ["No group has declared the action 'unknown.other': such actions fail."]
 
 

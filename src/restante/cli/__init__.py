@@ -126,6 +126,7 @@ _COMMANDS = {
     "backup": "upkeep",
     "restore": "upkeep",
     "migrate": "upkeep",
+    "copy": "upkeep",
 }
 """Each command with the folder of its subject."""
 _GROUPS = {

@@ -62,6 +62,10 @@ class StoreReader(Protocol):
         """Exactly that slice; `DataDamaged` when the blob is missing or shorter."""
         ...
 
+    def blob_size(self, blob: BlobKey) -> int:
+        """Its length in bytes; `DataDamaged` when the blob is missing."""
+        ...
+
     def blobs(self, partition: int) -> list[BlobKey]:
         """All blobs of a partition, ascending."""
         ...

@@ -13,7 +13,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from restante.calls.mailboxes import ListPartitions
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.actions.action_answers import NamedTotals
@@ -78,7 +77,7 @@ def _requests(metrics: Metrics) -> Iterator[Metric]:
 
 
 def _state(desk: Desk) -> Iterator[Metric]:
-    partitions = desk.hub.call(ListPartitions())
+    partitions = desk.hub.partition_statuses()
     size = desk.hub.store_size()
     gauges = {
         "restante_messages_waiting": ("Messages that wait.", sum(p.waiting for p in partitions)),

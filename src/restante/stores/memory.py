@@ -116,6 +116,14 @@ class MemoryStore:
             raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} ends before byte {offset + length}.")
         return memoryview(data)[offset : offset + length]
 
+    def blob_size(self, blob: BlobKey) -> int:
+        with self._lock:
+            self._require_open()
+            data = self._durable.blobs.get(blob)
+        if data is None:
+            raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is missing.")
+        return len(data)
+
     def get_many(self, keys: Sequence[EntryKey]) -> dict[EntryKey, bytes]:
         with self._lock:
             self._require_open()

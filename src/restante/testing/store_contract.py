@@ -130,6 +130,7 @@ class StoreContract:
         parts: list[Buffer] = [data[: size // 3], memoryview(data)[size // 3 : size // 2], bytearray(data[size // 2 :])]
         store.commit(Changes(blobs=[(BlobKey(0, 1), parts)]))
         assert bytes(store.read_blob(BlobKey(0, 1), 0, size)) == data
+        assert store.blob_size(BlobKey(0, 1)) == size
 
     def test_a_part_may_be_a_view_of_wider_items(self, store: Store) -> None:
         data = _pattern(800)
@@ -156,6 +157,8 @@ class StoreContract:
         for blob in (BlobKey(0, 2), BlobKey(1, 1)):
             with pytest.raises(DataDamaged):
                 store.read_blob(blob, 0, 0)
+            with pytest.raises(DataDamaged):
+                store.blob_size(blob)
 
     @pytest.mark.parametrize("size", [10, 400 * KIB])
     def test_a_blob_put_ahead_is_there_before_the_commit_that_names_it(

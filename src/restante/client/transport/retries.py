@@ -12,7 +12,7 @@ from restante.client.transport.options import Terms
 from restante.client.transport.unreachable import unreachable
 from restante.errors import OutcomeUnknown, RestanteError, Unavailable
 
-_LATER = (429, 503)
+_LATER = (421, 429, 503)
 """Statuses by which a hub refuses a call for now."""
 _PROXY = (502, 504)
 """Statuses by which a proxy says that the hub is not there."""

@@ -32,7 +32,7 @@ from restante.calls.mailboxes import (
 )
 from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
-from restante.errors import DataDamaged, Unavailable
+from restante.errors import DataDamaged, NotOwner, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
@@ -90,7 +90,7 @@ from restante.model.actions.action_answers import NamedTotals
 from restante.model.batches.batch_answers import Acknowledged
 from restante.model.feed.feed_answers import ReaderStatus
 from restante.model.groups.group_answers import Checkpointed, GroupTotals
-from restante.model.mailboxes.answers import Dequeued, Receipt
+from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
 from restante.ports.clock import Clock
@@ -267,6 +267,21 @@ class OpenHub:
     def seconds_without_room(self) -> float:
         """How long ago the last commit found no room; infinite unless it did."""
         return self._core.committer.seconds_without_room()
+
+    def not_owned(self) -> str | None:
+        """Why another hub may own the store by now, if one may."""
+        try:
+            self._core.store.require_owned()
+        except NotOwner as error:
+            return error.message
+        return None
+
+    def partition_statuses(self) -> tuple[PartitionStatus, ...]:
+        """What this hub remembers of its partitions, also while it does not own them: for probes and metrics."""
+        answer: tuple[PartitionStatus, ...] = self._functions[ListPartitions](
+            self._core, ListPartitions(), self._caller
+        )
+        return answer
 
     def store_failure(self) -> str | None:
         """Why the store has stopped, if it has."""

@@ -27,7 +27,7 @@ from restante.ports.store import Store, StoreReader
 
 FORMAT_VERSION = 8
 """Of the data. `migrating` brings older data to it."""
-_DEED_KEY = b"deed"
+DEED_KEY = b"deed"
 PARTITION_KEY = b"partition"
 _RECENT_MAX = 1_024
 """So many fingerprints are looked up one by one before they are sorted into the arrays."""
@@ -202,7 +202,7 @@ class Partition:
 
 def load_deed(store: StoreReader) -> Deed | None:
     """The deed of a store, of this format or an older one; None if the store is new."""
-    value = store.get(0, Space.META, _DEED_KEY)
+    value = store.get(0, Space.META, DEED_KEY)
     if value is None:
         return None
     version = msgspec.msgpack.decode(value, type=tuple[int, ...])[0]
@@ -225,7 +225,7 @@ def create_deed(store: Store, partition_count: int, key: int, fence: int) -> Dee
 
 
 def put_deed(changes: Changes, deed: Deed) -> None:
-    changes.put(0, Space.META, _DEED_KEY, msgspec.msgpack.encode(deed))
+    changes.put(0, Space.META, DEED_KEY, msgspec.msgpack.encode(deed))
 
 
 def load_partition(store: Store, number: int, fronts: Fronts) -> Partition:

@@ -89,7 +89,9 @@ class BackupStream:
 def backup(core: Core) -> BackupStream:
     """Everything that was acknowledged before is in it."""
     if not isinstance(core.store, SnapshotStore):
-        raise InvalidRequest(f"A {type(core.store).__name__} cannot be backed up. Keep the hub's data in a folder.")
+        raise InvalidRequest(
+            "This store has no backup of its own. `restante copy` copies a database into a folder while the hub runs."
+        )
     # What was erased, and nobody reads any more, is not in it.
     drop_unreachable(core)
     snapshot = core.store.snapshot(LEFT_OUT)

@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from restante.calls.mailboxes import ListPartitions
 from restante.errors import Unavailable
 from restante.limits import DISK_FREE_BYTES_MIN, NO_ROOM_SECONDS, PUBLISH_SECONDS_HEALTHY, UNFILED_RUNS_MAX
 from restante.model.access.access import Role
@@ -55,7 +54,7 @@ def _commits(desk: Desk) -> str | None:
 
 def _commits_in_time(desk: Desk) -> str | None:
     """To start a hub again makes no disk faster, so this is no reason to."""
-    stopped = _commits(desk)
+    stopped = _commits(desk) or desk.hub.not_owned()
     if stopped is not None:
         return stopped
     typical = desk.metrics.typical_publish_seconds()
@@ -77,7 +76,7 @@ def _disk(desk: Desk) -> str | None:
 
 
 def _filing(desk: Desk) -> str | None:
-    most = max((status.unfiled, status.partition) for status in desk.hub.call(ListPartitions()))
+    most = max((status.unfiled, status.partition) for status in desk.hub.partition_statuses())
     if most[0] <= UNFILED_RUNS_MAX:
         return None
     return f"Partition {most[1]} has {most[0]} unfiled runs: publishers have to wait for the filing."
@@ -101,7 +100,7 @@ def _accepting(desk: Desk) -> str | None:
 
 
 def _started(desk: Desk) -> str | None:
-    return None if desk.hub.call(ListPartitions()) else "The hub has no partitions yet."
+    return None if desk.hub.partition_statuses() else "The hub has no partitions yet."
 
 
 _LIVE: dict[str, Probe] = {"commits": _commits}

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from restante.limits import CONNECTIONS_MAX
 from restante.model.access.access import Role
 from restante.model.mailboxes.paging import page_size
 from restante.server.connections.exchange import Exchange
@@ -37,7 +38,7 @@ class LiveClientPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 async def live_clients(desk: Desk, exchange: Exchange) -> None:
-    size, start = page_size(exchange.integer("limit")), exchange.integer("after") or 0
+    size, start = page_size(exchange.integer("limit")), min(exchange.integer("after") or 0, CONNECTIONS_MAX)
     chosen = tuple(map(_shown, islice(desk.post.connections(), start, start + size)))
     following = str(start + size) if start + size < len(desk.post) else None
     answer = LiveClientPage(clients=chosen, next=following)

@@ -16,6 +16,7 @@ JOIN unnest(%b::integer[], %b::smallint[], %b::bytea[]) AS asked (partition, spa
 ON entry.partition = asked.partition AND entry.space = asked.space AND entry.key = asked.key
 """
 _SCAN = "SELECT key, value FROM restante_entries WHERE partition = %b AND space = %b AND key >= %b"
+_BLOB_SIZE = "SELECT size FROM restante_blobs WHERE partition = %b AND number = %b AND part = 0"
 _BLOBS = "SELECT number FROM restante_blobs WHERE partition = %b AND part = 0 ORDER BY number"
 _SLICE = f"""
 SELECT size, CASE WHEN part >= %b THEN substring(
@@ -74,6 +75,12 @@ class StoreReads:
         if rows[0][0] < end or len(content) != length:
             raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} ends before byte {end}.")
         return content
+
+    def blob_size(self, blob: BlobKey) -> int:
+        rows = self._rows(_BLOB_SIZE, blob)
+        if not rows:
+            raise DataDamaged(f"Blob {blob.number} of partition {blob.partition} is missing.")
+        return int(rows[0][0])
 
     def blobs(self, partition: int) -> list[BlobKey]:
         return [BlobKey(partition, number) for (number,) in self._rows(_BLOBS, (partition,))]

@@ -48,6 +48,14 @@ def terms_of(address: str, password: str | None = None) -> dict[str, str]:
     return {**_TERMS, **said, **({} if password is None else {"password": password})}
 
 
+def connect_again(terms: Mapping[str, str], name: str) -> Session:
+    """The same for who has been connected: what it says may reach other machines, and names none."""
+    try:
+        return connect(terms, name)
+    except Unavailable as error:
+        raise Unavailable("PostgreSQL cannot be reached, or does not take connections now. Try again.") from error
+
+
 def connect(terms: Mapping[str, str], name: str) -> Session:
     """A session with a primary server, whose commits are durable when they are answered."""
     try:
@@ -128,7 +136,7 @@ class ReadSessions:
                 raise Unavailable("The store is closed.")
             if self._idle:
                 return self._idle.pop()
-        return connect(self._terms, self._name)
+        return connect_again(self._terms, self._name)
 
     def _give_back(self, session: Session) -> None:
         idle = not session.closed and session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

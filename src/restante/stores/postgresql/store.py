@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, LiteralString
 
 import psycopg
 
-from restante.errors import StoreConflict
+from restante.errors import StoreConflict, Unavailable
 from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, Space
 from restante.ports.store import StoreSize
 from restante.stores.postgresql.commits import PUT_PART, FencedCommits, parts_of
@@ -23,7 +23,7 @@ from restante.stores.postgresql.lease import LEASE_SECONDS, Lease, session_name,
 from restante.stores.postgresql.reads import StoreReads
 from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
 from restante.stores.postgresql.schema import make_tables
-from restante.stores.postgresql.sessions import ReadSessions, connect, terms_of
+from restante.stores.postgresql.sessions import ReadSessions, connect, connect_again, terms_of
 
 _HELD = "SELECT fence = %b FROM restante_shards WHERE shard = 0 FOR KEY SHARE"
 
@@ -38,6 +38,7 @@ class PostgresqlStore(StoreReads):
         self._commits = commits
         self._lease = lease
         self._recent = RecentRows()
+        self._size = 0
 
     @classmethod
     def open(
@@ -46,9 +47,9 @@ class PostgresqlStore(StoreReads):
         """Take the store of a database; its tables are made if need be. `DataLocked` while another hub owns it."""
         terms = terms_of(address, password)
         owner = uuid.uuid4().hex
-        reconnect = partial(connect, terms, session_name(owner))
+        reconnect = partial(connect_again, terms, session_name(owner))
         with ExitStack() as undo:
-            session = reconnect()
+            session = connect(terms, session_name(owner))
             undo.callback(session.close)
             try:
                 make_tables(session)
@@ -160,7 +161,10 @@ class PostgresqlStore(StoreReads):
         return self._commits.stopped or self._lease.lost
 
     def size(self) -> StoreSize:
-        return StoreSize(stored_bytes=self._stored_bytes(), written_bytes=self._commits.written_bytes)
+        """While the server cannot be asked, what it said last: metrics are wanted just then."""
+        with suppress(Unavailable):
+            self._size = self._stored_bytes()
+        return StoreSize(stored_bytes=self._size, written_bytes=self._commits.written_bytes)
 
     def close(self) -> None:
         """Ends when the commit under way has ended. Closing again does nothing."""

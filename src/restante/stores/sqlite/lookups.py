@@ -81,6 +81,10 @@ class Lookups:
                 return data
         raise DataDamaged(f"{_name(blob)} ends before byte {offset + length}.")
 
+    def blob_size(self, blob: BlobKey) -> int:
+        _, _, stored, _ = self._find_blob(blob, 0, 0)
+        return stored
+
     def blobs(self, partition: int) -> list[BlobKey]:
         first, end = partition * _NUMBERS, (partition + 1) * _NUMBERS
 

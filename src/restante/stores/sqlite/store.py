@@ -151,6 +151,9 @@ class SqliteStore:
     def read_blob(self, blob: BlobKey, offset: int, length: int) -> bytes:
         return self._lookups.read_blob(blob, offset, length)
 
+    def blob_size(self, blob: BlobKey) -> int:
+        return self._lookups.blob_size(blob)
+
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         self.commit(Changes(blobs=[(blob, parts)], fences={blob.partition: fence}))
 

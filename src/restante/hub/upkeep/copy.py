@@ -1,0 +1,110 @@
+"""Copying a store into another, whatever engines they are: everything as it lies, under the same numbers.
+
+The source is read as of one moment. The target is a new store, which this takes for itself. Its deed says at first that the
+data has no format, which nobody opens; the real one is written last. So a copy that was cut short is never taken for a hub's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from restante.errors import InvalidRequest
+from restante.hub.engine.partitions import DEED_KEY, FORMAT_VERSION, Deed, load_deed, put_deed
+from restante.limits import MIB
+from restante.model.storage.changes import Changes, Space
+from restante.ports.store import Store, StoreReader
+
+LEFT_OUT = frozenset({Space.GROUP_MEMBER})
+"""Who was a member of a group is none of a hub that is made of it: all join again."""
+_NO_FORMAT = 0
+_FOLDER_NUMBERS = 1 << 48
+"""Blob numbers that a folder can name."""
+_PAGE = 1_000
+_COMMIT_BYTES = 4 * MIB
+
+Progress = Callable[[int, int], object]
+"""Gets how many partitions are copied, and how many there are."""
+
+
+class CopiedStore(NamedTuple):
+    partitions: int
+    entries: int
+    blobs: int
+    bytes: int
+
+
+def copy(source: StoreReader, target: Store, *, progress: Progress = lambda _done, _all: None) -> CopiedStore:
+    """Copy everything into a new store, with the same number of partitions."""
+    deed = load_deed(source)
+    if deed is None:
+        raise InvalidRequest("There is nothing to copy: no hub has been opened on the source.")
+    if deed.format != FORMAT_VERSION:
+        raise InvalidRequest(
+            f"The source has format {deed.format}. Bring it to {FORMAT_VERSION} with `restante migrate`."
+        )
+    _require_new(source, target, deed)
+    fence = target.raise_fences(deed.partition_count)
+    _found(target, msgspec.structs.replace(deed, format=_NO_FORMAT), fence)
+    entries = blobs = size = 0
+    for partition in range(deed.partition_count):
+        for changes in _commits(source, partition):
+            entries += len(changes.entries)
+            blobs += len(changes.blobs)
+            size += _bytes_of(changes)
+            changes.fences[partition] = fence
+            target.commit(changes)
+        progress(partition + 1, deed.partition_count)
+    _found(target, deed, fence)
+    return CopiedStore(deed.partition_count, entries, blobs, size)
+
+
+def _require_new(source: StoreReader, target: Store, deed: Deed) -> None:
+    partitions = range(deed.partition_count)
+    if any(target.scan(partition, space, limit=1) for partition in partitions for space in Space):
+        raise InvalidRequest("The target is not new: something is stored in it. Name a new folder, or a new schema.")
+    last = max((blob.number for partition in partitions for blob in source.blobs(partition)[-1:]), default=0)
+    if not target.shared and last >= _FOLDER_NUMBERS:
+        raise InvalidRequest(
+            "The source has changed hands too often: a folder cannot name its blobs. Use another database."
+        )
+
+
+def _found(target: Store, deed: Deed, fence: int) -> None:
+    changes = Changes(fences={0: fence})
+    put_deed(changes, deed)
+    target.commit(changes)
+
+
+def _commits(source: StoreReader, partition: int) -> Iterator[Changes]:
+    """A partition in commits of bounded size: blobs first, then the rows that name them."""
+    changes, size = Changes(), 0
+    for blob in source.blobs(partition):
+        content = source.read_blob(blob, 0, source.blob_size(blob))
+        changes.blobs.append((blob, [content]))
+        size += len(content)
+        if size >= _COMMIT_BYTES:
+            yield changes
+            changes, size = Changes(), 0
+    yield changes
+    for space in sorted(set(Space) - LEFT_OUT):
+        yield from _rows(source, partition, space)
+
+
+def _rows(source: StoreReader, partition: int, space: Space) -> Iterator[Changes]:
+    start = b""
+    while page := source.scan(partition, space, start=start, limit=_PAGE):
+        start = page[-1][0] + b"\0"
+        changes = Changes()
+        for key, value in page:
+            if (space, key) != (Space.META, DEED_KEY):
+                changes.put(partition, space, key, value)
+        yield changes
+
+
+def _bytes_of(changes: Changes) -> int:
+    return sum(len(key.key) + len(value or b"") for key, value in changes.entries.items()) + sum(
+        len(part) for _, parts in changes.blobs for part in parts
+    )
