@@ -39,6 +39,8 @@ def colliding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("restante.model.columns.hashing.combine", all_one)
         monkeypatch.setattr("restante.model.columns.hashing.combine_one", lambda first, second: 9)
         monkeypatch.setattr("restante.model.storage.handful.combine_one", lambda first, second: 9)
+        for module in ("hub.publishing.publish_few", "model.publishing.delay"):
+            monkeypatch.setattr(f"restante.{module}.fingerprint", lambda recipient_hash, first, second: 9)
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_closing_the_hub_ends_a_backup_with_an_error(hub: OpenHub) -> None:
 def test_an_engine_without_snapshots_says_so() -> None:
     with (
         closing(open_hub(None, store=MemoryStore(), settings=QUIET)) as hub,
-        pytest.raises(InvalidRequest, match="MemoryStore cannot be backed up"),
+        pytest.raises(InvalidRequest, match="This store has no backup of its own"),
     ):
         hub.backup()
 

@@ -32,6 +32,7 @@ GROUP = 7
 
 READERS = "a group of readers"
 BATCH, CONSIGNMENT, PRODUCER, SOURCE = "a batch", "a consignment", "a producer group", "a source"
+ACTION = "an action of its own origins"
 MAIL, RECIPIENT, HUB, NOTHING = "mail of its own origins", "a recipient's mail", "the whole hub", "nothing"
 TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/messages": (MAIL, BATCH, SOURCE),
@@ -98,6 +99,20 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/maintenance/retain": (HUB,),
     "GET /v1/backup": (HUB,),
     "GET /metrics": (HUB,),
+    "POST /v1/actions": (ACTION, BATCH),
+    "POST /v1/actions/{action}": (ACTION,),
+    "GET /v1/actions/{action}": (ACTION,),
+    "POST /v1/groups/{group}/partitions/{partition}/outcomes": (READERS,),
+    "GET /v1/groups/{group}/poison": (READERS,),
+    "POST /v1/groups/{group}/poison/{id}/again": (READERS,),
+    "DELETE /v1/groups/{group}/poison/{id}": (READERS,),
+    "GET /v1/rates": (HUB,),
+    "GET /v1/settings": (HUB,),
+    "GET /v1/live": (HUB,),
+    "GET /v1/tokens": (HUB,),
+    "POST /v1/tokens": (HUB,),
+    "DELETE /v1/tokens/{token}": (HUB,),
+    "GET /v1/whoami": (NOTHING,),
 }
 SOCKETS_ALLOWED = {"GET /v1/publish": "po", "GET /v1/recipients/{recipient}/live": "xo"}
 OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE}
@@ -234,6 +249,12 @@ BY_BATCH: dict[str, Attempt] = {
         "POST", f"/v1/partitions/{HOME}/parcels", B_MAIL, {"restante-batch": "…"}
     ),
     "GET /v1/publish": framed,
+    "POST /v1/actions": calling(
+        "POST",
+        "/v1/actions",
+        {"actions": [{"action": "count", "concerns": "ada", "origin": "b"}]},
+        {"restante-batch": "…"},
+    ),
     "GET /v1/batches/{batch}": calling("GET", "/v1/batches/…"),
     "DELETE /v1/batches/{batch}": calling("DELETE", "/v1/batches/…"),
     "POST /v1/batches/{batch}/items": calling("POST", "/v1/batches/…/items", {"count": 1}),

@@ -69,7 +69,9 @@ def test_a_field_sent_to_a_route_without_a_body_is_unknown_and_named(wire: Wire,
     operation = _WITHOUT_BODY[name]
     answer = wire(operation.method, _filled(operation.path), {"dry_run": True})
     assert (answer.status, answer.problem["code"], answer.problem["field"]) == (400, "invalid_request", "dry_run")
-    assert wire(operation.method, _filled(operation.path), {}).status in (200, 204, 404)
+    # The hub of these tests is open: it has no tokens, and makes and revokes none over HTTP.
+    allowed = (403,) if name == "revokeToken" else (200, 204, 404)
+    assert wire(operation.method, _filled(operation.path), {}).status in allowed
 
 
 def test_what_belongs_into_the_query_erases_nothing_when_it_comes_in_the_body(wire: Wire) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from restante.model.columns.text_ids import unpacked
 from restante.model.publishing.message import ACTION_KIND
 
 __all__ = ["ACTION_KIND", "ACTION_PROPERTY", "CORRELATION_PROPERTY", "TRACE_PROPERTY", "name_and_text"]
@@ -19,6 +18,8 @@ _decoder = msgspec.json.Decoder(dict[str, str])
 
 def name_and_text(properties: bytes) -> tuple[str, str]:
     """The action's name and the text of its id, from stored properties; empty where there is none."""
+    from restante.model.columns.text_ids import unpacked  # noqa: PLC0415 - help and a send of one need no columns
+
     text, own = unpacked(properties)
     name = _decoder.decode(own).get(ACTION_PROPERTY, "") if own else ""
     return name, text or ""

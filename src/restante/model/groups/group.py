@@ -9,10 +9,10 @@ import msgspec
 
 from restante import limits
 from restante.errors import ActionTaken, GroupConflict, InvalidRequest
-from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.feed.feed_answers import FeedWish
 from restante.model.groups.group_names import check_actions, check_group
 from restante.model.mailboxes.filters import check_filters
+from restante.model.publishing.message import ACTION_KIND
 
 
 class Gone(Enum):
