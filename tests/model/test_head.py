@@ -29,9 +29,9 @@ from restante.model.storage.head import (
 )
 
 HIGHEST = 40
-FOLDED = {Apart.EXPIRED, Apart.WITHDRAWN}
+FOLDED = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.COLLECTED}
 """What is gone stays listed, or it would be shown again as collected."""
-SHOWN = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.SET_ASIDE}
+SHOWN = {Apart.EXPIRED, Apart.WITHDRAWN, Apart.SET_ASIDE, Apart.COLLECTED}
 
 numbers_strategy = st.sets(st.integers(1, HIGHEST), max_size=HIGHEST).map(
     lambda chosen: np.array(sorted(chosen), np.int64)
