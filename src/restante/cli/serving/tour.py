@@ -169,7 +169,7 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
     from restante.spark.sessions.failures import cause_of, interrupted, of_spark
 
     tables = str((folder / "tables").absolute())
-    _tell_people("\nSpark starts. The first start takes longer: it fetches 13 MB of Java libraries, once.")
+    _tell_people("Spark starts. The first start takes longer: it fetches 13 MB of Java libraries, once.")
     with spark_session(_QUICK_SPARK) as spark, restante.connect(url, token=_token()) as hub:
         work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=lambda _: None)
         shows = Shows(lambda step: stages(spark, _numbered(step, STEPS), each=False), _spark_bars, _tell_people)
