@@ -14,6 +14,7 @@ import pytest
 
 import restante
 from restante.client.surface.surface import Hub
+from restante.errors import InvalidRequest
 from restante.hub.upkeep.restore import restore
 from restante.limits import KIB
 from restante.model.access.access import Role
@@ -109,3 +110,25 @@ def test_a_loose_folder_of_somebody_else_is_named_and_opened(
     (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "can be reached by other users, and not all of that could be changed" in line.getMessage()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_a_folder_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "letter.txt").write_text("mine")
+    before = modes(folder)
+    with pytest.raises(InvalidRequest, match=r"projects holds something else \(letter\.txt\).*Name another folder"):
+        restante.open(folder)
+    assert modes(folder) == before
+    restante.open(folder / "data").close()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("name", ["lost+found", ".gitkeep", "tokens.json.lock"])
+def test_a_folder_that_is_as_good_as_empty_becomes_a_data_folder(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / name).touch()
+    restante.open(folder).close()
+    assert (folder / "restante.db").is_file()

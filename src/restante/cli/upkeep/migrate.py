@@ -15,11 +15,6 @@ from restante.cli.shared.plain import say
 from restante.cli.upkeep import migrate_database as database
 from restante.cli.upkeep.migrate_database import StoredVersions
 
-_BESIDE_DATA = frozenset(
-    {"lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock", "lost+found"}
-)
-"""What may lie in a folder in which no hub has been yet."""
-
 
 def migrate(
     data: NewFolder = Path("data"),
@@ -32,7 +27,7 @@ def migrate(
     """Create a data folder or the tables in a database, or bring one that an older version wrote to the format of this one.
 
     It is done whole or not at all, and takes a moment whatever the folder holds. A hub does the same when it opens a
-    folder; here it is done ahead, and said. There is no way back, so make a backup first, with the older version. No
+    folder; this command does it ahead of time. There is no way back, so make a backup first, with the older version. No
     hub may have the folder open meanwhile.
 
     \b
@@ -42,7 +37,9 @@ def migrate(
     restante migrate --store postgresql://mail@db.example.org/mail
     """
     if store is None:
-        _require_ours(data)
+        from restante.stores.sqlite.own_folder import require_own
+
+        require_own(data)
         before, known = _found(data), _known()
     else:
         before, known = database.found(store), database.known()
@@ -50,18 +47,6 @@ def migrate(
         before = _brought_forward(data, before) if store is None else database.brought_forward(store, before)
     _print(store or data, before, known, check=check, as_json=as_json)
     raise typer.Exit(WRONG if check and before != known else 0)
-
-
-def _require_ours(folder: Path) -> None:
-    from restante.errors import InvalidRequest
-
-    if not folder.is_dir() or (folder / "restante.db").exists() or (folder / "blobs").exists():
-        return
-    others = {path.name for path in folder.iterdir()} - _BESIDE_DATA
-    if others:
-        raise InvalidRequest(
-            f"{folder} holds something else ({min(others)}) and no data of Restante. Name another folder."
-        )
 
 
 def _known() -> StoredVersions:

@@ -43,7 +43,7 @@ def terms_of(address: str, password: str | None = None) -> dict[str, str]:
     if "password" in said:
         raise InvalidRequest(
             "The address of the store has a password in it, which others can see. "
-            "Put it into PGPASSWORD, a password file (PGPASSFILE), or the file that `store.password_file` names."
+            "Put it into PGPASSWORD, a password file (PGPASSFILE), or the file that the setting store_password_file names."
         )
     return {**_TERMS, **said, **({} if password is None else {"password": password})}
 

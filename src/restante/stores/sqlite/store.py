@@ -35,6 +35,7 @@ from restante.stores.sqlite.log_reading import read_log
 from restante.stores.sqlite.lookups import Lookups, row_id_of
 from restante.stores.sqlite.older_log import bring_in_older_log
 from restante.stores.sqlite.overlay import Generation, Overlay
+from restante.stores.sqlite.own_folder import require_own
 from restante.stores.sqlite.privacy import make_database, make_folder, tighten
 from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import BlobRow, decode, unpack_lives
@@ -104,6 +105,7 @@ class SqliteStore:
             )
         try:
             with ExitStack() as undo:
+                require_own(folder)
                 make_folder(folder)
                 flush_names(folder.parent)
                 lock = FolderLock(folder)
