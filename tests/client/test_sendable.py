@@ -60,6 +60,26 @@ def test_a_dict_is_a_message(either: sync.Hub) -> None:
     assert (second.data, second.id) == (b"hi", str(UUID(int=7)))
 
 
+def test_a_str_is_text_by_every_way_into_a_hub(either: sync.Hub) -> None:
+    with either.producer.pipeline() as pipeline:
+        pipeline.send({"recipient": "alice", "data": "pipeline"})
+    either.send(recipient="alice", data="argument")
+    either.send([{"recipient": "alice", "data": "dict"}, Message(recipient="alice", data="message")])
+    either.send(recipients=["alice", "bob"], data="broadcast")
+    either.send(pa.table({"recipient": ["alice"], "data": ["column"]}))
+    found = collected(either)
+    assert {message.media_type for message in found} == {"text/plain"}
+    assert [message.text for message in found] == ["pipeline", "argument", "dict", "message", "broadcast", "column"]
+
+
+def test_a_str_is_a_value_of_json_if_the_message_says_so(either: sync.Hub) -> None:
+    either.send(recipient="alice", data="a value", media_type="application/json")
+    either.send(Message(recipient="alice", data="<a/>", media_type="application/xml"))
+    value, other = collected(either)
+    assert (value.data, value.text, value.media_type) == ("a value", None, "application/json")
+    assert (other.data, other.media_type) == (b"<a/>", "application/xml")
+
+
 def test_a_list_may_hold_any_of_them(either: sync.Hub) -> None:
     mixed = [
         Message(recipient="alice", text="value"),

@@ -143,7 +143,7 @@ def _media_type(message: Message) -> str | None:
         return given
     if given is None:
         value = message.data
-        if message.text is not None:
+        if message.text is not None or type(value) is str:
             return media_types.TEXT
         return media_types.BYTES if type(value) is bytes or value is msgspec.UNSET else media_types.JSON
     right = _plain(given, limits.MEDIA_TYPE_CHARACTERS_MAX) and media_types.looks_right(given)

@@ -50,11 +50,12 @@ ACTION_KIND = "action"
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a producer leaves for one recipient.
 
-    `data` is bytes, or any value that JSON can say (None included); `text` is text, instead. With neither, the message
-    is a claim check and its origin delivers the content when it is peeked. Of a message that was read, `data` is the
-    value of JSON, the text of `text/*` (then `text` is it too), else bytes. `visible_at` delays
-    it: until then the hub keeps it aside. `source_position` is where it stands in the source that its publish names. The last fields are read only: four are the hub's, and
-    `published_sequence_number` is a producer's own number for what it published.
+    `data` is a `str` (text), bytes, or any other value that JSON can say (None included); `text` is text too, instead of
+    `data`. With neither, the message is a claim check, and its origin delivers the content when it is peeked. Of a message
+    that was read, `data` is the value of JSON, the text of `text/*` (then `text` is the same), else bytes. `visible_at`
+    delays the message: until then the hub keeps it aside. `source_position` is the place of the message in the source that
+    its send names. The last fields are read only: four are the hub's, and `published_sequence_number` is a producer's own
+    number for what it published.
     """
 
     recipient: str
@@ -108,12 +109,12 @@ def _cut(value: object) -> str:
 def text_of(message: Message) -> str | None:
     """What a message says as text; None if its data is given otherwise.
 
-    A `str` as data is a JSON value, unless the message says that it is something else.
+    A `str` as data is text, as in a column of strings, unless the message says that it is a value of JSON.
     """
     data, media_type = message.data, message.media_type
     if message.text is not None or type(data) is not str:
         return message.text
-    return data if type(media_type) is str and not media_types.is_json(media_type) else None
+    return None if type(media_type) is str and media_types.is_json(media_type) else data
 
 
 @dataclass(frozen=True, slots=True)
