@@ -68,7 +68,7 @@ def test_a_flipped_bit_in_a_blob_file_is_named(folder: Path) -> None:
     (finding,) = findings(folder)
     assert finding["severity"] == "problem"
     assert finding["partition"] == 0
-    assert "of the data fails its checksum; drawers in it: gwen/default/default." in finding["detail"]
+    assert "of the data fails its checksum; mailboxes in it: gwen/default/default." in finding["detail"]
     result = doctor(folder)
     assert result.exit_code == 1
     assert result.output.rstrip().endswith(": 1 problem")

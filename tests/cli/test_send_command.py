@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -104,6 +105,65 @@ def test_one_message_from_the_command_line(place: Place) -> None:
     text, value = waiting(place, "ada")
     assert (text.text, text.media_type) == ("hello", "text/plain")
     assert (value.data, value.media_type, value.kind) == ({"a": [1, 2]}, "application/json", "order")
+
+
+def test_a_text_as_a_value_stays_a_value(place: Place) -> None:
+    assert place.run("send", "--recipient", "ada", "--value", '"hello"').exit_code == 0
+    (found,) = waiting(place, "ada")
+    assert (found.data, found.text, found.media_type) == ("hello", None, "application/json")
+
+
+def test_one_message_may_have_an_id_and_wait_for_its_time(place: Place) -> None:
+    later = (
+        "send",
+        "--recipient",
+        "ada",
+        "--text",
+        "hello",
+        "--id",
+        "reminder-1",
+        "--visible-at",
+        "2090-01-31T12:00:00Z",
+    )
+    assert place.run(*later).exit_code == 0
+    assert "0 messages stored, 1 duplicate skipped" in place.run(*later).stdout
+    assert not waiting(place, "ada")
+    shown = place.run("history", "ada", "reminder-1")
+    assert re.search(r"^ +delayed +due 2090-01-31 12:00:00Z +reminder-1 ", shown.stdout, re.MULTILINE), shown.stdout
+    assert place.run("recipients", "withdraw", "ada", "reminder-1").exit_code == 0
+    assert place.run("history", "ada", "reminder-1").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [("--id", "m-1", "about one message"), ("--visible-at", "2090-01-31T12:00:00Z", "about one message")],
+)
+def test_what_one_message_has_is_not_for_files(tmp_path: Path, option: str, value: str, told: str) -> None:
+    result = run("send", str(json_lines(tmp_path / "a.jsonl", numbered(1))), option, value)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert option in result.stderr
+
+
+def test_a_time_that_is_none_is_named() -> None:
+    result = run("send", "--recipient", "ada", "--text", "x", "--visible-at", "soon")
+    assert result.exit_code == 2
+    assert "2030-01-31T12:00:00Z, not 'soon'." in result.stderr
+
+
+def test_a_csv_row_may_wait_for_its_time(folder_place: FolderPlace, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("recipient,id,text,visible_at\nada,one,now,\nada,two,later,2090-01-31T12:00:00Z\n")
+    result = folder_place.run("send", str(tmp_path / "a.csv"))
+    assert result.exit_code == 0, result.output
+    assert [message.text for message in waiting(folder_place, "ada")] == ["now"]
+    assert "delayed" in folder_place.run("history", "ada", "two").stdout
+
+
+def test_text_and_data_in_one_csv_row_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("recipient,data,text\nada,one,\nada,,two\nada,three,four\n")
+    result = run("send", str(tmp_path / "a.csv"), "--dry-run")
+    assert result.exit_code == 1
+    assert "line 4: data and text are both there: give one of them" in result.stderr
 
 
 def test_all_fields_of_a_csv_row(folder_place: FolderPlace, tmp_path: Path) -> None:

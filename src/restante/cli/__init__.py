@@ -103,7 +103,7 @@ def _restante(
     restante work shop.worker:app   do the actions of an app
     restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
-    restante health                 show how each part of a hub is
+    restante health                 is each part of a hub well?
     restante console --hub URL      pages in a browser for a hub
     restante backup night.tar       back up a hub that runs
     restante doctor ./data          check a folder for damage

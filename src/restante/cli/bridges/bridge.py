@@ -45,8 +45,13 @@ KafkaOptions = Annotated[
 Metrics = Annotated[
     int | None, typer.Option("--metrics-port", help="Serve metrics to Prometheus on this port of 127.0.0.1.")
 ]
-UntilEnd = Annotated[bool, typer.Option("--until-end", help="Stop at the end; else wait for what comes.")]
-Prefix = Annotated[str, typer.Option("--prefix", help="Before the names of sources, if clusters share topic names.")]
+UntilEnd = Annotated[bool, typer.Option("--until-end", help="Stop at the end instead of waiting for more.")]
+Prefix = Annotated[
+    str,
+    typer.Option(
+        "--prefix", help="A prefix for the names of sources: needed if two Kafka clusters have topics of the same name."
+    ),
+]
 
 
 @app.callback()
@@ -70,17 +75,19 @@ def in_(
     origin: Annotated[str | None, typer.Option(help="The origin of its messages. Default: the topic.")] = None,
     kind: Annotated[str | None, typer.Option(help="The kind of its messages. Default: the topic.")] = None,
     values: Annotated[DataForm, typer.Option(help="What the values of records are.")] = DataForm.JSON,
-    tombstones: Annotated[Tombstones, typer.Option(help="Records without a value.")] = Tombstones.SKIP,
+    tombstones: Annotated[
+        Tombstones, typer.Option(help="What to do with records that have no value.")
+    ] = Tombstones.SKIP,
     poison: Annotated[str, typer.Option(metavar="MAILBOX", help="Who gets records that do not fit.")] = "bridge-poison",
     dead_letter: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="A topic for records that do not fit, instead of a mailbox.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="TOML", help="Several topics: a table for each.")
+        Path | None, typer.Option("--file", metavar="TOML", help="A TOML file that names several topics.")
     ] = None,
     group: Annotated[str, typer.Option(help="The consumer group that its processes share.")] = "restante",
     prefix: Prefix = "",
-    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Records at a time, at most.")] = 10_000,
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 10_000,
     brokers: Brokers = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
     metrics_port: Metrics = None,
@@ -89,7 +96,7 @@ def in_(
 ) -> None:
     """Carry the records of topics into mailboxes, each exactly once, in the order of their topic partition.
 
-    Start it as often as you like: processes of one group share the topic partitions. A restart repeats nothing.
+    Start as many as you like: processes of one group share the topic partitions. A restart repeats nothing.
 
     \b
     restante bridge in --topic orders
@@ -138,7 +145,9 @@ def out(
     kind: Annotated[list[str] | None, typer.Option(help="Only messages of these kinds.")] = None,
     form: Annotated[OutForm, typer.Option("--format", help="How records are written.")] = OutForm.JSON,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="The Avro schema (.avsc).")] = None,
-    misfits: Annotated[Misfits, typer.Option(help="Changes that the schema does not fit.")] = Misfits.STOP,
+    misfits: Annotated[
+        Misfits, typer.Option(help="What to do with changes that do not fit the schema.")
+    ] = Misfits.STOP,
     changes: Annotated[OutChanges, typer.Option(help="Which changes are written.")] = OutChanges.PUBLISHED,
     group: Annotated[str, typer.Option(help="The group of the hub that its processes are members of.")] = "bridge",
     member: Annotated[str | None, typer.Option(help="A name of this process that is the same after a restart.")] = None,
@@ -189,7 +198,7 @@ def show(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far a bridge in is: for each partition of the topic what is stored, where it ends, and the lag.
+    """Show how far a bridge from Kafka is: for each partition of the topic, what is stored, where the topic ends, and the lag.
 
     For a bridge out, use `restante groups show`.
 

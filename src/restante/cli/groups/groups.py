@@ -87,9 +87,9 @@ def reset(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Let a group go on elsewhere: all of it is done once more from there, or is skipped.
+    """Move the position of a group: it reads again from there, or skips what lies before it.
 
-    Its members keep their partitions, under new generations. A number is for one partition: name it.
+    The members keep their partitions, under new generations. A number counts in one partition: give --partition too.
 
     \b
     restante groups reset billing --to beginning
@@ -136,7 +136,7 @@ def resume(group: GroupName, *, door: Door, as_json: AsJson = False) -> None:
 
 @at_hub
 def delete(group: GroupName, dry_run: DryRun = False, yes: Yes = False, *, door: Door, as_json: AsJson = False) -> None:
-    """Delete a group with its positions. Made once more, it begins as a new one.
+    """Delete a group and its positions. A group that is made again under this name begins as a new one.
 
     \b
     restante groups delete billing --dry-run

@@ -30,7 +30,7 @@ def health(
     hub: HubUrl = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show how each part of a hub is: green, yellow or red, with what was measured over the last minute.
+    """Show the health of each part of a hub: green, yellow or red, with the measurements of the last minute.
 
     The exit code is 0 if all is green, 4 if something is yellow, and 1 if something is red.
 

@@ -103,9 +103,9 @@ def _as_over_http(message: Message) -> dict[str, Any]:
 def _print(recipient: str, messages: list[Message], limit: int) -> None:
     rows = [
         (
-            str(message.sequence_number),
+            "" if message.sequence_number is None else str(message.sequence_number),
             message.state.value if message.state else "",
-            clock_time(message.published_at) if message.published_at else "",
+            _when(message),
             str(message.id),
             f"{message.origin}/{message.kind}",
             _preview(message),
@@ -116,7 +116,14 @@ def _print(recipient: str, messages: list[Message], limit: int) -> None:
     nothing = f"{recipient} has no such messages."
     listing(headings, rows, nothing=nothing, right=["number"], whole=["state", "published", "id"])
     if messages:
-        print_more(len(messages), limit, f"--after {messages[-1].sequence_number}")
+        print_more(len(messages), limit, f"add --after {messages[-1].sequence_number}.")
+
+
+def _when(message: Message) -> str:
+    """When it was published; of a delayed message, when it is due."""
+    if message.published_at is not None:
+        return clock_time(message.published_at)
+    return "" if message.visible_at is None else f"due {clock_time(message.visible_at)}"
 
 
 def _preview(message: Message) -> str:

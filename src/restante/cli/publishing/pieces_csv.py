@@ -108,7 +108,7 @@ def _message(fields: Mapping[str, str], ours: Mapping[str, str], line: int) -> M
             said[name] = _converted(name, cell, line)
     if fields.get("data_base64"):
         said["data"] = _converted("data_base64", fields["data_base64"], line)
-    elif "data" in fields and "text" not in said:
+    elif "data" in fields and (fields["data"] or "text" not in said):
         said["data"] = fields["data"].encode()
         said.setdefault("media_type", TEXT)
     if "recipient" not in said:
@@ -135,5 +135,7 @@ _CONVERSIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "bundleable": ({"true": True, "false": False}.__getitem__, "true or false"),
     "properties": (_properties, "a JSON object of text to text"),
     "expires_at": (datetime.fromisoformat, "a time like 2030-01-31T12:00:00Z"),
+    "visible_at": (datetime.fromisoformat, "a time like 2030-01-31T12:00:00Z"),
+    "source_position": (int, "a whole number"),
     "data_base64": (lambda cell: base64.b64decode(cell, validate=True), "base64 text"),
 }

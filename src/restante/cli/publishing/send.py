@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,10 @@ from restante.cli.publishing.send_options import (
     Forward,
     Idempotent,
     NoCommit,
+    OneId,
     OneText,
     OneValue,
+    OneVisibleAt,
     OpenBatch,
     WithBatch,
 )
@@ -61,6 +64,8 @@ def send(
     media_type: ForMessages = None,
     text: OneText = None,
     value: OneValue = None,
+    message_id: OneId = None,
+    visible_at: OneVisibleAt = None,
     forward: Forward = False,
     idempotent: Idempotent = None,
     batch: OpenBatch = None,
@@ -85,6 +90,7 @@ def send(
     \b
     restante send --recipient alice --text hello
     restante send --recipient alice --kind order --value '{"number": 7}'
+    restante send --recipient alice --text hi --visible-at 2030-01-31T12:00:00Z
     restante send orders.jsonl invoices.parquet
     restante send orders.csv --origin shop --dry-run    check it only
     restante send night.jsonl --idempotent night-7      safe to repeat
@@ -98,18 +104,20 @@ def send(
     from restante.cli.publishing.send_pieces import SendFindings
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
+    single = {"id": message_id, "visible_at": visible_at}
     findings = SendFindings() if dry_run else None
     if live or me is not None:
         others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
-        _chat(door, defaults, me, others | {"dry_run": dry_run}, live=live, as_json=as_json)
+        _chat(door, defaults, me, others | single | {"dry_run": dry_run}, live=live, as_json=as_json)
         return
     _check_content(files, text, value)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
+        _check_no_single(single)
         reading = FileReading(defaults=defaults, forward=forward)
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
-        sources = [_single_source(defaults, text=text, value=value)]
+        sources = [_single_source(defaults, single, text=text, value=value)]
     if consignment is None or findings is not None:
         _send(door, sources, findings, idempotent=idempotent, batch=batch, as_json=as_json)
     else:
@@ -133,6 +141,15 @@ def _chat(
 def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:
     if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
         raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+
+
+def _check_no_single(single: dict[str, str | None]) -> None:
+    """What only the one message of --text or --value has."""
+    for name in (name for name, given in single.items() if given is not None):
+        raise typer.BadParameter(
+            "This option is about one message: in files, each message has its own.",
+            param_hint=f"--{name.replace('_', '-')}",
+        )
 
 
 def _check_consignment(
@@ -282,19 +299,34 @@ def _file_pieces(path: Path, file_format: Format, reading: FileReading) -> Piece
         yield from (json_pieces if file_format is Format.JSONL else csv_pieces)(file, reading)
 
 
-def _single_source(defaults: Defaults, *, text: str | None, value: str | None) -> MessageSource:
+def _single_source(
+    defaults: Defaults, single: dict[str, str | None], *, text: str | None, value: str | None
+) -> MessageSource:
     from restante.cli.publishing.pieces import FilePiece
     from restante.cli.publishing.send_pieces import MessageSource
     from restante.model.publishing.message import Message
 
     if defaults.recipient is None:
         raise typer.BadParameter("Say who gets the message.", param_hint="--recipient")
-    fields: dict[str, Any] = dict(defaults.given())
+    fields: dict[str, Any] = {**defaults.given(), "id": single["id"], "visible_at": _time_of(single["visible_at"])}
     if text is not None:
         message = Message(**{"media_type": "text/plain", **fields}, data=text.encode())
     else:
-        message = Message(**fields, data=_json_value(value or ""))
+        message = Message(**{"media_type": "application/json", **fields}, data=_json_value(value or ""))
     return MessageSource(None, None, lambda: iter([FilePiece(messages=[message], first=0, lines=None, read_bytes=0)]))
+
+
+def _time_of(text: str | None) -> datetime | None:
+    """A time; in UTC, unless it names its zone."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"it must be a time such as 2030-01-31T12:00:00Z, not {text!r}.", param_hint="--visible-at"
+        ) from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _json_value(text: str) -> object:

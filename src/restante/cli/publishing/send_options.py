@@ -19,6 +19,14 @@ FileFormat = Annotated[Format | None, typer.Option("--format", help="How the fil
 ForMessages = Annotated[str | None, typer.Option(help="For messages that name none.")]
 OneText = Annotated[str | None, typer.Option(help="Send one message with this text, and no file.")]
 OneValue = Annotated[str | None, typer.Option(metavar="JSON", help="Send one message with this JSON value.")]
+OneId = Annotated[
+    str | None,
+    typer.Option("--id", help="The id of the one message: any text. The same message sent again is stored once."),
+]
+OneVisibleAt = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Keep the one message until this time, such as 2030-01-31T12:00:00Z."),
+]
 Forward = Annotated[bool, typer.Option("--forward", help="Leave out the fields that another hub set; keep the ids.")]
 Idempotent = Annotated[
     str | None,

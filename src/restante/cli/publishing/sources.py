@@ -30,7 +30,7 @@ _BEGINNING = "beginning"
 
 @app.callback()
 def sources() -> None:
-    """See how far logs elsewhere (topics of Kafka) are stored by source position; set them back, or forget them.
+    """Show how far each source (such as a Kafka topic) is stored; set a source back, or forget it.
 
     \b
     restante sources list
@@ -42,7 +42,7 @@ def sources() -> None:
 
 @at_hub
 def list_(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
-    """List sources by name: the last position that is stored, and how many messages.
+    """List the sources by name, with the last stored position and the number of messages.
 
     \b
     restante sources list
@@ -55,7 +55,7 @@ def list_(limit: Limit = 20, *, door: Door, as_json: AsJson = False) -> None:
 
 @at_hub
 def show(source: SourceName, *, door: Door, as_json: AsJson = False) -> None:
-    """Show a source: the last position that every partition has stored of it, how many messages, and when.
+    """Show a source: for each partition the last stored position, the number of messages, and when.
 
     \b
     restante sources show orders/3
@@ -76,7 +76,7 @@ def reset(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Let what lies beyond a position be stored when it is sent again. Messages that are stored stay.
+    """Set a source back to a position: what comes after it is stored when it is sent again. Stored messages stay.
 
     \b
     restante sources reset orders/3 --to 1200
@@ -95,7 +95,7 @@ def reset(
 def delete(
     source: SourceName, dry_run: DryRun = False, yes: Yes = False, *, door: Door, as_json: AsJson = False
 ) -> None:
-    """Forget how far a source is stored, when it is gone for good. Its messages stay.
+    """Forget a source that is gone for good. Its messages stay.
 
     \b
     restante sources delete orders/3 --dry-run

@@ -11,5 +11,5 @@ NOT_QUITE_WELL = 4
 
 EPILOG = (
     "Exit codes: 0 all is well, 1 something is wrong (standard error says what), 2 the command was not understood, "
-    "3 nothing was there (collect, explain, history), 4 not quite well (health), 130 Ctrl-C ended it."
+    "3 nothing was there (collect, explain, history), 4 something needs attention (health), 130 Ctrl-C ended it."
 )

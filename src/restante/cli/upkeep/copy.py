@@ -26,7 +26,7 @@ def copy(
     target: Annotated[str, typer.Option("--to", metavar="STORE", help=f"A new store: {_HELP}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a hub's data into a new store: messages, numbers, heads, bundles, batches, producers, consignments.
+    """Copy a hub's data into a new store: messages, numbers, what was collected, bundles, batches, producers, consignments.
 
     The copy has the same partitions and the same sequence numbers, so clients go on as before. A folder must not be open; a
     database may be in use, and is copied as of one moment: that is also its backup.

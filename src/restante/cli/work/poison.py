@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 app = command_group("poison")
 
 _PREVIEW_CHARACTERS = 2_000
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group whose poison it is.", show_default=False)]
+GroupName = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The group that could not do them.", show_default=False)
+]
 ActionIds = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of actions.", show_default=False)
 ]
@@ -36,13 +38,13 @@ Action = Annotated[str | None, typer.Option(metavar="NAME", help="Only actions o
 Code = Annotated[
     str | None, typer.Option(metavar="CODE", help="Only actions whose problem has this code.", show_default=False)
 ]
-All = Annotated[bool, typer.Option("--all", help="All of the group's poison.")]
+All = Annotated[bool, typer.Option("--all", help="All poisoned actions of the group.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
 @app.callback()
 def poison() -> None:
-    """See actions that workers could not do; have them done again, or give them up.
+    """Show the actions that workers could not do; have them done again, or give them up.
 
     \b
     restante poison list catalog
@@ -107,7 +109,7 @@ def again(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Have poison done again: at the end of what waits, with a fresh count of attempts.
+    """Have poisoned actions done again: after the actions that wait now, with a fresh count of attempts.
 
     \b
     restante poison again catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f
@@ -139,7 +141,7 @@ def give_up(
     door: Door,
     as_json: AsJson = False,
 ) -> None:
-    """Give poison up: the actions have failed, and are not done.
+    """Give up poisoned actions: they count as failed, and are not tried again.
 
     \b
     restante poison give-up catalog 0192f0c1-7a5e-7c3b-9c2e-4a1f0c9d8e7f

@@ -49,7 +49,7 @@ def work(  # noqa: PLR0917 - an option each
     liveness_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Touch this file each second while the worker lives.", rich_help_panel=_PANEL
+            metavar="FILE", help="Touch this file every second while the worker runs.", rich_help_panel=_PANEL
         ),
     ] = None,
     openapi: Annotated[
@@ -57,16 +57,16 @@ def work(  # noqa: PLR0917 - an option each
     ] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Only print the tables that job.once needs.")] = False,
 ) -> None:
-    """Do the actions of an app until Ctrl-C or SIGTERM; then the worker ends what it has begun, reports it, and leaves.
+    """Do the actions of an app until Ctrl-C or SIGTERM; then the worker finishes what it has begun, and leaves.
 
     The worker joins the group of the app's name. Start as many as you like: they share the work. In a terminal the worker
-    shows what it does; elsewhere its log is one JSON object a line. It exits with 75 if a handler in a thread did not end
+    shows what it does; elsewhere its log is one JSON object a line. The exit code is 75 if a handler in a thread did not end
     in time: start it again.
 
     \b
     restante work shop.worker:app --hub http://127.0.0.1:8470
     restante work shop.worker:app --port 9101     /livez, /readyz and /metrics
-    restante work shop.worker:app --openapi       what can be asked for
+    restante work shop.worker:app --openapi       describe its actions
     restante work --schema | psql shop            tables for job.once
     """
     if schema:
