@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from restante.client.concurrency.openings import Unopened
 from restante.client.surface import asynchronous, sync
 from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
@@ -129,11 +130,17 @@ def open(  # the public name
     clock: Clock | None = None,
     store: Store | None = None,
 ) -> sync.Hub:
-    """Open a hub in this process, for programs that wait."""
+    """Open a hub in this process, for programs that wait. The folder is made if need be; one process at a time has it open.
+
+    ```python
+    with restante.open("./data") as hub:
+        hub.send(recipient="alice", text="hello")
+    ```
+    """
     return sync.Hub(open_hub(folder, settings=settings, origins=origins, clock=clock, store=store))
 
 
-class HubOpening:
+class HubOpening(Unopened):
     """An asynchronous hub being opened: `async with` it, or `await` it and close it."""
 
     def __init__(self, opener: Callable[[], OpenHub]) -> None:
@@ -164,5 +171,11 @@ def open_async(
     clock: Clock | None = None,
     store: Store | None = None,
 ) -> HubOpening:
-    """Open a hub in this process, for asynchronous programs."""
+    """Open a hub in this process, for asynchronous programs; otherwise as `restante.open`.
+
+    ```python
+    async with restante.aio.open("./data") as hub:
+        await hub.send(recipient="alice", text="hello")
+    ```
+    """
     return HubOpening(partial(open_hub, folder, settings=settings, origins=origins, clock=clock, store=store))

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from restante.client.feed import feed_async, feed_sync
 from restante.client.groups import groups_async, groups_sync
 from restante.client.live import live_async, live_sync
 from restante.client.publishing import pipeline_async, pipeline_sync
+from restante.client.sources import sources_async, sources_sync
 from restante.client.surface import asynchronous, sync
 from restante.server.serve import ServedHub
 
@@ -32,7 +34,7 @@ CLASSES: list[type] = [
     *(feed_sync.Feed, feed_sync.Snapshot, feed_async.Feed, feed_async.Snapshot),
     *(groups_sync.Group, groups_sync.SharedPage, groups_async.Group, groups_async.SharedPage),
     *(live_sync.Live, live_sync.LiveSent, live_async.Live, live_async.LiveSent),
-    *(pipeline_sync.Pipeline, pipeline_async.Pipeline),
+    *(pipeline_sync.Pipeline, pipeline_async.Pipeline, sources_sync.Sources, sources_async.Sources),
     *(restante.ProducerClient, restante.BufferedProducer, restante.aio.ProducerClient, restante.aio.BufferedProducer),
     restante.Parcel,
 ]
@@ -79,6 +81,15 @@ def test_a_method_has_an_example(kind: type, name: str, value: Any) -> None:
     assert "async" in kind.__module__ or not re.search(r"\b(await|async)\b", code)
 
 
+@pytest.mark.parametrize("module", [restante, restante.aio], ids=["restante", "restante.aio"])
+@pytest.mark.parametrize("name", ["open", "connect"])
+def test_a_door_has_an_example(module: Any, name: str) -> None:
+    shown = EXAMPLE.search(inspect.getdoc(getattr(module, name)) or "")
+    assert shown is not None
+    compile(shown[1], name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    assert f"{module.__name__}.{name}(" in shown[1]
+
+
 def indented(code: str) -> str:
     return "".join(f"    {line}\n" for line in code.splitlines())
 
@@ -113,6 +124,14 @@ def test_asynchronous_objects_say_it_too(running: ServedHub) -> None:
     at = f"at {running.url}"
     told = asyncio.run(shown())
     assert told[:3] == [f"<Hub {at}>", f"<Producer of the hub {at}>", f"<AsyncHttpLink to the hub {at}>"]
+
+
+def test_a_hub_that_is_not_open_yet_says_what_to_do(running: ServedHub, tmp_path: Path) -> None:
+    for opening in (restante.aio.open(tmp_path), restante.aio.connect(running.url)):
+        early: Any = opening
+        assert "not open yet; use it in an `async with` statement, or `await` it" in repr(early)
+        with pytest.raises(AttributeError, match="has no 'send': it is not open yet; use it in an `async with`"):
+            early.send(recipient="ada", text="x")
 
 
 def test_the_table_of_a_bundle_has_ids_as_texts(either: sync.Hub) -> None:

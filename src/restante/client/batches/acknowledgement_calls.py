@@ -188,7 +188,7 @@ class _Gathered:
 
 
 def _place_of(item: str) -> tuple[str, int]:
-    """The group and the index of an id; no group if it is not written as it ought to be, which the hub tells."""
+    """The group and the index of an id; no group if it is not written as it ought to be: then the hub says so."""
     group, _, index = item.rpartition(":")
     if len(index) <= _DIGITS_MAX and index.isascii() and index.isdigit() and (index[0] != "0" or len(index) == 1):
         return group, int(index)

@@ -14,9 +14,9 @@ class BatchView:
     def __init__(self, batch_id: str, opened: BatchOpened | None = None) -> None:
         self.id = batch_id
         self.key = None if opened is None else opened.key
-        """As it was opened here; None of one that was opened elsewhere: `status()` tells it."""
+        """The key, if this object opened the batch; else None, and `status()` has the key."""
         self.webhook_secret = None if opened is None else opened.webhook_secret
-        """The secret that the hub made for the webhook, if it was just opened with one and without a secret. It is told
+        """The secret that the hub made for the webhook, if it was just opened with one and without a secret. It is shown
         only once."""
 
     def __repr__(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+_ENTER = "use it in an `async with` statement, or `await` it"
 
 
 class _Entered(Protocol):
@@ -17,7 +19,19 @@ class _Entered(Protocol):
 T = TypeVar("T", bound=_Entered)
 
 
-class AsyncOpening(Generic[T]):
+class Unopened:
+    """What an asynchronous program enters or awaits before it uses it. Used too early, it says so."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: not open yet; {_ENTER}>"
+
+    if not TYPE_CHECKING:  # Checkers know what it has; this is for programs that nobody checks.
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(f"{type(self).__name__!r} has no {name!r}: it is not open yet; {_ENTER}")
+
+
+class AsyncOpening(Unopened, Generic[T]):
     """Something to be opened: `await` it, or use it in an `async with` statement."""
 
     def __init__(self, opening: Callable[[], Awaitable[T]]) -> None:

@@ -137,7 +137,7 @@ class Consignment(ConsignmentView):
             self.commit()
             return
         if isinstance(error, Unavailable):
-            # It may have been committed, or can still be: whoever opens its key again goes on.
+            # It may have been committed, or can still be: who opens its key again goes on.
             error.add_note(f"Consignment {self.id} was left open, to be committed or discarded.")
             return
         try:

@@ -173,7 +173,7 @@ def check_nobody_else(details: ConsignmentDetails, winners: Iterable[Winner]) ->
 
 
 def check_batch(opened: ConsignmentOpened, *, batch: bool | BatchWish) -> None:
-    """`InvalidOperation`, if a batch was asked for and there is none: whoever opened the key first did not ask for one."""
+    """`InvalidOperation`, if a batch was asked for and there is none: the first to open the key did not ask for one."""
     if batch and opened.batch is None:
         remedy = "Open it without a batch."
         if opened.state is ConsignmentState.OPEN:
@@ -201,7 +201,7 @@ class ConsignmentView:
     def winners(self) -> tuple[Winner, ...]:
         """What this object would announce at the commit: of each writer the attempt that was staged last here.
 
-        `InvalidOperation` if the last `stage` of one failed. Writers in other processes hand theirs to whoever commits.
+        `InvalidOperation` if the last `stage` of one failed. Writers in other processes hand theirs to the process that commits.
         """
         return self._staging.winners()
 

@@ -51,7 +51,7 @@ class Feed:
             await crew.stop()
 
     async def close(self) -> None:
-        """Whoever waits for a page, in another task, gets none any more.
+        """Stop reading. An iteration that waits for a page in another task ends.
 
         ```python
         feed = hub.feed(follow=True)

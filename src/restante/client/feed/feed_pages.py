@@ -26,7 +26,7 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     table: pa.Table
     partition: int
     position: int
-    """The position after it: whoever has done with this page goes on from here."""
+    """The position after this page: a reader that is done with the page goes on from here."""
     start: int
     """The first number that the feed still has."""
     end: int
@@ -34,7 +34,7 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def lag(self) -> int:
-        """How many numbers lie behind this page."""
+        """How many numbers of the feed come after this page."""
         return max(self.end - self.position, 0)
 
     def __repr__(self) -> str:

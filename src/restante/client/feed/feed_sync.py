@@ -52,7 +52,7 @@ class Feed:
             crew.stop()
 
     def close(self) -> None:
-        """Whoever waits for a page, in another thread, gets none any more.
+        """Stop reading. An iteration that waits for a page in another thread ends.
 
         ```python
         feed = hub.feed(follow=True)

@@ -144,7 +144,7 @@ class Holdings:
             self._endings.remove(own)
 
     def ask(self, most: int) -> Question | None:
-        """What to ask for: one partition that is behind, the one served longest ago; else all at which nobody waits."""
+        """What to ask for: one partition that has more at once, the one served longest ago; else all at which nobody waits."""
         held = [self._held[partition] for partition in self._waiting if partition in self._held]
         free = [own for own in held if not own.asked]
         behind = [own for own in free if own.behind]

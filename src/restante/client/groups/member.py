@@ -123,7 +123,7 @@ class Member:
             self._changed()
 
     def refused(self, question: Question, error: RestanteError, member_id: str) -> None:
-        """The hub handed out no pages to a member: what is not its own any more is forgotten, a heartbeat tells what is."""
+        """The hub handed out no pages to a member: what is not its own any more is forgotten; a heartbeat says what is."""
         stale = error.details.get("stale")
         with self.condition:
             self._holdings.unasked(question)

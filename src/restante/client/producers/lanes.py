@@ -105,6 +105,6 @@ class Lanes:
         return PartitionPublishingProperties(partition=partition, is_idempotent_publishing_enabled=False)
 
     def state(self) -> dict[int, PartitionPublishingConfiguration]:
-        """Of the lanes that have a group: the others would begin anew."""
+        """Of the lanes that have a group: the others would begin from the start."""
         lanes = list(self._lanes.items())
         return {partition: lane.configuration for partition, lane in lanes if lane.group is not None}

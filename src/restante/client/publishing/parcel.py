@@ -258,7 +258,7 @@ class Parcel:
         self._numbers = numbers
 
     def clear_numbers(self) -> None:
-        """It was not stored: it may be sent anew."""
+        """It was not stored: it may be sent again."""
         assert not self._published, "what is published keeps its numbers"
         self._numbers = None
 

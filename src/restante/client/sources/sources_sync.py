@@ -6,16 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
-from restante.client.transport.link import Link
+from restante.client.transport.link import Link, where
 from restante.model.sources.source import NO_POSITION
 from restante.model.sources.source_answers import SourceStatus
 
 
 class Sources:
-    """How far the logs are stored that messages come from."""
+    """How far the sources of messages, such as Kafka topics, are stored."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
+
+    def __repr__(self) -> str:
+        return f"<Sources of the hub {where(self._link)}>"
 
     def get(self, source: str) -> SourceStatus:
         """How far a source is stored, by partition.
@@ -43,7 +46,9 @@ class Sources:
                 return
 
     def reset(self, source: str, position: int | None, *, partition: int | None = None) -> SourceStatus:
-        """Let what lies beyond a position be stored when it comes again; None: all of it. In one partition, or in all.
+        """Set a source back to a position, in one partition or in all: what comes after it is stored when it is sent again.
+
+        The position None is before the first one.
 
         ```python
         hub.sources.reset("orders/3", 41)
@@ -52,7 +57,7 @@ class Sources:
         return self._link.call(ResetSource(source, NO_POSITION if position is None else position, partition))
 
     def delete(self, source: str) -> None:
-        """Forget how far a source is stored, when it is gone for good. Its messages stay.
+        """Forget a source that is gone for good. Its messages stay.
 
         ```python
         hub.sources.delete("orders/3")

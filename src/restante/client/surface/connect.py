@@ -24,6 +24,11 @@ def connect(
 
     `timeout` is how many seconds an answer may take, beyond what a peek is to wait; `retries` how often, or how, a call
     without an answer is tried again.
+
+    ```python
+    with restante.connect("http://127.0.0.1:8470") as hub:
+        hub.send(recipient="alice", text="hello")
+    ```
     """
     terms = terms_of(url, token=token, timeout=timeout, retries=retries)
     return sync.Hub(HttpLink(terms), partial(PublishSocket, terms, 1))

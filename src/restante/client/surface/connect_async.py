@@ -6,6 +6,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
+from restante.client.concurrency.openings import Unopened
 from restante.client.sockets.publish_socket_async import AsyncPublishSocket
 from restante.client.surface import asynchronous
 from restante.client.transport.address import DEFAULT_URL
@@ -15,7 +16,7 @@ from restante.client.transport.options import Retrying, Terms
 from restante.limits import CLIENT_TIMEOUT_SECONDS
 
 
-class Connecting:
+class Connecting(Unopened):
     """An asynchronous hub over the network: `async with` it, or `await` it and close it."""
 
     def __init__(self, terms: Terms) -> None:
@@ -44,7 +45,13 @@ def connect_async(
     timeout: float = CLIENT_TIMEOUT_SECONDS,
     retries: int | Retrying = RETRYING,
 ) -> Connecting:
-    """A hub over the network, for asynchronous programs; otherwise as `restante.connect`."""
+    """A hub over the network, for asynchronous programs; otherwise as `restante.connect`.
+
+    ```python
+    async with restante.aio.connect("http://127.0.0.1:8470") as hub:
+        await hub.send(recipient="alice", text="hello")
+    ```
+    """
     return Connecting(terms_of(url, token=token, timeout=timeout, retries=retries))
 
 

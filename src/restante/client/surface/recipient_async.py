@@ -199,7 +199,7 @@ class Recipient:
         await self._link.call(SetAside(self.name, message_id))
 
     async def release(self, message_id: str) -> None:
-        """Deliver a message after all that was set aside: in its place, or at the end if that has passed.
+        """Release a message that was set aside: into its old place, or at the end if delivery has passed that place.
 
         ```python
         await hub.recipient("alice").release("invoice-17")
@@ -236,8 +236,8 @@ class Recipient:
     ) -> Live:
         """Follow the mailbox: each message as it comes, once and in order. `async for message in recipient.live(after=0)`.
 
-        It begins behind the number `after` (0: with all of history), or with what is published from now on; connections
-        that are lost are made again. `on_state` hears how it stands, `on_echo` what this recipient sends elsewhere.
+        It begins after the number `after` (0: with all of history), or with what is published from now on. A lost connection
+        is made again. `on_state` is called with each change of the connection, `on_echo` with what this recipient sends elsewhere.
         The callbacks are called in the event loop.
 
         ```python

@@ -229,7 +229,7 @@ class Recipient(Protocol):
         on_state: Callable[[LiveState], None] | None = None,
         on_echo: Callable[[Message], None] | None = None,
     ) -> Live:
-        """Follow it: each message as it comes, once and in order, from behind the number `after`, or from now on."""
+        """Follow it: each message as it comes, once and in order, after the number `after`, or from now on."""
         ...
 
     def erase(self, *, dry_run: bool = False) -> int: ...
