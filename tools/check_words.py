@@ -1,8 +1,9 @@
 """Holds what users read to plain words: fails on words of the inside, and on words that nobody says.
 
 Looked at are the README, the pages of docs/ that are not about the inside, every help text of the command line, the help
-of every metric, the texts of the tour, and the API description. Words of the inside (docs/internals/glossary.md) may
-stand on pages, where a page can explain them; everywhere else they are out.
+of every metric, the texts of the tour, the API description with its pages, every text that the code may show (errors,
+log lines), and the docstrings of the client, which `help()` shows. Words of the inside (docs/internals/glossary.md) may
+stand in the reference, where a page can explain them; in the README, in guides, help, metrics and the tour they are out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ PLAIN = re.compile(
 )
 """Not said: who does it, what happens, again, fix or correct, after."""
 INSIDE = re.compile(r"\b(mailbags?|shelf|shelves|drawers?|filing|cabinets?)\b", re.IGNORECASE)
+CODE = re.compile(r"`[^`\n]+`")
+"""A name of the code: a guide may say how a setting or a measure is called."""
 SAMPLES = ("samples", "cli/serving")
+SOURCES = ROOT / "src" / "restante"
+DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+GUIDES = ("README.md", "docs/index.md", "docs/concepts.md", "docs/guide", "docs/tutorial")
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -69,11 +75,28 @@ def _texts_of(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
+def shown_texts() -> Iterator[tuple[str, str]]:
+    """Every text of the code that somebody may read: sentences, not names."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        texts = _texts_of(ast.parse(path.read_text(encoding="utf-8")))
+        yield from ((path.relative_to(ROOT).as_posix(), text) for text in texts if " " in text.strip())
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """What `help()` shows of the client."""
+    for path in sorted((SOURCES / "client").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, DOCUMENTED) and not node.name.startswith("_"):
+                yield f"{path.relative_to(ROOT).as_posix()}, {node.name}", ast.get_docstring(node) or ""
+
+
 def api() -> Iterator[tuple[str, str]]:
     app = importlib.import_module("restante.server.app")
     openapi = importlib.import_module("restante.server.openapi.document").document(app.ROUTES)
     yield "/openapi.json", json.dumps(openapi, ensure_ascii=False)
     yield "/asyncapi.json", importlib.import_module("restante.server.asyncapi.document").encoded(app.SOCKETS).decode()
+    pages = importlib.import_module("restante.server.openapi.html_pages.problem_page")
+    yield "/docs/problems", pages.page().decode()
 
 
 def found(source: str, text: str, *words: re.Pattern[str]) -> Iterator[str]:
@@ -85,12 +108,15 @@ def found(source: str, text: str, *words: re.Pattern[str]) -> Iterator[str]:
 
 def problems() -> Iterator[str]:
     for source, text in pages():
-        yield from found(source, text, PLAIN, *([INSIDE] if source == "README.md" else []))
+        yield from found(source, text, PLAIN)
+        if source.startswith(GUIDES):
+            yield from found(source, CODE.sub("…", text), INSIDE)
     for told in (helps, metrics, tour):
         for source, text in told():
             yield from found(source, text, PLAIN, INSIDE)
-    for source, text in api():
-        yield from found(source, text, PLAIN)
+    for told in (api, shown_texts, docstrings):
+        for source, text in told():
+            yield from found(source, text, PLAIN)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tools.check_words import INSIDE, PLAIN, _texts_of, found
+from tools.check_words import INSIDE, PLAIN, _texts_of, docstrings, found, shown_texts
 
 
 @pytest.mark.parametrize("text", ["Whoever asks.", "It tells all.", "Begin anew.", "Mend it.", "What is behind it."])
@@ -24,3 +24,10 @@ def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
     assert [line for text in _texts_of(tree) for line in found("tour.py", text, INSIDE)] == [
         "tour.py: 'mailbags' in “…Two mailbags were merged.…”"
     ]
+
+
+def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at() -> None:
+    assert any(source.endswith("recipient_async.py, peek") for source, _ in docstrings())
+    texts = dict(shown_texts())
+    assert "src/restante/client/transport/unreachable.py" in texts
+    assert all(" " in text.strip() for text in texts.values())

@@ -97,7 +97,7 @@ class _AvroForm:
             except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
                 if not self._skip:
                     raise InvalidRequest(
-                        f"A change does not fit the Avro schema ({error}): {line[:200].decode(errors='replace')}. Mend the "
+                        f"A change does not fit the Avro schema ({error}): {line[:200].decode(errors='replace')}. Correct the "
                         "schema, or pass over such changes with --misfits skip."
                     ) from error
                 misfits += 1

@@ -221,7 +221,9 @@ class WorkRunner:
         """A worker that stops waits for handlers, and for the hub as long as the lease may last."""
         if not self.core.attempts_running and self.lease.silent_seconds() > 2 * lease_seconds(self.lease.interval):
             if self.core.partitions:
-                _log.error("The hub did not take the last report of %s: what it tells of is done again.", self.member)
+                _log.error(
+                    "The hub did not accept the last report of %s: the actions in it will be done again.", self.member
+                )
             for partition in tuple(self.core.partitions):
                 self.core.lost(partition)
         if self.core.idle:

@@ -98,7 +98,7 @@ def _listed(segment: Segment, drawers: NDArray[np.bool_]) -> str:
     found = np.flatnonzero(drawers).tolist()
     names = ", ".join(dict.fromkeys(drawer_name(segment, drawer) for drawer in found[:_DRAWERS_NAMED_MAX]))
     more = f" and {len(found) - _DRAWERS_NAMED_MAX} more" if len(found) > _DRAWERS_NAMED_MAX else ""
-    return f"drawers in it: {names}{more}" if found else "no drawer has its mail in it"
+    return f"mailboxes in it: {names}{more}" if found else "no mailbox has messages in it"
 
 
 def drawer_name(segment: Segment, drawer: int) -> str:

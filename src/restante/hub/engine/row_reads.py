@@ -97,7 +97,7 @@ def damaged_block(store: Store, stored: StoredSegment, area: Area, block: int) -
     listed = ", ".join(drawers[:_DRAWERS_LISTED]) + (", …" if len(drawers) > _DRAWERS_LISTED else "")
     return DataDamaged(
         f"Block {block} of the {area.value} of run {stored.blob.number} (partition {stored.blob.partition}) fails its "
-        f"checksum; drawers in it: {listed or 'none'}. Restore the data folder from a backup.",
+        f"checksum; mailboxes in it: {listed or 'none'}. Restore the data folder from a backup.",
         partition=stored.blob.partition,
         run=stored.blob.number,
         block=block,

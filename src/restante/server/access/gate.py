@@ -20,7 +20,7 @@ T = TypeVar("T")
 _log = logging.getLogger("restante.server")
 
 _BEARER = "bearer "
-_MEND = "Copy it back, or make a token with `restante tokens create`."
+_REMEDY = "Copy it back, or make a token with `restante tokens create`."
 
 
 class Gate:
@@ -60,7 +60,7 @@ class Gate:
         if version is not None:
             self._told = ""
         elif self._tokens.any():
-            self._tell(f"{self._tokens.path} is gone: nobody has a token, so nobody is let in. {_MEND}")
+            self._tell(f"{self._tokens.path} is gone: nobody has a token, so nobody is let in. {_REMEDY}")
         return version
 
     def admit(

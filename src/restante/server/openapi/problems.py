@@ -1,4 +1,4 @@
-"""Problems as the document tells them: what each code means, what to do, and how it looks."""
+"""Problems as the document describes them: what each code means, what to do, and how it looks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from restante.wire.problems import CODES, TYPE_PREFIX, error_of, problem_of, sta
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a code means, what a caller does about it, and what its problem tells besides."""
+    """What a code means, what a caller does about it, and what else its problem says."""
 
     meaning: str
     remedy: str
     members: tuple[str, ...] = ()
 
 
-_MEND = "Mend the request. Sending it again unchanged gives the same answer."
+_CORRECT = "Correct the request. The same request again gives the same answer."
 _AGAIN = "Try again a little later, with the same ids."
 _OPERATOR = "Tell the operator of the hub, with the correlation id."
-_LATER = "This version of the hub never sends it: the name is kept for what is to come."
+_LATER = "This version of the hub does not send it: the code is reserved."
 
 ADVICE: dict[str, Advice] = {
     "invalid_request": Advice(
-        "The call makes no sense; the detail says what is wrong with it.",
-        _MEND,
+        "The request is not valid; the detail says why.",
+        _CORRECT,
         ("parameter", "field", "column", "header"),
     ),
     "invalid_operation": Advice(
@@ -40,12 +40,12 @@ ADVICE: dict[str, Advice] = {
     ),
     "invalid_message": Advice(
         "Messages break a rule. Nothing of the body was stored.",
-        "Mend or leave out the messages in `errors`, and send the rest again.",
+        "Correct or leave out the messages in `errors`, and send the rest again.",
         ("errors",),
     ),
     "invalid_item": Advice(
-        "A text is no item id, or a range no range. Nothing was acknowledged.",
-        "Mend or leave out what `item` shows, which is at `index` of the call, and send the rest again.",
+        "A text is not an item id, or a range is not valid. Nothing was acknowledged.",
+        "Correct or leave out what `item` shows, which is at `index` of the call, and send the rest again.",
         ("item", "index"),
     ),
     "partition_mismatch": Advice(
@@ -58,7 +58,7 @@ ADVICE: dict[str, Advice] = {
         "Send `Authorization: Bearer <token>`. A token may have been revoked, or have expired: ask the operator.",
     ),
     "forbidden": Advice(
-        "The token has not the role that this takes, or has it for other recipients or origins.",
+        "The token does not have the role that this route needs, or has it only for other recipients or origins.",
         "Use another token, or ask the operator for one.",
         ("origin",),
     ),
@@ -68,13 +68,11 @@ ADVICE: dict[str, Advice] = {
         ("dequeued_at", "messages"),
     ),
     "message_unknown": Advice(
-        "The recipient has no message with this id within its retention, or it is in another state than this takes.",
+        "The recipient has no message with this id within its retention, or the message is in a state that does not allow this.",
         "Look at `GET /v1/recipients/{recipient}/messages`.",
     ),
     "partition_unknown": Advice("There is no such partition.", "`GET /v1/partitions` lists them, from 0."),
-    "not_found": Advice(
-        "There is nothing at this address.", "Look for a slip in the path; every route is listed at `/docs`."
-    ),
+    "not_found": Advice("There is nothing at this address.", "Check the path; every route is listed at `/docs`."),
     "method_not_allowed": Advice(
         "The address is right, the method is not.", "Use one of those in the header `Allow`.", ("allow",)
     ),
@@ -125,7 +123,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
     "batch_unknown": Advice(
-        "There is no such batch: it never was, was deleted, or was removed because nobody used it.",
+        "There is no such batch: it never existed, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
         ("batch",),
     ),
@@ -140,7 +138,7 @@ ADVICE: dict[str, Advice] = {
         ("batch", "key"),
     ),
     "consignment_unknown": Advice(
-        "There is no such consignment: it never was, or it was closed so long ago that it was removed.",
+        "There is no such consignment: it never existed, or it was closed so long ago that it was removed.",
         "Open it by its key: `POST /v1/consignments`.",
         ("consignment",),
     ),
@@ -169,7 +167,7 @@ ADVICE: dict[str, Advice] = {
         ("group", "origins", "kinds", "gone"),
     ),
     "generation_stale": Advice(
-        "The partition was given to somebody since, or its position was reset. Nothing was changed. `generation` is the "
+        "The partition was given to another member since, or its position was reset. Nothing was changed. `generation` is the "
         "one in force; of several partitions, `stale` lists those that are.",
         "Stop what is under way in the partition, and ask with a heartbeat what is yours.",
         ("generation", "stale"),
@@ -181,7 +179,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "action_unknown": Advice(
         "No action has this id, or none that the caller may know of; of a name: no group has declared it, and the hub "
-        "refuses such (`actions.undeclared`).",
+        "refuses undeclared actions (`actions.undeclared`).",
         "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
         ("id", "action", "group"),
     ),

@@ -23,7 +23,7 @@ rootLogger.appenderRef.console.ref = console
 # Spark, driven from Python, sets the root's level to this logger's, and says so if it differs.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# Of a write that is given up, which is no news: whoever gave it up knows, and an error is raised as well.
+# Of a write that is given up, which is no news: its caller gave it up, and an error is raised as well.
 logger.writing.name = org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec
 logger.writing.level = off
 appender.console.type = Console
