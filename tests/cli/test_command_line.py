@@ -215,3 +215,16 @@ def test_the_console_script_is_the_same_program() -> None:
         pytest.skip("the package is not installed in this environment")
     result = subprocess.run([CONSOLE_SCRIPT, "--version"], capture_output=True, text=True, timeout=60, check=False)
     assert result.stdout == f"restante {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("peek", "restante collect RECIPIENT --no-confirm"),
+        ("publish", "restante send --recipient RECIPIENT --text TEXT"),
+    ],
+)
+def test_a_name_from_elsewhere_is_answered_with_ours(runner: CliRunner, name: str, ours: str) -> None:
+    result = runner.invoke(app, [name, "ada"])
+    assert result.exit_code == 2
+    assert f"There is no command '{name}'. Use: {ours}" in " ".join(result.stderr.replace("│", " ").split())

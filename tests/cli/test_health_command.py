@@ -54,7 +54,8 @@ def test_the_last_hour_is_shown_if_it_is_asked_for(tmp_path: Path) -> None:
 def test_a_hub_that_is_not_there_or_says_no_is_one_line(tmp_path: Path) -> None:
     lost = run("health", "--hub", "http://127.0.0.1:9")
     assert (lost.exit_code, lost.stdout) == (1, "")
-    assert "unavailable: The hub at http://127.0.0.1:9 did not give its health" in lost.stderr
+    assert "unavailable: Nothing answers at http://127.0.0.1:9: " in lost.stderr
+    assert "is `restante serve` running there?" in lost.stderr
     tokens = TokenFile(tmp_path / "data" / "tokens.json")
     tokens.path.parent.mkdir()
     secret = tokens.create(roles=[Role.PUBLISHER])

@@ -152,11 +152,11 @@ def test_a_time_that_is_none_is_named() -> None:
 
 
 def test_a_csv_row_may_wait_for_its_time(folder_place: FolderPlace, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("recipient,id,text,visible_at\nada,one,now,\nada,two,later,2090-01-31T12:00:00Z\n")
+    (tmp_path / "a.csv").write_text("recipient,id,text,visible_at\nada,two,later,2090-01-31T12:00:00Z\n")
     result = folder_place.run("send", str(tmp_path / "a.csv"))
     assert result.exit_code == 0, result.output
-    assert [message.text for message in waiting(folder_place, "ada")] == ["now"]
-    assert "delayed" in folder_place.run("history", "ada", "two").stdout
+    assert not waiting(folder_place, "ada")
+    assert "due 2090-01-31 12:00:00Z" in folder_place.run("history", "ada", "two").stdout
 
 
 def test_text_and_data_in_one_csv_row_are_refused(tmp_path: Path) -> None:
@@ -521,3 +521,10 @@ def test_control_c_says_what_is_stored_and_how_to_go_on(
     if options:
         again = hub_place.run("send", "-", *options, stdin=content)
         assert f"{stored:,} duplicates skipped" in again.stdout
+
+
+def test_a_text_that_is_meant_to_be_sent_is_told_from_a_file(tmp_path: Path) -> None:
+    result = run("send", "ada", "hello")
+    assert result.exit_code == 2
+    told = " ".join(result.stderr.replace("│", " ").split())
+    assert "ada is not a file. To send a text: --recipient NAME --text TEXT." in told

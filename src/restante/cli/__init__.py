@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 class _Group(HelpGroup):
     """Errors of the hub and of the system are one line with their code, not a traceback."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  # Typer's own signature
+        """A name that people know from elsewhere is answered with ours."""
+        if args and args[0] in _ELSEWHERE:
+            ctx.fail(f"There is no command {args[0]!r}. Use: restante {_ELSEWHERE[args[0]]}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # Typer's own signature
         try:
             return super().invoke(ctx)
@@ -110,6 +116,17 @@ def _restante(
     """
 
 
+_ELSEWHERE = {
+    "peek": "collect RECIPIENT --no-confirm",
+    "dequeue": "collect RECIPIENT",
+    "receive": "collect RECIPIENT",
+    "publish": "send --recipient RECIPIENT --text TEXT",
+    "start": "serve",
+    "withdraw": "recipients withdraw RECIPIENT ID",
+    "purge": "recipients purge RECIPIENT",
+    "erase": "recipients erase RECIPIENT",
+}
+"""What programs and people call it, and what the command is."""
 _COMMANDS = {
     "serve": "serving",
     "console": "serving",

@@ -14,10 +14,12 @@ CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
 ARROW = "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
+FORM = "application/x-www-form-urlencoded"
 
 BODIES = (JSON, CLOUDEVENT, CLOUDEVENTS_BATCH, ARROW)
 """What messages may be published in."""
 
+_OF_CURL = ". (curl -d says that its body is a form: use curl --json, or add -H 'Content-Type: application/json'.)"
 _charset = re.compile(r';\s*charset\s*=\s*"?([^";\s]*)', re.IGNORECASE)
 _quality = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 
@@ -34,7 +36,10 @@ def body_type(content_type: str | None, taken: Sequence[str] = BODIES) -> str:
         raise UnsupportedMediaType(f"the Content-Type is missing: {allowed}")
     found = essence(content_type)
     if found not in taken:
-        raise UnsupportedMediaType(f"a body of type {found[:MEDIA_TYPE_CHARACTERS_MAX]!r} is not understood: {allowed}")
+        hint = _OF_CURL if found == FORM and JSON in taken else ""
+        raise UnsupportedMediaType(
+            f"a body of type {found[:MEDIA_TYPE_CHARACTERS_MAX]!r} is not understood: {allowed}{hint}"
+        )
     charset = _charset.search(content_type)
     if charset is not None and charset[1].lower() not in {"utf-8", "utf8", "us-ascii"}:
         raise UnsupportedMediaType(f"the charset {charset[1]!r} is not understood: send UTF-8")

@@ -65,7 +65,7 @@ CODES = tuple(_STATUS_OF)
 """Every code that a problem may have, by its status."""
 
 _TITLES = {
-    "invalid_request": "The request makes no sense",
+    "invalid_request": "The request is not valid",
     "invalid_operation": "This cannot be done now",
     "invalid_message": "Messages are not valid",
     "partition_mismatch": "A recipient does not belong to the partition",

@@ -253,6 +253,10 @@ def _consign(
 
 
 def _format_of(path: Path, file_format: Format | None) -> Format:
+    if path != _STANDARD_INPUT and not path.is_file():
+        raise typer.BadParameter(
+            f"{path} is not a file. To send a text: --recipient NAME --text TEXT.", param_hint="FILE"
+        )
     if file_format is None:
         file_format = Format.JSONL if path == _STANDARD_INPUT else _SUFFIXES.get(path.suffix.lower())
     if file_format is None:
@@ -262,8 +266,6 @@ def _format_of(path: Path, file_format: Format | None) -> Format:
         )
     if path == _STANDARD_INPUT and file_format is Format.PARQUET:
         raise typer.BadParameter("Parquet is read from its end, so it cannot come from standard input.")
-    if path != _STANDARD_INPUT and not path.is_file():
-        raise typer.BadParameter(f"{path} is not a file.", param_hint="FILE")
     return file_format
 
 
@@ -335,7 +337,7 @@ def _json_value(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"it is not JSON: {error}.", param_hint="--value") from error
+        raise typer.BadParameter(f"it is not JSON: {error}. For text, use --text.", param_hint="--value") from error
 
 
 def _print(sent: SentCounts, sources: int, *, dry_run: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import msgspec
 
 from restante.client.transport.address import HubAddress
+from restante.client.transport.unreachable import unreachable
 from restante.errors import RestanteError, Unavailable
 from restante.wire.problems import error_of
 
@@ -25,9 +26,10 @@ def told_failures(address: HubAddress, what: str) -> Iterator[None]:
         yield
     except urllib.error.HTTPError as error:
         raise _told(error) from error
+    except urllib.error.URLError as error:
+        raise unreachable(address, str(error.reason)) from error
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise Unavailable(f"The hub at {address.url} did not give its {what}: {reason}. Is it running?") from error
+        raise Unavailable(f"The hub at {address.url} did not give its {what}: {error}. Is it running?") from error
 
 
 def asked(address: HubAddress, target: str) -> http.client.HTTPResponse:
