@@ -40,6 +40,7 @@ GENERATED: Mapping[str, str] = {
     "publishing/buffer_carrier_async.py": "publishing/buffer_carrier_sync.py",
     "publishing/buffered_async.py": "publishing/buffered_sync.py",
     "publishing/carriers_async.py": "publishing/carriers_sync.py",
+    "jobs/jobs_async.py": "jobs/jobs_sync.py",
     "publishing/pipeline_async.py": "publishing/pipeline_sync.py",
     "sources/sources_async.py": "sources/sources_sync.py",
     "surface/asynchronous.py": "surface/sync.py",

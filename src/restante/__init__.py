@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from restante.model.actions.wanted_action import WantedAction
     from restante.model.batches.batch_answers import ItemRange, Webhook
     from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, Winner
+    from restante.model.jobs.job_answers import JobReport, JobRunState, RunTable
     from restante.model.publishing.message import Message, State
     from restante.ports.content import Content, ContentRequest, DequeuedNotice, OriginPort
     from restante.settings import (
@@ -60,6 +61,8 @@ __all__ = [
     "HealthBounds",
     "HealthSettings",
     "ItemRange",
+    "JobReport",
+    "JobRunState",
     "LiveSettings",
     "Message",
     "OriginGroupSettings",
@@ -70,6 +73,7 @@ __all__ = [
     "PartitionPublishingProperties",
     "ProducerClient",
     "Retrying",
+    "RunTable",
     "Settings",
     "State",
     "WantedAction",
@@ -91,6 +95,7 @@ _HOMES = {
     "model.actions.wanted_action": ("WantedAction",),
     "model.batches.batch_answers": ("ItemRange", "Webhook"),
     "model.consignments.consignment_answers": ("BatchWish", "ConsignmentState", "Winner"),
+    "model.jobs.job_answers": ("JobReport", "JobRunState", "RunTable"),
     "model.publishing.message": ("Message", "State"),
     "ports.content": ("Content", "ContentRequest", "DequeuedNotice", "OriginPort"),
     "settings": (

@@ -28,6 +28,7 @@
     │   └── LinkRefused            link_refused            the offered last number is not the hub's
     ├── ProducerDisconnected       producer_disconnected   a producer of a higher owner level has taken over
     ├── ProducerUnknown            producer_unknown
+    ├── JobUnknown                 job_unknown             no run of the job was reported, or it was forgotten
     ├── BatchUnknown               batch_unknown
     ├── BatchSealed                batch_sealed            nothing more can be added
     ├── BatchKeyUsed               batch_key_used          another open batch has this key, and is named
@@ -217,6 +218,10 @@ class ProducerUnknown(RestanteError):
 
 class SourceUnknown(RestanteError):
     code = "source_unknown"
+
+
+class JobUnknown(RestanteError):
+    code = "job_unknown"
 
 
 class BatchUnknown(RestanteError):

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from tests.console.test_hostile_texts import PAYLOADS
 from tests.console.test_pages import _picture as small_picture
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = [
     pytest.mark.skipif(why_no_browser() is not None, reason=str(why_no_browser())),
@@ -32,7 +33,8 @@ pytestmark = [
 
 PAGES = (
     "", "health", "recipients", "recipients?search=supplier", "recipients/ada", "recipients/nobody-ever", "batches",
-    "consignments", "partitions", "producers", "groups", "groups/billing", "actions", "live", "settings", "tokens",
+    "consignments", "partitions", "producers", "groups", "groups/billing", "actions", "jobs", "jobs/collection-report",
+    "jobs/collection-report/runs/7", "jobs/copy", "live", "settings", "tokens",
     "do/purge?recipient=ada", "do/erase?recipient=nobody-ever", "do/reset?group=billing", "nosuch",
 )  # fmt: skip
 
@@ -141,6 +143,36 @@ def _fill(own: Hub) -> None:
     with own.group("billing", kinds=["invoice"], member="worker-1") as group:
         pages = iter(group.pages())
         next(pages)
+    _report_runs(own, names)
+
+
+def _report_runs(own: Hub, names: list[str]) -> None:
+    """A job with eight runs and a report, and one that failed."""
+    now = datetime.now(UTC)
+    columns = ("recipient", "published", "collected", "waiting", "collect_seconds_p50", "oldest_waiting_at")
+    rows = tuple(
+        (name, 20 + place % 7, 20 - place % 5, place % 9, 0.4 + place % 13 / 5, None)
+        for place, name in enumerate(names)
+    )
+    table = restante.RunTable(columns=columns, rows=rows, rows_in_all=12_000, title="collection-report")
+    for number in range(8):
+        began = now - timedelta(hours=8 - number)
+        over = began + timedelta(seconds=21 + number * 5 % 17)
+        figures: dict[str, int | float | str | None] = {"report": "collection-report", "rows": 11_200 + 130 * number}
+        state = restante.JobRunState.FAILED if number == 4 else restante.JobRunState.DONE
+        report = restante.JobReport(
+            run=number, state=state, began_at=began, ended_at=over, table=table,
+            figures={} if number == 4 else figures, text="storage_full: no room for the table" if number == 4 else None,
+        )  # fmt: skip
+        own.jobs.report("collection-report", report, schedule="every 1 hour", next_at=now + timedelta(minutes=12))
+    failed = restante.JobReport(
+        run=1,
+        state=restante.JobRunState.FAILED,
+        began_at=now,
+        ended_at=now,
+        text="unavailable: the tables cannot be reached",
+    )
+    own.jobs.report("copy", failed, schedule="at 02:00 UTC", next_at=now + timedelta(hours=5))
 
 
 def _let_time_pass(running: ServedHub) -> None:
@@ -206,8 +238,8 @@ def test_a_narrow_page_can_be_read_too(scene: Scene) -> None:
 def test_a_reader_sees_pages_without_changes(scene: Scene) -> None:
     with scene.page("reader") as page:
         names = page.locator(".frame > nav a").all_text_contents()
-        assert names == ["Overview", "Health", "Batches", "Consignments", "Partitions", "Producers", "Groups"]
-        for path in ("", "health", "batches", "groups/billing", "partitions", "consignments"):
+        assert names == ["Overview", "Health", "Batches", "Consignments", "Partitions", "Producers", "Groups", "Jobs"]
+        for path in ("", "health", "batches", "groups/billing", "partitions", "consignments", "jobs/collection-report"):
             page.goto(f"/console/{path}")
             assert page.locator("a[href*='/do/']").count() == 0
             assert faults_of(page) == [], path
@@ -256,6 +288,83 @@ def test_a_hub_that_is_gone_is_told(tmp_path: Path, scene: Scene) -> None:
         context.close()
 
 
+def test_text_that_is_selected_stays_selected_while_its_part_moves(scene: Scene) -> None:
+    with scene.page() as page:
+        scene.own.send(recipient="copied", kind="first", data=1)
+        page.goto("/console/recipients/copied")
+        cell = page.locator("#part-waiting td").first
+        cell.wait_for()
+        cell.evaluate("own => getSelection().selectAllChildren(own)")
+        scene.own.send(recipient="copied", kind="second", data=1)
+        page.wait_for_timeout(1_500)
+        assert page.evaluate("getSelection().toString()") == cell.text_content()
+        assert page.locator("#part-waiting").get_by_text("second").count() == 0
+        page.evaluate("getSelection().removeAllRanges()")
+        page.locator("#part-waiting").get_by_text("second").wait_for(timeout=10_000)
+
+
+def test_a_job_moves_by_itself_and_is_forgotten(scene: Scene) -> None:
+    began = datetime.now(UTC)
+    running = restante.JobReport(run=1, state=restante.JobRunState.RUNNING, began_at=began)
+    scene.own.jobs.report("export", running)
+    with scene.page() as page:
+        page.goto("/console/jobs")
+        page.get_by_role("link", name="export").click()
+        assert "running" in str(page.locator("#part-now").text_content())
+        done = restante.JobReport(run=1, state=restante.JobRunState.DONE, began_at=began, ended_at=began)
+        scene.own.jobs.report("export", done)
+        page.locator("#part-now .badge", has_text="done").wait_for(timeout=10_000)
+        page.get_by_role("link", name="Forget…").click()
+        _confirmed(page, "Forget", "export")
+        assert "was forgotten" in str(page.locator(".note.good").text_content())
+
+
+# The reference at /docs
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (380, "dark"), (2560, "light")])
+def test_the_reference_of_the_routes_can_be_read_by_everybody(scene: Scene, width: int, scheme: str) -> None:
+    with scene.page(width=width, scheme=scheme) as page:
+        for path in ("/docs", "/docs/problems"):
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert faults_of(page) == [], path
+
+
+def test_the_reference_is_searched_and_tried(scene: Scene) -> None:
+    asked: list[str] = []
+    with scene.page() as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto("/docs")
+        page.keyboard.press("/")
+        page.keyboard.type("report run job")
+        assert page.locator("#reportJob").is_visible()
+        assert not page.locator("#publish").is_visible()
+        assert not page.locator("h2#publishing").is_visible()
+        page.keyboard.press("Escape")
+        assert page.locator("#publish").is_visible()
+        page.get_by_label("Search").fill("nothing has these words")
+        assert page.get_by_text("Nothing has all of these words").is_visible()
+        page.get_by_label("Search").fill("")
+        page.get_by_label("Token").fill(scene.tokens["operator"])
+        _tried(page, "whoAmI", "Send").get_by_text('"roles"').wait_for()
+        page.locator("#dequeue .try summary").first.click()
+        button = page.locator("#dequeue .try button").first
+        button.click()
+        assert button.text_content() == "This hub will do it. Send?"
+        assert not any("/bundles/" in url for url in asked), "the first click sends nothing"
+        button.click()
+        page.locator("#dequeue .try pre").first.get_by_text("bundle_unknown").wait_for()
+    assert all(url.startswith(scene.running.url) for url in asked)
+
+
+def _tried(page: Page, operation: str, label: str) -> Locator:
+    """The answer to the first example of an operation."""
+    page.locator(f"#{operation} .try summary").first.click()
+    page.locator(f"#{operation} .try").first.get_by_role("button", name=label).click()
+    return page.locator(f"#{operation} .try pre").first
+
+
 # Keys
 
 
@@ -272,6 +381,13 @@ def test_the_console_is_used_by_keys_alone(scene: Scene) -> None:
         page.keyboard.press("g")
         page.keyboard.press("h")
         page.wait_for_url("**/console/health")
+        for name in ("partitions", "producers", "partitions"):
+            page.keyboard.press("g")
+            page.keyboard.press("p")
+            page.wait_for_url(f"**/console/{name}")
+        page.keyboard.press("g")
+        page.keyboard.press("g")
+        page.wait_for_url("**/console/groups")
 
 
 # Changes
@@ -279,8 +395,10 @@ def test_the_console_is_used_by_keys_alone(scene: Scene) -> None:
 
 def _confirmed(page: Page, label: str, name: str) -> None:
     """Type the name, and see that the button could not be pressed before."""
+    from playwright.sync_api import expect
+
     button = page.get_by_role("button", name=label, exact=True)
-    assert button.is_disabled()
+    expect(button).to_be_disabled()
     page.get_by_label("To confirm").fill(name)
     button.click()
 
@@ -433,3 +551,5 @@ def test_pictures_of_the_main_pages(scene: Scene, tmp_path: Path) -> None:
         picture(page, tmp_path, "mailbox")
         page.goto("/console/do/purge?recipient=supplier-080")
         picture(page, tmp_path, "purge")
+        page.goto("/console/jobs/collection-report")
+        picture(page, tmp_path, "job")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 import restante
+from restante.console.pages.deeds import is_typed
 from restante.console.view.markup import at, tag
 from restante.console.web.exchanges import POLICY
 from restante.server.serve import ServedHub
@@ -184,3 +185,18 @@ def test_markup_escapes_what_it_is_given() -> None:
     assert str(tag("p", None, [1, ["two", None]], hidden=True, open=False)) == "<p hidden>1two</p>"
     assert str(tag("p", "a\x00b\x1b\ud800\u202e")) == "<p>a\ufffdb\ufffd\ufffd\ufffd</p>"
     assert at("recipients", "a/b ?", search="x&y") == "/console/recipients/a%2Fb%20%3F?search=x%26y"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_mailbox_of_a_hostile_name_can_be_purged_by_what_the_page_shows(littered: ServedHub, payload: str) -> None:
+    browser = Browsing(littered.url)
+    page = browser.get(f"/do/purge?recipient={quote(payload, safe='')}").page
+    typed = next(str(one["data-typed"]) for one in page.of("input") if one.get("data-typed") is not None)
+    assert browser.confirm("purge", {"recipient": payload, "kind": "nothing of it"}, typed).status == 303
+
+
+def test_the_name_to_type_is_what_the_page_shows() -> None:
+    assert is_typed("a\ufffdb", "a\u202eb")
+    assert is_typed("a\u202eb ", "a\u202eb")
+    assert not is_typed("a b", "a\u202eb")
+    assert not is_typed("", "a")

@@ -416,3 +416,63 @@ def test_every_route_of_the_console_is_for_somebody_and_not_for_nobody() -> None
         assert route.may(operator), route.path
         if route.path and not route.path.startswith("do/"):
             assert not route.may(nobody), route.path
+
+
+def test_an_estimated_batch_has_a_page_too(visitor: Browsing, busy: ServedHub) -> None:
+    with restante.connect(busy.url) as own:
+        batch = own.batches.open("roughly", counting="estimated")
+        batch.add(3)
+    shown = visitor.get(f"/batches/{batch.id}")
+    assert shown.status == 200
+    assert "estimated" in shown.page.text
+
+
+def test_the_slowest_of_a_batch_come_first_over_all_pages(visitor: Browsing, busy: ServedHub) -> None:
+    names = [f"turn-{(number * 7) % 60:02d}" for number in range(60)]
+    with restante.connect(busy.url) as own:
+        batch = own.batches.open("in turns")
+        for name in names:
+            own.send(recipient=name, data=1, batch=batch)
+        taken = own.recipient(names[0]).peek()
+        assert taken is not None
+        taken.dequeue()
+    first = visitor.get(f"/batches/{batch.id}").page
+    following = next(link for link in first.links if "after=" in link)
+    shown = [
+        link for page in (first, visitor.get(following).page) for link in page.links if "/recipients/turn-" in link
+    ]
+    assert [link.rpartition("/")[2] for link in shown] == names[1:]
+
+
+def test_an_open_bundle_says_who_took_it(visitor: Browsing, guarded: Guarded) -> None:
+    assert "no token was asked for" in visitor.get("/recipients/eve").page.text
+    with restante.connect(guarded.running.url, token=guarded.secrets["ada"]) as own:
+        assert own.recipient("ada").peek() is not None
+    with restante.connect(guarded.running.url, token=guarded.secrets["operator"]) as own:
+        assert own.recipient("ada").peek() is not None, (
+            "it is open already: another one gets the same, and took nothing"
+        )
+    page = guarded.browser("operator").get("/recipients/ada").page
+    assert f"token {guarded.secrets['ada'][4:12]}" in page.text
+
+
+def test_a_mailbox_of_large_messages_is_answered_without_their_data(visitor: Browsing, busy: ServedHub) -> None:
+    with restante.connect(busy.url) as own:
+        own.send([{"recipient": "large", "kind": f"k{number}", "text": "y" * 900_000} for number in range(20)])
+    assert "k19" in visitor.get("/recipients/large").page.text
+    page = visitor.ask("GET", "/v1/recipients/large/messages?without_data=true&limit=20")
+    assert len(page.body) < 20_000
+    assert b"yyy" not in page.body
+
+
+def test_json_that_is_nested_deeply_spoils_no_page(visitor: Browsing, busy: ServedHub) -> None:
+    deep = b"[" * 900 + b"]" * 900
+    with restante.connect(busy.url) as own:
+        own.send([{"recipient": "deep", "id": _id(50), "data": deep, "media_type": "application/json"}])
+    assert visitor.get("/recipients/deep").status == 200
+    assert visitor.get(f"/recipients/deep/messages/{_id(50)}").status == 200
+
+
+def test_producers_of_the_first_partitions_are_said_to_be_those(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with served(tmp_path_factory.mktemp("wide"), Settings(partition_count=128)) as running:
+        assert "Those of partitions 0 to 63" in Browsing(running.url).get("/producers").page.text

@@ -48,6 +48,10 @@ class ReferenceHub:
     def sources(self) -> surface.Sources:
         raise errors.InvalidOperation("The reference knows no sources: tests/sources has a model of them.")
 
+    @property
+    def jobs(self) -> surface.Jobs:
+        raise errors.InvalidOperation("The reference knows no jobs: tests/jobs tries them.")
+
     def consignment(self, key: str, *, batch: bool | BatchWish = False) -> surface.Consignment:
         raise errors.InvalidOperation("The reference keeps no consignments: tests/consignments has a model of them.")
 

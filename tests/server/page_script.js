@@ -17,6 +17,9 @@ class Node {
   after(sibling) {
     this.sibling = sibling;
   }
+  before(sibling) {
+    this.earlier = sibling;
+  }
   setAttribute() {}
   addEventListener(name, listener) {
     this.listeners[name] = listener;
@@ -39,7 +42,7 @@ const document = {
     if (selector === "[data-try]") return example;
     return links[articles.findIndex((one) => selector.includes(`#${one.id}"`))] || null;
   },
-  querySelectorAll: (selector) => (selector === "[data-try]" ? [example] : articles),
+  querySelectorAll: (selector) => ({ "[data-try]": [example], "main article": articles })[selector] || [],
 };
 const sent = [];
 const fetch = async (target, options) => {
@@ -51,7 +54,7 @@ vm.runInNewContext(readFileSync(process.argv[2], "utf8"), { document, fetch, CSS
 const search = nav.children[0];
 search.value = "peek";
 search.listeners.input();
-search.sibling.value = "secret";
+search.earlier.value = "secret";
 const tried = example.children[0];
 const [button, shown] = tried.children.slice(-2);
 button.listeners.click();

@@ -32,6 +32,12 @@ ALLOWED = {
     "GET /v1/sources/{source}": "pro",
     "POST /v1/sources/{source}/reset": "o",
     "DELETE /v1/sources/{source}": "o",
+    "GET /v1/jobs": "prwo",
+    "GET /v1/jobs/{job}": "prwo",
+    "PUT /v1/jobs/{job}": "prwo",
+    "GET /v1/jobs/{job}/runs": "prwo",
+    "GET /v1/jobs/{job}/runs/{run}": "prwo",
+    "DELETE /v1/jobs/{job}": "o",
     "GET /v1/recipients/{recipient}/peek": "xo",
     "DELETE /v1/recipients/{recipient}/bundles/{bundle_id}": "xo",
     "GET /v1/recipients/{recipient}/explain": "xo",
@@ -115,6 +121,8 @@ PLACES = {
     "{member}": ID,
     "{action}": "charge",
     "{source}": "orders",
+    "{job}": "nightly-run",
+    "{run}": "7",
     "{token}": "nosuchid",
 }
 

@@ -31,7 +31,7 @@ HOME = partition_of("ada", 16)
 GROUP = 7
 
 READERS = "a group of readers"
-BATCH, CONSIGNMENT, PRODUCER, SOURCE = "a batch", "a consignment", "a producer group", "a source"
+BATCH, CONSIGNMENT, PRODUCER, SOURCE, JOB = "a batch", "a consignment", "a producer group", "a source", "a job"
 ACTION = "an action of its own origins"
 MAIL, RECIPIENT, HUB, NOTHING = "mail of its own origins", "a recipient's mail", "the whole hub", "nothing"
 TOUCHES: dict[str, tuple[str, ...]] = {
@@ -60,6 +60,12 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "GET /v1/sources/{source}": (SOURCE,),
     "POST /v1/sources/{source}/reset": (HUB,),
     "DELETE /v1/sources/{source}": (HUB,),
+    "GET /v1/jobs": (JOB,),
+    "GET /v1/jobs/{job}": (JOB,),
+    "PUT /v1/jobs/{job}": (JOB,),
+    "GET /v1/jobs/{job}/runs": (JOB,),
+    "GET /v1/jobs/{job}/runs/{run}": (JOB,),
+    "DELETE /v1/jobs/{job}": (HUB,),
     "POST /v1/batches": (BATCH,),
     "GET /v1/batches": (BATCH,),
     "POST /v1/batches/reap": (HUB,),
@@ -115,7 +121,7 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "GET /v1/whoami": (NOTHING,),
 }
 SOCKETS_ALLOWED = {"GET /v1/publish": "po", "GET /v1/recipients/{recipient}/live": "xo"}
-OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE}
+OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE, JOB}
 
 
 def name(route: Any) -> str:
@@ -287,6 +293,11 @@ BY_NAME = {
     "GET /v1/consignments",
     "POST /v1/partitions/{partition}/links",
     "GET /v1/sources",
+    "GET /v1/jobs",
+    "GET /v1/jobs/{job}",
+    "PUT /v1/jobs/{job}",
+    "GET /v1/jobs/{job}/runs",
+    "GET /v1/jobs/{job}/runs/{run}",
     "GET /v1/sources/{source}",
     "GET /v1/partitions/{partition}/producers/{group}",
     "GET /v1/partitions/{partition}/producers",
@@ -331,6 +342,17 @@ def test_another_publishers_source_is_not_there(world: World) -> None:
     assert world["b"].get("/v1/sources").json() == {"sources": [], "next": None}
     own = world["a again"].get("/v1/sources/log").json()
     assert (own["position"], world["reader"].get("/v1/sources").json()["sources"]) == (5, [own])
+
+
+def test_another_publishers_job_is_not_there(world: World) -> None:
+    run = {"run": 1, "state": "running", "began_at": "2030-01-31T12:00:00Z"}
+    assert world["a"]("PUT", "/v1/jobs/export", {"run": run}).status == 200
+    for path in ("/v1/jobs/export", "/v1/jobs/export/runs", "/v1/jobs/export/runs/1"):
+        assert world["b"].get(path).problem["code"] == "job_unknown"
+        assert world["a again"].get(path).status == 200
+    assert world["b"].get("/v1/jobs").json() == {"jobs": [], "next": None}
+    assert world["b"]("PUT", "/v1/jobs/export", {"run": {**run, "run": 2}}).json()["runs"] == 1
+    assert len(world["reader"].get("/v1/jobs").json()["jobs"]) == 2
 
 
 def test_another_publishers_consignment_is_not_there(world: World) -> None:

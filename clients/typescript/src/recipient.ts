@@ -50,6 +50,7 @@ export interface OpenBundle {
   origin_group: string;
   messages: number;
   opened_at: string;
+  taken_by?: string;
 }
 
 /** Why a peek answers what it answers. */

@@ -97,6 +97,8 @@ class ReadProgress(Call[ProgressPage], frozen=True):
     """Only those who have not collected everything."""
     limit: Count | None = None
     after: str | None = None
+    slowest: bool = False
+    """Only those, too, and the one whose oldest message has waited longest first."""
 
 
 class WaitForBatch(Call[BatchStatus | None], frozen=True):

@@ -64,6 +64,8 @@ class ReadHistory(Call[HistoryPage], frozen=True):
     limit: Count | None = None
     live_gap: int | None = None
     """How many messages are missing that were not pushed: a server counts the gaps of those who are connected to it."""
+    without_data: bool = False
+    """Leave the data of the messages out: for lists of them."""
 
 
 class FindMessage(Call[Message], frozen=True):

@@ -25,6 +25,7 @@ from restante.console.web.exchanges import (
     redirect,
     send_reply,
 )
+from restante.console.web.extras import KnownExtras
 from restante.console.web.patience import Patience
 from restante.console.web.routing import ConsoleRouter, FoundRoute
 from restante.console.web.sessions import ConsoleSessions, is_cookie, new_cookie
@@ -57,6 +58,7 @@ class Console:
         self._router = ConsoleRouter(ROUTES)
         self._streams = PageStreams(stream_seconds)
         self._patience = Patience()
+        self._extras = KnownExtras()
 
     def drain(self) -> None:
         """End the streams: pages are left as they are."""
@@ -129,7 +131,9 @@ class Console:
     async def _visit(self, request: ConsoleRequest, cookie: str, *, using: bool = True) -> Visit:
         session = self._sessions.find(cookie, using=using)
         hub = HubAsker(self._door, None if session is None else session.token)
-        return Visit(request, await hub.get(ConsoleVisitor, "whoami"), hub, self._patience, self._sessions.seal(cookie))
+        visitor = await hub.get(ConsoleVisitor, "whoami")
+        extras = await self._extras.of(visitor, hub)
+        return Visit(request, visitor, hub, self._patience, self._sessions.seal(cookie), extras)
 
     def _cookie_of(self, request: ConsoleRequest) -> tuple[str, bool]:
         """The visitor's cookie, or a new one."""
@@ -178,16 +182,21 @@ class Console:
         cookie, _ = self._cookie_of(request)
         visit = await self._visit(_page_of(request), cookie)
         self._found(visit)
-        key = (visit.visitor, visit.request.segments, tuple(sorted(visit.request.query.items())))
+        key = (visit.visitor.sight, visit.request.segments, tuple(sorted(visit.request.query.items())))
+
+        async def allowed() -> Visit:
+            again = await self._visit(visit.request, cookie, using=False)
+            again.place, again.again = self._found(again).place, True
+            if again.visitor.sight != visit.visitor.sight:
+                raise Unauthenticated("Another token has signed in. Load the page again.")
+            return again
 
         async def made() -> Mapping[str, str]:
-            again = await self._visit(visit.request, cookie, using=False)
-            found = self._found(again)
-            again.place, again.again = found.place, True
-            await found.route.handler(again)
+            again = await allowed()
+            await self._found(again).route.handler(again)
             return {name: part.text for name, part in again.parts.items()}
 
-        await self._streams.serve(key, made, receive, send)
+        await self._streams.serve(key, made, allowed, receive, send)
 
 
 def _page_of(request: ConsoleRequest) -> ConsoleRequest:

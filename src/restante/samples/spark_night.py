@@ -44,6 +44,8 @@ class Shows(NamedTuple):
     bars: Callable[[], AbstractContextManager[Watch]]
     live: Tell
     """Shows a message that has arrived."""
+    reported: Callable[[str, Callable[[], Outcome]], Outcome]
+    """Runs a job of this name, and reports the run to the hub."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +91,7 @@ def _settle(work: Work, plan: SparkNightPlan, night: SettledNight, shows: Shows)
         readings=plan.readings, actors=plan.actors, groups=groups, prefix=plan.prefix, key=plan.name
     )
     with shows.stages(_SETTLE):
-        outcome = nightly_run.run(work, options)
+        outcome = shows.reported(nightly_run.NAME, lambda: nightly_run.run(work, options))
     figures = outcome.figures
     night.messages, night.duplicates = int(_number(figures["messages"])), int(_number(figures["duplicates"]))
     night.settlement = _rows(outcome)
@@ -135,14 +137,15 @@ def _complete(hub: Hub, night: SettledNight, batch: str) -> None:
 def _fill(work: Work, night: SettledNight, shows: Shows) -> None:
     """The tables, up to now."""
     with _staged(night, shows, _FILL):
-        analytical_store.run(work, analytical_store.Options())
+        shows.reported(analytical_store.NAME, lambda: analytical_store.run(work, analytical_store.Options()))
     night.steps[-1].detail = "the feed, read into Delta tables of messages and deliveries; each change applied once"
 
 
 def _report(work: Work, night: SettledNight, shows: Shows, since: datetime) -> None:
     as_of = datetime.now(UTC)
     with _staged(night, shows, _REPORT):
-        outcome = collection_report.run(work, collection_report.Options(as_of=as_of, since=since))
+        options = collection_report.Options(as_of=as_of, since=since)
+        outcome = shows.reported(collection_report.NAME, lambda: collection_report.run(work, options))
         night.report = _slowest(work, as_of, outcome)
         night.collected = list(_moments(work, as_of, since))
     night.steps[-1].detail = "per actor, from the tables: published, collected, waiting, and the time to collect"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from restante.cli.jobs.jobs_run import JobName, run
+from restante.cli.jobs.jobs_runs import forget, runs
 from restante.cli.jobs.jobs_serve import serve
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.options import AsJson
@@ -26,6 +27,7 @@ def jobs() -> None:
     restante jobs show analytical-store
     restante jobs run analytical-store --tables ./tables
     restante jobs serve jobs.toml        jobs on their schedules
+    restante jobs runs                   what became of them, as the hub was told
     """
 
 
@@ -78,6 +80,13 @@ def _shown(default: object) -> str:
     return default if isinstance(default, str) else msgspec.json.encode(default, enc_hook=str).decode()
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {"list": list_, "show": show, "run": run, "serve": serve}
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "list": list_,
+    "show": show,
+    "run": run,
+    "serve": serve,
+    "runs": runs,
+    "forget": forget,
+}
 for _name, _command in _COMMANDS.items():
     command_of(app, _name)(_command)

@@ -66,14 +66,15 @@ def run(
     from restante.spark.jobs.work import Work
     from restante.spark.progress import stages
     from restante.spark.running import registry
+    from restante.spark.running.job_reports import JobReporter, run_reported
 
     job = registry.job(name)
     chosen = job.options_of_text(pairs(options or (), "--set"))
     settings = pairs(spark or (), "--spark")
     with spark_session(settings) as session:
         work = Work(spark=session, url=hub, token=token, tables=tables, tell=tell_beside)
-        with stages(session, name):
-            outcome = outcome_of(job, work, chosen)
+        with JobReporter(hub, token, tell_beside) as reporter, stages(session, name):
+            outcome = run_reported(reporter, job.name, lambda: outcome_of(job, work, chosen))
     print_outcome(job.name, outcome, as_json=as_json)
 
 

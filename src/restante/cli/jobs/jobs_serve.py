@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from restante.cli.jobs.jobs_run import tell_beside
 from restante.cli.shared.hub_options import Token
 from restante.cli.shared.plain import say
 from restante.model.figures import clock_time, duration
@@ -40,6 +41,8 @@ def serve(
 ) -> None:
     """Run jobs on their schedules in one Spark session, until Ctrl-C or SIGTERM; the exit code is then 0.
 
+    The hub is told of each run: `restante jobs runs` and the console show it.
+
     A job runs `every` so long, `at` a time of day, or `always`. A job that fails is logged, and runs again at its
     next time. Runs of one job never overlap. Missed times are not made up for one by one.
 
@@ -61,6 +64,7 @@ def serve(
     from restante.cli.jobs.jobs_file import entries_of, read_jobs_file
     from restante.spark.jobs.work import Work
     from restante.spark.running import job_service
+    from restante.spark.running.job_reports import JobReporter
 
     found = read_jobs_file(file)
     entries = entries_of(file, found)
@@ -68,9 +72,14 @@ def serve(
     if check:
         say(f"{file} is sound: {', '.join(entry.job.name for entry in entries)}.")
         return
-    with spark_session(found.settings()) as session, _asked_to_end() as stop:
-        work = Work(spark=session, url=found.hub(hub), token=token, tables=found.tables)
-        job_service.serve(entries, work, show.hear, stop)
+    url = found.hub(hub)
+    with (
+        spark_session(found.settings()) as session,
+        _asked_to_end() as stop,
+        JobReporter(url, token, tell_beside) as reporter,
+    ):
+        work = Work(spark=session, url=url, token=token, tables=found.tables)
+        job_service.serve(entries, work, show.hear, stop, reporter)
 
 
 class _Lines:

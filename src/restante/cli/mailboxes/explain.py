@@ -63,10 +63,10 @@ def _print(recipient: str, found: Explanation) -> None:
         console.print(table_of(("waiting of origin", "kind", "messages", "oldest"), rows, right=["messages"]))
     if found.open_bundles:
         bundles = [
-            (b.bundle_id, b.origin, b.origin_group, f"{b.messages:,}", clock_time(b.opened_at))
+            (b.bundle_id, b.origin, b.origin_group, f"{b.messages:,}", clock_time(b.opened_at), b.taken_by or "–")
             for b in found.open_bundles
         ]
-        headings = ("open bundle", "origin", "group", "messages", "opened at")
+        headings = ("open bundle", "origin", "group", "messages", "opened at", "taken by")
         console.print(table_of(headings, bundles, right=["messages"], whole=["open bundle"]))
     if found.not_yet_visible:
         console.print(f"{counted(found.not_yet_visible, 'message')} not yet visible.")

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,6 +87,8 @@ def tour(
     """
     _check(spark=spark, readings=readings, messages=messages)
     with _folder(data, once=once) as folder, _hub_on(folder, port=0 if once and port is None else port) as running:
+        if not once and running.desk.settings.server.console:
+            _tell_people(f"Watch it in a browser: {running.url}/console")
         night: NightResult
         if spark:
             night = _played_by_spark(running.url, readings or _READINGS, recipients or _ACTORS, folder)
@@ -166,13 +169,23 @@ def _played_by_spark(url: str, readings: int, actors: int, folder: Path) -> Nigh
     from restante.samples.spark_night import STEPS, Shows, SparkNightPlan, play
     from restante.spark.jobs.work import Work
     from restante.spark.progress import stages
+    from restante.spark.running.job_reports import JobReporter, run_reported
     from restante.spark.sessions.failures import cause_of, interrupted, of_spark
 
     tables = str((folder / "tables").absolute())
     _tell_people("Spark starts. The first start takes longer: it fetches 13 MB of Java libraries, once.")
-    with spark_session(_QUICK_SPARK) as spark, restante.connect(url, token=_token()) as hub:
+    with (
+        spark_session(_QUICK_SPARK) as spark,
+        restante.connect(url, token=_token()) as hub,
+        JobReporter(url, _token(), _tell_people) as reporter,
+    ):
         work = Work(spark=spark, url=url, token=_token(), tables=tables, tell=lambda _: None)
-        shows = Shows(lambda step: stages(spark, _numbered(step, STEPS), each=False), _spark_bars, _tell_people)
+        shows = Shows(
+            lambda step: stages(spark, _numbered(step, STEPS), each=False),
+            _spark_bars,
+            _tell_people,
+            partial(run_reported, reporter),
+        )
         try:
             return play(hub, work, SparkNightPlan.of(readings=readings, actors=actors), shows)
         except Exception as error:

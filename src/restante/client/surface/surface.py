@@ -22,6 +22,7 @@ from restante.client.consignments.consignment_surface import Consignment
 from restante.client.feed.feed_pages import FeedPage, SnapshotPage
 from restante.client.feed.feed_surface import Feed, Snapshot
 from restante.client.groups.group_surface import Group, SharedPage
+from restante.client.jobs.job_surface import Jobs
 from restante.client.live.live_states import LiveStage, LiveState
 from restante.client.live.live_surface import Live, LiveSent
 from restante.client.publishing.sendable import MessageFields
@@ -53,6 +54,7 @@ from restante.model.consignments.consignment_answers import (
 )
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import GroupPartition, GroupStatus, MemberStatus
+from restante.model.jobs.job_answers import JobReport, JobRun, JobRunState, JobStatus, RunTable
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -102,6 +104,11 @@ __all__ = [
     "ItemGroup",
     "ItemRange",
     "Items",
+    "JobReport",
+    "JobRun",
+    "JobRunState",
+    "JobStatus",
+    "Jobs",
     "Live",
     "LiveSent",
     "LiveStage",
@@ -122,6 +129,7 @@ __all__ = [
     "RecipientPage",
     "RecipientProgress",
     "RecipientSummary",
+    "RunTable",
     "Sendable",
     "SharedPage",
     "Snapshot",
@@ -296,6 +304,8 @@ class Hub(Protocol):
     def batches(self) -> Batches: ...
     @property
     def sources(self) -> Sources: ...
+    @property
+    def jobs(self) -> Jobs: ...
     def send(
         self,
         messages: Sendable = UNSET,

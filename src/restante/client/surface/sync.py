@@ -27,6 +27,7 @@ from restante.client.feed.feed_pages import reading_of, wish_of
 from restante.client.feed.feed_sync import Feed, Snapshot
 from restante.client.groups.group_view import group_reading
 from restante.client.groups.groups_sync import Group, list_groups
+from restante.client.jobs.jobs_sync import Jobs
 from restante.client.publishing.carriers_sync import CallCarrier, Carrier
 from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
@@ -109,6 +110,7 @@ class Hub:
         self.producer = Producer(link, carrier)
         self.batches = Batches(link)
         self.sources = Sources(link)
+        self.jobs = Jobs(link)
 
     def __repr__(self) -> str:
         return f"<Hub {where(self._link)}>"

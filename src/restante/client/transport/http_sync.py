@@ -18,6 +18,7 @@ from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
 from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
+from restante.client.jobs import job_protocol
 from restante.client.live.live_socket_sync import SyncSocketDoor
 from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.sources import source_protocol
@@ -37,6 +38,7 @@ DIALOGUES: Dialogues = {
     **group_protocol.DIALOGUES,
     **action_protocol.DIALOGUES,
     **source_protocol.DIALOGUES,
+    **job_protocol.DIALOGUES,
 }
 
 

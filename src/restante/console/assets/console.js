@@ -19,17 +19,47 @@
     return own !== null && own !== document.body && part.contains(own) && own.matches("input, select, textarea");
   }
 
+  // What came for a part that is in use waits until it is not: somebody types in it, or selects its text.
+
+  const came = new Map();
+
+  function showWhatCame() {
+    for (const [name, html] of came) {
+      const part = document.getElementById(`part-${name}`);
+      if (part !== null && (busyIn(part) || selectedIn(part))) continue;
+      came.delete(name);
+      if (part !== null) show(part, html);
+    }
+  }
+
+  function show(part, html) {
+    const focus = focusOf(part), opened = openedIn(part);
+    part.innerHTML = html;
+    opened();
+    focus();
+    tick();
+  }
+
+  function selectedIn(part) {
+    const selection = document.getSelection();
+    return selection !== null && !selection.isCollapsed && selection.containsNode(part, true);
+  }
+
+  // What was unfolded stays so, by its key.
+  function openedIn(part) {
+    const keys = new Set([...part.querySelectorAll("details[open][data-key]")].map((own) => own.dataset.key));
+    return () => {
+      for (const own of part.querySelectorAll("details[data-key]")) own.open = keys.has(own.dataset.key);
+    };
+  }
+
   function follow(address) {
     const stream = new EventSource(address);
     stream.addEventListener("part", (event) => {
       tellLost("");
       const { name, html } = JSON.parse(event.data);
-      const part = document.getElementById(`part-${name}`);
-      if (part === null || busyIn(part)) return;
-      const kept = focusOf(part);
-      part.innerHTML = html;
-      kept();
-      tick();
+      came.set(name, html);
+      showWhatCame();
     });
     stream.addEventListener("trouble", () => tellLost("The hub does not answer. Trying again…"));
     stream.addEventListener("open", () => tellLost(""));
@@ -41,16 +71,18 @@
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 
-  // A link that has the focus keeps it when its part is replaced: found again by its address, or its place.
+  // What has the focus keeps it when its part is replaced: found again by its address, or else by its place.
   function focusOf(part) {
     const own = document.activeElement;
     if (own === null || !part.contains(own)) return () => {};
     const address = own.getAttribute("href");
-    const scrolled = own.matches(".scroll");
+    const kind = ["a[href]", "summary", ".scroll", "pre"].find((one) => own.matches(one));
+    if (kind === undefined) return () => {};
+    const place = [...part.querySelectorAll(kind)].indexOf(own);
     return () => {
-      const again = address === null ? scrolled && part.querySelector(".scroll")
-        : [...part.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === address);
-      if (again) again.focus({ preventScroll: true });
+      const found = [...part.querySelectorAll(kind)];
+      const again = address === null ? found[place] : found.find((link) => link.getAttribute("href") === address);
+      if (again !== undefined) again.focus({ preventScroll: true });
     };
   }
 
@@ -73,7 +105,7 @@
     }
   }
 
-  setInterval(tick, 1000);
+  setInterval(() => { tick(); showWhatCame(); }, 1000);
 
   // What a plot says under the pointer.
 
@@ -136,11 +168,15 @@
     if (event.key === "/") {
       const search = document.querySelector("[data-hotkey='/']");
       if (search !== null) { event.preventDefault(); search.focus(); }
-    } else if (event.key === "g") {
+    } else if (event.key === "g" && Date.now() - going >= 1500) {
       going = Date.now();
     } else if (Date.now() - going < 1500) {
       going = 0;
-      const wanted = [...document.querySelectorAll(".frame > nav a")].find((link) => link.textContent.toLowerCase().startsWith(event.key));
+      // Of several pages with this letter, the one after the page that is shown.
+      const links = [...document.querySelectorAll(".frame > nav a")];
+      const here = links.findIndex((link) => link.hasAttribute("aria-current"));
+      const turned = [...links.slice(here + 1), ...links.slice(0, here + 1)];
+      const wanted = turned.find((link) => link.textContent.toLowerCase().startsWith(event.key));
       if (wanted !== undefined) wanted.click();
     }
   });

@@ -9,6 +9,7 @@ from restante.console.pages import (
     deeds,
     groups,
     health,
+    jobs,
     mailbox,
     message,
     operating,
@@ -30,6 +31,7 @@ ROUTES: tuple[ConsoleRoute, ...] = (
     *partitions.ROUTES,
     *groups.ROUTES,
     *actions.ROUTES,
+    *jobs.ROUTES,
     *operating.ROUTES,
     *deeds.ROUTES,
 )

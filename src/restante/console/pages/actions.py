@@ -128,7 +128,8 @@ def _table(visit: Visit, group: str, found: Sequence[PoisonedAction]) -> Markup:
 def _body(one: PoisonedAction) -> Child:
     if isinstance(one.data, msgspec.UnsetType):
         return tag("span", one.media_type, class_="none")
-    return tag("details", tag("summary", "Show"), tag("pre", tag("code", pretty(bytes(one.data))[:4_096])))
+    shown = tag("pre", tag("code", pretty(bytes(one.data))[:4_096]), tabindex=0, aria_label="Data")
+    return tag("details", tag("summary", "Show"), shown, data_key=f"{one.id} {one.concerns}")
 
 
 def _choices(visit: Visit, group: str, one: PoisonedAction) -> Child:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from restante.console.view.figures import counted, relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
-from restante.console.view.tables import badge, bar, facts, section, table
+from restante.console.view.tables import badge, bar, facts, on_its_way, section, table
 from restante.console.web.exchanges import ConsoleReply
 from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
@@ -98,27 +98,29 @@ def _told(deliveries: Sequence[Delivery]) -> Child:
 
 async def batch(visit: Visit) -> ConsoleReply:
     own = visit.place["batch"]
-    status, slow, pending = await asyncio.gather(
-        visit.hub.get(BatchStatus, "batches", own),
-        visit.hub.get(
-            ProgressPage, "batches", own, "progress", waiting=True, limit=visit.rows, after=visit.asked("after")
+    status = await visit.hub.get(BatchStatus, "batches", own)
+    slow, pending = await asyncio.gather(
+        visit.patiently(
+            ProgressPage, "batches", own, "progress", slowest=True, limit=visit.rows, after=visit.asked("after")
         ),
-        visit.hub.get(PendingPage, "batches", own, "pending", limit=20) if visit.visitor.looks else _nothing(),
+        _pending(visit, status),
     )
     return page(
         visit,
         status.key or "Batch",
         visit.moving("status", _status(status)),
         visit.moving("notices", _notices(status.deliveries)) if status.deliveries else None,
-        visit.moving("slow", _slow(visit, slow)),
-        pager(visit, slow.next, first=visit.asked("after") is None),
-        _by_hand(status, pending),
+        visit.moving("slow", _slow(visit, None if slow is None else slow.answer)),
+        _by_hand(pending),
         above=_actions(visit, status),
     )
 
 
-async def _nothing() -> PendingPage:
-    return PendingPage(items=(), next=None)
+async def _pending(visit: Visit, status: BatchStatus) -> PendingPage:
+    """Items that somebody has to acknowledge. An estimated batch does not know which they are."""
+    if status.counting is Counting.ESTIMATED:
+        return PendingPage(items=(), next=None)
+    return await visit.hub.get(PendingPage, "batches", status.id, "pending", limit=20)
 
 
 def _actions(visit: Visit, status: BatchStatus) -> Child:
@@ -165,13 +167,16 @@ def _notices(deliveries: Sequence[Delivery]) -> Markup:
     return section("Notices of its completion", table(heads, rows, caption="Notices"))
 
 
-def _slow(visit: Visit, found: ProgressPage) -> Markup:
-    """Those with the oldest waiting message first, of those on this page."""
-    ordered = sorted(found.recipients, key=lambda one: (one.oldest_waiting is None, one.oldest_waiting))
-    rows = [_recipient_row(visit, one) for one in ordered]
+def _slow(visit: Visit, found: ProgressPage | None) -> Markup:
+    """Those with the oldest waiting message first."""
+    title = "Who has not collected, the slowest first"
+    if found is None:
+        return section(title, on_its_way())
+    rows = [_recipient_row(visit, one) for one in found.recipients]
     heads = ("Recipient", "Progress", "#Waiting", "#Collected", "#Set aside", "Oldest")
     empty = "Every recipient of this batch has collected, or its items are acknowledged by hand."
-    return section("Who has not collected, the slowest first", table(heads, rows, empty=empty, caption="Recipients"))
+    following = pager(visit, found.next, first=visit.asked("after") is None)
+    return section(title, table(heads, rows, empty=empty, caption="Recipients"), following)
 
 
 def _recipient_row(visit: Visit, one: RecipientProgress) -> tuple[Child, ...]:
@@ -185,9 +190,9 @@ def _recipient_row(visit: Visit, one: RecipientProgress) -> tuple[Child, ...]:
     return name, done, whole(one.waiting), whole(one.collected), whole(one.set_aside), relative(one.oldest_waiting)
 
 
-def _by_hand(status: BatchStatus, pending: PendingPage) -> Markup | None:
+def _by_hand(pending: PendingPage) -> Markup | None:
     """Items that somebody has to acknowledge, if there are any."""
-    if not pending.items or status.counting is Counting.ESTIMATED:
+    if not pending.items:
         return None
     rows = [(tag("code", item),) for item in pending.items]
     more = tag("p", "The first 20.", class_="soft") if pending.next else None

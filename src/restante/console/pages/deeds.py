@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from restante.console.pages.seen import SeenMessage
 from restante.console.view.figures import counted
 from restante.console.view.frame import form, page
-from restante.console.view.markup import Child, Markup, at, tag
+from restante.console.view.markup import Child, Markup, at, clean, tag
 from restante.console.view.tables import badge, note
 from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.routing import ConsoleRoute, May
@@ -20,6 +20,7 @@ from restante.model.actions.action_answers import ActionStatus
 from restante.model.batches.batch_answers import BatchStatus
 from restante.model.consignments.consignment_answers import ConsignmentDetails
 from restante.model.groups.group_answers import GroupPartition, GroupStatus
+from restante.model.jobs.job_answers import JobStatus
 
 
 class Prospect(NamedTuple):
@@ -283,6 +284,19 @@ def _act_on_poison(method: str, *more: str) -> Act:
     return act
 
 
+async def _look_at_job(visit: Visit, told: dict[str, str]) -> Prospect:
+    found = await visit.hub.get(JobStatus, "jobs", told["job"])
+    effect = (
+        tag("b", counted(found.runs, "run")),
+        f" of {found.job} would be forgotten, with their reports. If it runs once more, it is there again.",
+    )
+    return Prospect("Forget a job", effect, found.job, at("jobs", found.job))
+
+
+async def _forget_job(visit: Visit, told: dict[str, str]) -> None:
+    await visit.hub.do("DELETE", "jobs", told["job"])
+
+
 # Tokens and housekeeping
 
 
@@ -350,6 +364,7 @@ DEEDS: dict[str, ConsoleDeed] = {
         _look_at_poison("Give an action up", "would count as failed, and never be done."),
         _act_on_poison("DELETE"), ("group", "id"), "Give up", optional=("concerns",),
     ),
+    "forget-job": ConsoleDeed(_look_at_job, _forget_job, ("job",), "Forget"),
     "revoke": ConsoleDeed(_look_at_token, _revoke, ("token",), "Revoke"),
     **{
         name: ConsoleDeed(_look_at_upkeep(name), _keep_house(name), (), "Do it now", danger=False) for name in _UPKEEP
@@ -381,12 +396,21 @@ async def carry_out(visit: Visit) -> ConsoleReply:
     prospect = await deed.look(visit, told)
     if visit.request.form.get("again") or visit.request.form.get("counted", "") != _counted(deed, told):
         return _confirm(visit, deed, told, prospect)
-    if visit.request.form.get("typed", "").strip() != prospect.typed.strip():
+    if not is_typed(visit.request.form.get("typed", ""), prospect.typed):
         return _confirm(visit, deed, told, prospect, wrong="That is not the name. Nothing was changed.")
     count = await deed.act(visit, told)
     name = visit.place["deed"]
-    target = at("groups") if name == "delete-group" else at("batches") if name == "delete-batch" else prospect.back
+    target = _GONE_TO.get(name) or prospect.back
     return redirect(f"{target}?done={name}" + ("" if count is None else f"&count={count}"))
+
+
+def is_typed(given: str, name: str) -> bool:
+    """Whether a name was typed, or copied, as the page shows it: what no page may hold is shown otherwise."""
+    return clean(given).strip() == clean(name).strip()
+
+
+_GONE_TO = {"delete-group": at("groups"), "delete-batch": at("batches"), "forget-job": at("jobs")}
+"""Where a change leads that leaves nothing to go back to."""
 
 
 def _confirm(

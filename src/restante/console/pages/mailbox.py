@@ -85,7 +85,7 @@ async def _read_history(visit: Visit, name: str, state: str | None, before: int 
     """A page of it; nothing for a stream, which sends no history."""
     if visit.again:
         return SeenHistory(messages=())
-    given = {"before": before or _NEWEST, "state": state, "limit": _ROWS}
+    given = {"before": before or _NEWEST, "state": state, "limit": _ROWS, "without_data": True}
     return await visit.hub.get(SeenHistory, "recipients", name, "messages", **given)
 
 
@@ -135,12 +135,24 @@ def _purge_link(visit: Visit, origin: str, kind: str) -> Child:
 
 def _bundles(explanation: Explanation) -> Markup:
     rows = [
-        (tag("code", one.bundle_id), one.origin, one.origin_group, whole(one.messages), relative(one.opened_at))
+        (
+            tag("code", one.bundle_id),
+            one.origin,
+            one.origin_group,
+            whole(one.messages),
+            _taken_by(one.taken_by),
+            relative(one.opened_at),
+        )
         for one in explanation.open_bundles
     ]
     empty = "No bundle is open: nobody has peeked without dequeuing."
-    inner = table(("Bundle", "Origin", "Group", "#Messages", "Taken"), rows, empty=empty, caption="Open bundles")
-    return section("Open bundle", inner)
+    heads = ("Bundle", "Origin", "Group", "#Messages", "Taken by", "Taken")
+    return section("Open bundle", table(heads, rows, empty=empty, caption="Open bundles"))
+
+
+def _taken_by(name: str | None) -> Child:
+    """The token whose peek opened it."""
+    return tag("span", "no token was asked for", class_="none") if name is None else ("token ", tag("code", name))
 
 
 def _history(visit: Visit, history: SeenHistory, state: str | None, *, first: bool) -> Markup:

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from restante.console.pages.batches import batch_rows
+from restante.console.pages.jobs import failing
 from restante.console.pages.seen import SeenHealth, SeenMeasure, SeenNode, SeenRates, SeenRecipients
 from restante.console.view.figures import relative, short, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import Values, line_plot, max_of, minute_strip
-from restante.console.view.tables import note, section, state_mark, table
+from restante.console.view.tables import note, on_its_way, section, state_mark, table
 from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.patience import Remembered
 from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.model.batches.batch_answers import BatchPage
+from restante.model.jobs.job_answers import JobPage
 
 _TOP = 8
 
@@ -25,17 +27,18 @@ async def overview(visit: Visit) -> ConsoleReply:
     """For those who may not see it, the first page that they may see."""
     if not visit.visitor.reads:
         return redirect(_elsewhere(visit))
-    rates, health, most, oldest, batches = await asyncio.gather(
+    rates, health, most, oldest, batches, jobs = await asyncio.gather(
         visit.hub.get(SeenRates, "rates"),
         visit.hub.maybe(SeenHealth, "health", history=True),
         _recipients(visit, "waiting"),
         _recipients(visit, "oldest"),
         visit.hub.maybe(BatchPage, "batches", state="sealed", limit=5),
+        _jobs(visit),
     )
     return page(
         visit,
         "Overview",
-        visit.moving("wrong", wrong(health)),
+        visit.moving("wrong", _failing_jobs(jobs), wrong(health)),
         visit.moving("flow", _tiles(rates)),
         visit.moving("health", _hour(health)),
         tag(
@@ -63,6 +66,19 @@ async def _recipients(visit: Visit, order: str) -> Remembered[SeenRecipients] | 
 
 
 # What is wrong
+
+
+async def _jobs(visit: Visit) -> JobPage | None:
+    return await visit.hub.maybe(JobPage, "jobs", limit=visit.rows) if visit.extras.jobs else None
+
+
+def _failing_jobs(found: JobPage | None) -> Markup | None:
+    """Jobs whose last run failed, or of which nothing is heard."""
+    items = [
+        tag("li", state_mark("red"), link(one.job, "jobs", one.job), tag("span", text[:300]))
+        for one, text in ([] if found is None else failing(found.jobs))
+    ]
+    return note("warn", tag("ul", items, class_="wrong"), title="Jobs that need a look") if items else None
 
 
 def unwell(node: SeenNode) -> Iterator[tuple[SeenNode, SeenMeasure]]:
@@ -194,16 +210,6 @@ def _top_rows(found: SeenRecipients, title: str) -> Markup:
         for one in found.recipients
     ]
     return table(("Recipient", "#Waiting", "Oldest"), rows, empty="Nobody has waiting messages.", caption=title)
-
-
-def on_its_way() -> Markup:
-    """For a list that the hub is still counting."""
-    return tag(
-        "p",
-        "The hub counts who waits for what. With very many recipients that takes seconds; the list comes by itself.",
-        class_="empty",
-        aria_busy="true",
-    )
 
 
 def _open_batches(visit: Visit, batches: BatchPage | None) -> Markup | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from restante.console.pages.seen import SeenPartition, SeenPartitions
 from restante.console.view.figures import number, relative, whole
@@ -18,6 +19,8 @@ from restante.limits import UNFILED_RUNS_MAX
 from restante.model.mailboxes.answers import ProducerPage, ProducerState
 
 _PARTITIONS_SHOWN = 128
+_PARTITIONS_ASKED = 64
+"""Of so many the producers are shown together."""
 
 
 async def partitions(visit: Visit) -> ConsoleReply:
@@ -84,16 +87,12 @@ async def producers(visit: Visit) -> ConsoleReply:
     pages = await asyncio.gather(
         *(
             visit.hub.get(ProducerPage, "partitions", str(one), "producers", limit=visit.rows, after=after)
-            for one in numbers[:64]
+            for one in numbers[:_PARTITIONS_ASKED]
         )
     )
     found = [state for each in pages for state in each.producers]
     following = pages[0].next if chosen is not None and pages else None
-    more = (
-        ""
-        if chosen is not None or not any(each.next for each in pages)
-        else "Choose a partition to see all of its producers."
-    )
+    more = "" if chosen is not None else _left_out(numbers, pages)
     return page(
         visit,
         "Producers",
@@ -102,6 +101,12 @@ async def producers(visit: Visit) -> ConsoleReply:
         tag("p", more, class_="soft") if more else None,
         pager(visit, following, first=after is None),
     )
+
+
+def _left_out(numbers: Sequence[int], pages: Sequence[ProducerPage]) -> str:
+    if len(numbers) > _PARTITIONS_ASKED:
+        return f"Those of partitions 0 to {_PARTITIONS_ASKED - 1}. Choose a partition to see others."
+    return "Choose a partition to see all of its producers." if any(each.next for each in pages) else ""
 
 
 def _choose(count: int, chosen: int | None) -> Markup:

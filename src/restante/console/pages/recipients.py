@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from restante.console.pages.overview import on_its_way
 from restante.console.pages.seen import SeenRecipients
 from restante.console.view.figures import relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
-from restante.console.view.tables import magnitude, section, table
+from restante.console.view.tables import magnitude, on_its_way, section, table
 from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit

@@ -49,6 +49,16 @@ def span(seconds: float) -> str:
     return f"{past:.0f} s"
 
 
+def duration(seconds: float) -> str:
+    """How long something took, to about three digits."""
+    if seconds < 1:
+        return f"{1_000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def relative(moment: datetime | None, now: datetime | None = None, *, missing: str = "–") -> Markup:
     """`3 min ago`, with the exact time on hover and for programs; the script keeps it true."""
     if moment is None:

@@ -7,14 +7,15 @@ from urllib.parse import quote
 
 from restante.console.view.markup import BASE, Child, Markup, at, join, tag
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.visits import ConsoleVisitor, Visit
+from restante.console.web.visits import Visit
 from restante.version import __version__
 
 Entry = tuple[str, str]
 
 
-def entries(visitor: ConsoleVisitor) -> Iterator[Entry]:
-    """Where the visitor may go: name and path. What a role may not look at is not offered."""
+def entries(visit: Visit) -> Iterator[Entry]:
+    """Where the visitor may go: name and path. What a role may not look at, and what is not in use, is not offered."""
+    visitor = visit.visitor
     if visitor.reads:
         yield "Overview", ""
         yield "Health", "health"
@@ -29,6 +30,8 @@ def entries(visitor: ConsoleVisitor) -> Iterator[Entry]:
         yield "Groups", "groups"
     if visitor.has("worker"):
         yield "Actions", "actions"
+    if visit.extras.jobs:
+        yield "Jobs", "jobs"
     if visitor.operates:
         yield "Live", "live"
         yield "Settings", "settings"
@@ -115,7 +118,7 @@ def _nav(visit: Visit) -> Markup:
     here = visit.request.segments[0] if visit.request.segments else ""
     items = [
         tag("li", tag("a", name, href=at(path) if path else BASE, aria_current="page" if path == here else None))
-        for name, path in entries(visit.visitor)
+        for name, path in entries(visit)
     ]
     return tag("nav", tag("ul", items), aria_label="Pages")
 
@@ -148,6 +151,7 @@ _DONE = {
     "retain": "{count} messages left history.",
     "retry": "The action will be done again.",
     "give-up": "The action was given up.",
+    "forget-job": "The job was forgotten.",
 }
 """What is said after a change, by its name: an address can choose the sentence, not write one."""
 

@@ -52,7 +52,7 @@ def _attributes(given: dict[str, Attribute]) -> Iterable[str]:
         if value is None or value is False:
             continue
         shown = name.rstrip("_").replace("_", "-")
-        yield f" {shown}" if value is True else f' {shown}="{escape(_clean(str(value)), quote=True)}"'
+        yield f" {shown}" if value is True else f' {shown}="{escape(clean(str(value)), quote=True)}"'
 
 
 def _texts(children: Iterable[Child]) -> Iterable[str]:
@@ -60,14 +60,14 @@ def _texts(children: Iterable[Child]) -> Iterable[str]:
         if isinstance(child, Markup):
             yield child.text
         elif isinstance(child, str):
-            yield escape(_clean(child), quote=False)
+            yield escape(clean(child), quote=False)
         elif isinstance(child, int | float):
             yield str(child)
         elif child is not None:
             yield from _texts(child)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Text without what no page may hold: characters that are none, and those that turn the reading direction."""
     if text.isascii() and text.isprintable():
         return text

@@ -7,7 +7,7 @@ needed. The script reads the values from the element to show those under the poi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from restante.console.view.markup import Markup, tag
 WIDTH, HEIGHT = 480, 96
 _POINTS_MAX = 240
 _TOP = 6
+_COLUMN_WIDTH_MAX = 40.0
 _HOUR = 3_600.0
 _SPAN_SECONDS_MIN = 300.0
 """A hub that has just started shows so much, so that its first samples can be told apart."""
@@ -58,9 +59,9 @@ def line_plot(times: Sequence[float], values: Values, *, label: str, unit: str =
     return _framed(top, drawing)
 
 
-def _framed(top: float, drawing: Markup) -> Markup:
+def _framed(top: float, drawing: Markup, shown: Callable[[float], str] = short) -> Markup:
     """A plot, and what its highest line stands for."""
-    return tag("div", tag("span", short(top), class_="top", aria_hidden="true"), drawing, class_="framed")
+    return tag("div", tag("span", shown(top), class_="top", aria_hidden="true"), drawing, class_="framed")
 
 
 def max_of(values: Values) -> float:
@@ -145,19 +146,21 @@ def minute_strip(states: Sequence[tuple[str, str]], *, label: str) -> Markup:
     )
 
 
-def column_plot(values: Sequence[tuple[str, float]], *, label: str) -> Markup:
-    """A column for each name, such as the lag of each partition."""
+def column_plot(
+    values: Sequence[tuple[str, float]], *, label: str, tones: Sequence[str] = (), shown: Callable[[float], str] = short
+) -> Markup:
+    """A column for each name, such as the lag of each partition; `tones` are classes of the columns."""
     top = _nice(max((value for _, value in values), default=0.0))
-    width = WIDTH / max(1, len(values))
+    width = min(_COLUMN_WIDTH_MAX, WIDTH / max(1, len(values)))
     columns = [
         tag(
             "rect",
-            tag("title", f"{name}: {short(value)}"),
-            class_="column",
+            tag("title", f"{name}: {shown(value)}"),
+            class_=f"column {tones[index] if tones else ''}".strip(),
             x=round(index * width + width * 0.1, 2),
             width=round(width * 0.8, 2),
-            y=_y(value, top),
-            height=round(HEIGHT - _y(value, top), 1),
+            y=_y(max(0.0, value), top),
+            height=round(HEIGHT - _y(max(0.0, value), top), 1),
         )
         for index, (name, value) in enumerate(values)
     ]
@@ -166,4 +169,4 @@ def column_plot(values: Sequence[tuple[str, float]], *, label: str) -> Markup:
         "svg", columns, ground, viewBox=f"0 0 {WIDTH} {HEIGHT + 1}", preserveAspectRatio="none", class_="plot columns",
         role="img", aria_label=label,
     )  # fmt: skip
-    return _framed(top, drawn)
+    return _framed(top, drawn, shown)

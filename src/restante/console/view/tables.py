@@ -31,6 +31,9 @@ _TONES = {
     "accepted": "blue",
     "under_way": "blue",
     "failed": "red",
+    "running": "blue",
+    "stopped": "grey",
+    "silent": "yellow",
 }
 
 
@@ -108,3 +111,13 @@ def magnitude(value: int, most: int) -> Markup:
         "svg", filled, viewBox="0 0 100 6", preserveAspectRatio="none", class_="magnitude", role="img",
         aria_label=short(value),
     )  # fmt: skip
+
+
+def on_its_way() -> Markup:
+    """For a list that the hub is still counting."""
+    return tag(
+        "p",
+        "The hub counts who waits for what. With very many recipients that takes seconds; the list comes by itself.",
+        class_="empty",
+        aria_busy="true",
+    )

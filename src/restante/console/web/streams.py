@@ -1,94 +1,157 @@
 """Streams: the parts of pages that move, sent as server-sent events when they have changed.
 
-All who look at the same page with the same token share one watch, which makes the page once every few seconds: a
+All who look at the same page and may see the same share one watch, which makes the page once every few seconds: a
 hundred open consoles ask the hub as much as one. The page is made by its own handler; what is sent is what it would show.
+Where many look at different pages, all of them are made less often: together they take a small share of the time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from contextlib import suppress
+from dataclasses import dataclass, field
 
 import msgspec
 
 from restante.console.web.exchanges import GUARDS, Receive, Send
 from restante.errors import Overloaded, RestanteError
-from restante.limits import CONSOLE_STREAM_SECONDS, CONSOLE_STREAMS_MAX
+from restante.limits import (
+    CONSOLE_STREAM_SECONDS,
+    CONSOLE_STREAM_SHARE,
+    CONSOLE_STREAM_SLOWED_MAX,
+    CONSOLE_STREAMS_MAX,
+)
 
 _log = logging.getLogger("restante.console")
 
 Made = Callable[[], Awaitable[Mapping[str, str]]]
-"""Makes a page again, and gives its parts that move."""
+"""Makes a page again as one visitor sees it, and gives its parts that move."""
+Queue = asyncio.Queue[bytes | None]
+Allowed = Callable[[], Awaitable[object]]
+"""Raises if the visitor may not see the page any more."""
 
 _STILL = b": still here\n\n"
+_AGO = re.compile(r"(?<=\">)[^<]*(?=</time>)")
+"""What stands in a `time` element."""
+_REFUSED = ("unauthenticated", "forbidden")
+
+
+class StreamPace:
+    """How long to wait between two makings of a page, so that all of them together take a share of the time at most."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._took: dict[object, float] = {}
+        """Of each watch, seconds of its last making. While the hub is busy it takes longer, and is done less often."""
+
+    def note(self, watch: object, took: float) -> None:
+        self._took[watch] = took
+
+    def forget(self, watch: object) -> None:
+        self._took.pop(watch, None)
+
+    def pause(self) -> float:
+        wanted = sum(self._took.values()) / CONSOLE_STREAM_SHARE
+        return max(self._seconds, min(wanted, CONSOLE_STREAM_SLOWED_MAX * self._seconds))
+
+
+@dataclass(eq=False, slots=True)
+class StreamListener:
+    """Somebody who looks at a page."""
+
+    made: Made
+    queue: Queue = field(default_factory=lambda: asyncio.Queue(maxsize=2))
+    """What is sent. None is the end."""
+    late: bool = False
+    """It had no room for something, and is sent all parts as soon as it has."""
+
+    def put(self, piece: bytes, whole: Callable[[], bytes]) -> None:
+        try:
+            self.queue.put_nowait(whole() if self.late else piece)
+        except asyncio.QueueFull:
+            self.late = True
+        else:
+            self.late = False
+
+    def end(self) -> None:
+        while self.queue.full():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
 
 
 class PageWatch:
     """One page that somebody looks at."""
 
-    def __init__(self, made: Made, seconds: float) -> None:
-        self._made = made
-        self._seconds = seconds
+    def __init__(self, pace: StreamPace) -> None:
+        self._pace = pace
         self._parts: dict[str, str] = {}
-        self._listeners: set[asyncio.Queue[bytes | None]] = set()
+        self._listeners: dict[StreamListener, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
     def listeners(self) -> int:
         return len(self._listeners)
 
-    def join(self) -> asyncio.Queue[bytes | None]:
-        """A queue of what is sent: all parts that are known now, and then those that change. None is the end."""
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=2)
-        self._listeners.add(queue)
+    def join(self, listener: StreamListener) -> None:
+        """Send all parts that are known now, and then those that change."""
+        self._listeners[listener] = None
         if self._parts:
-            queue.put_nowait(_events(self._parts))
-        if self._task is None:
+            listener.put(_events(self._parts), lambda: _events(self._parts))
+        if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
-        return queue
 
-    def leave(self, queue: asyncio.Queue[bytes | None]) -> None:
-        self._listeners.discard(queue)
-        if not self._listeners and self._task is not None:
-            self._task.cancel()
-            self._task = None
+    def leave(self, listener: StreamListener) -> None:
+        self._listeners.pop(listener, None)
+        if not self._listeners:
+            self._pace.forget(self)
+            if self._task is not None:
+                self._task.cancel()
+                self._task = None
 
     def end(self) -> None:
         """Tell everybody that nothing more comes."""
-        for queue in tuple(self._listeners):
-            _put_last(queue)
+        for listener in self._listeners:
+            listener.end()
 
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except RestanteError as error:
-                if error.code in ("unauthenticated", "forbidden"):
-                    self.end()
-                    return
-                self._tell(b"event: trouble\ndata: {}\n\n")
-            except Exception:  # noqa: BLE001  # whatever it is, the next look may succeed
-                _log.exception("A page of the console could not be made again.")
-            await asyncio.sleep(self._seconds)
+        while self._listeners:
+            began = time.perf_counter()
+            await self._look_for(next(iter(self._listeners)))
+            self._pace.note(self, time.perf_counter() - began)
+            await asyncio.sleep(self._pace.pause())
 
-    async def _look(self) -> None:
-        parts = dict(await self._made())
-        changed = {name: text for name, text in parts.items() if self._parts.get(name) != text}
+    async def _look_for(self, listener: StreamListener) -> None:
+        """Look on behalf of one of them. If it may not any more, the next one is asked."""
+        try:
+            await self._look(listener)
+        except RestanteError as error:
+            if error.code not in _REFUSED:
+                self._tell(b"event: trouble\ndata: {}\n\n")
+                return
+            listener.end()
+            self._listeners.pop(listener, None)
+            if self._listeners:
+                await self._look_for(next(iter(self._listeners)))
+        except Exception:  # noqa: BLE001  # whatever it is, the next look may succeed
+            _log.exception("A page of the console could not be made again.")
+
+    async def _look(self, listener: StreamListener) -> None:
+        parts = dict(await listener.made())
+        changed = {name: text for name, text in parts.items() if not _is_same(self._parts.get(name), text)}
         self._parts = parts
         self._tell(_events(changed) if changed else _STILL)
 
     def _tell(self, piece: bytes) -> None:
-        for queue in self._listeners:
-            with suppress(asyncio.QueueFull):  # A browser that does not keep up is sent what comes later.
-                queue.put_nowait(piece)
+        for listener in self._listeners:
+            listener.put(piece, lambda: _events(self._parts))
 
 
-def _put_last(queue: asyncio.Queue[bytes | None]) -> None:
-    while queue.full():
-        queue.get_nowait()
-    queue.put_nowait(None)
+def _is_same(before: str | None, text: str) -> bool:
+    """Whether two makings of a part differ in nothing but how long ago things were: the script keeps that true."""
+    return before is not None and (before == text or _AGO.sub("", before) == _AGO.sub("", text))
 
 
 def _events(parts: Mapping[str, str]) -> bytes:
@@ -105,6 +168,7 @@ class PageStreams:
 
     def __init__(self, seconds: float = CONSOLE_STREAM_SECONDS) -> None:
         self._seconds = seconds
+        self._pace = StreamPace(seconds)
         self._watches: dict[Hashable, PageWatch] = {}
         self._count = 0
         self._drained = False
@@ -117,21 +181,32 @@ class PageStreams:
         for watch in tuple(self._watches.values()):
             watch.end()
 
-    async def serve(self, key: Hashable, made: Made, receive: Receive, send: Send) -> None:
+    async def serve(self, key: Hashable, made: Made, allowed: Allowed, receive: Receive, send: Send) -> None:
         """Send what moves on a page until the browser goes, or the session ends."""
         if self._count >= CONSOLE_STREAMS_MAX or self._drained:
             raise Overloaded(f"{self._count} pages are followed already, which is the most.", retry_after=30)
-        watch = self._watches.setdefault(key, PageWatch(made, self._seconds))
+        watch, listener = self._watches.setdefault(key, PageWatch(self._pace)), StreamListener(made)
         self._count += 1
-        queue = watch.join()
+        watch.join(listener)
         try:
             await _begin(send)
-            await _unless_gone(_flow(queue, send), receive)
+            await _first_of(_flow(listener.queue, send), _gone(receive), self._while_allowed(allowed, listener))
         finally:
             self._count -= 1
-            watch.leave(queue)
+            watch.leave(listener)
             if not watch.listeners and self._watches.get(key) is watch:
                 del self._watches[key]
+
+    async def _while_allowed(self, allowed: Allowed, listener: StreamListener) -> None:
+        """What one visitor is sent, another one's token may have fetched: so each is asked for its own."""
+        while True:
+            await asyncio.sleep(2 * self._seconds)
+            try:
+                await allowed()
+            except RestanteError as error:
+                if error.code in _REFUSED:
+                    listener.end()
+                    await asyncio.Event().wait()
 
 
 async def _begin(send: Send) -> None:
@@ -141,20 +216,21 @@ async def _begin(send: Send) -> None:
     await send({"type": "http.response.body", "body": b"retry: 3000\n\n", "more_body": True})
 
 
-async def _flow(queue: asyncio.Queue[bytes | None], send: Send) -> None:
+async def _flow(queue: Queue, send: Send) -> None:
     while (piece := await queue.get()) is not None:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"event: end\ndata: {}\n\n"})
 
 
-async def _unless_gone(flow: Awaitable[None], receive: Receive) -> None:
-    flowing, gone = asyncio.ensure_future(flow), asyncio.ensure_future(_gone(receive))
+async def _first_of(*parts: Awaitable[None]) -> None:
+    """Until one of them has ended."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
     try:
-        await asyncio.wait((flowing, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (flowing, gone):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(flowing, gone, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _gone(receive: Receive) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,11 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
         return "operator" in self.roles or any(role in self.roles for role in roles)
 
     @property
+    def sight(self) -> ConsoleVisitor:
+        """Who sees the same: all operators do. Of others, each token may own something."""
+        return OPERATORS if self.operates else self
+
+    @property
     def operates(self) -> bool:
         return "operator" in self.roles
 
@@ -49,6 +54,11 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
     def looks(self) -> bool:
         """At batches, consignments, producers and partitions."""
         return self.has("reader", "publisher")
+
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether there may be jobs of the visitor, or jobs that the visitor may see."""
+        return self.has("reader", "publisher", "worker")
 
     @property
     def works(self) -> bool:
@@ -65,6 +75,15 @@ class ConsoleVisitor(msgspec.Struct, frozen=True, kw_only=True):
         return self.has("recipient")
 
 
+OPERATORS = ConsoleVisitor(name="", roles=("operator",))
+
+
+class HubExtras(NamedTuple):
+    """What a hub has beyond what every hub has: only if it is used."""
+
+    jobs: bool = False
+
+
 @dataclass(slots=True)
 class Visit:
     """One request, who made it, and the hub as they see it."""
@@ -75,6 +94,8 @@ class Visit:
     patience: Patience
     seal: str
     """What forms carry."""
+    extras: HubExtras = field(default_factory=HubExtras)
+    """What the hub has beyond what every hub has."""
     place: Mapping[str, str] = field(default_factory=dict)
     """What stands in the path in place of the names of its route."""
     again: bool = False
@@ -90,7 +111,7 @@ class Visit:
 
     async def patiently(self, kind: type[T], *segments: str, **query: object) -> Remembered[T] | None:
         """What a route answers that may take long: what was known before, if it takes too long; None if nothing was."""
-        key = (self.visitor, kind, segments, tuple(sorted(query.items(), key=str)))
+        key = (self.visitor.sight, kind, segments, tuple(sorted(query.items(), key=str)))
         return await self.patience.ask(key, lambda: self.hub.get(kind, *segments, **query), seldom=self.again)
 
     def asked(self, name: str) -> str | None:

@@ -24,6 +24,7 @@ from restante.hub.doctor.doctor_delayed import examine_delayed
 from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, Finding, Guard, Severity
 from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
+from restante.hub.doctor.doctor_jobs import examine_jobs
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
@@ -125,6 +126,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_consignments(case)
     examine_groups(case)
     examine_actions(case)
+    examine_jobs(case)
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)

@@ -21,6 +21,7 @@ from restante.calls.call import Answer, Call
 from restante.calls.consignments import ListConsignments, ReadConsignment
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.jobs import ListJobs, ListRuns, ReadJob, ReadRun
 from restante.calls.mailboxes import (
     Dequeue,
     Explain,
@@ -68,6 +69,7 @@ from restante.hub.groups.memory import GroupMemory, load_groups
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
+from restante.hub.jobs import jobs
 from restante.hub.mailboxes import calls as mailboxes
 from restante.hub.mailboxes import live_collect
 from restante.hub.mailboxes.aside import KeptAside
@@ -109,6 +111,7 @@ FUNCTIONS: Functions = {
     **feed.FUNCTIONS,
     **groups.FUNCTIONS,
     **actions.FUNCTIONS,
+    **jobs.FUNCTIONS,
     **publishing.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
@@ -121,6 +124,7 @@ _READING = (
     *(ReadBatch, ListBatches, ListPendingItems, ReadProgress, WaitForBatch),
     *(ReadConsignment, ListConsignments, ReadFeed, ReadSnapshot, ReadNext),
     *(ReadProducer, ListProducers, ReadGroup, ListGroups),
+    *(ListJobs, ReadJob, ListRuns, ReadRun),
 )
 """Calls that are answered without a commit, or, as `Peek`, may be repeated after one."""
 

@@ -51,11 +51,17 @@ _NAMES_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class BatchBound:
     """What one partition has of a batch."""
 
     items: Spans
     duplicates: Spans
+
+    @staticmethod
+    def of(memory: Partition, batch: bytes) -> BatchBound | None:
+        """None, if it has nothing."""
+        bound = BatchBound(memory.bindings.items.of(batch), memory.bindings.duplicates.of(batch))
+        return bound if len(bound.items) or len(bound.duplicates) else None
 
 
 def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
@@ -63,11 +69,9 @@ def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
 
     Also what was sent under the batch, was stored before and still waits: a repeated run shows who is late.
     """
-    batch_id, waiting = check_id(call.batch_id), call.waiting
+    batch_id, waiting = visible_batch(core, call, caller), call.waiting
     size = page_size(call.limit)
     begin, name = (0, "") if call.after is None else _parse_token(call.after)
-    value = core.store.get(home_of(core, batch_id), Space.BATCH, batch_id)
-    check_visible(None if value is None else decode_batch(value), batch_id, caller)
     found: list[tuple[int, RecipientProgress]] = []
     with core.pins.reading():
         for memory in core.partitions[begin:]:
@@ -77,6 +81,14 @@ def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
                     return _page(found, more=True)
                 found.append((memory.number, entry))
     return _page(found, more=False)
+
+
+def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
+    """The batch that is asked for, if the caller may see it."""
+    batch_id = check_id(call.batch_id)
+    value = core.store.get(home_of(core, batch_id), Space.BATCH, batch_id)
+    check_visible(None if value is None else decode_batch(value), batch_id, caller)
+    return batch_id
 
 
 def _page(found: list[tuple[int, RecipientProgress]], *, more: bool) -> ProgressPage:
@@ -104,39 +116,38 @@ def _parse_token(token: str) -> tuple[int, str]:
 def _of_partition(
     core: Core, memory: Partition, batch: bytes, *, waiting: bool, after: str
 ) -> Iterator[RecipientProgress]:
-    known, now = memory.bindings, core.clock()
-    bound = _Bound(known.items.of(batch), known.duplicates.of(batch))
-    if not len(bound.items) and not len(bound.duplicates):
+    now, bound = core.clock(), BatchBound.of(memory, batch)
+    if bound is None:
         return
     names = _names(core, memory, bound, waiting=waiting, after=after)
     for start in range(0, len(names), _NAMES_AT_ONCE):
         for name in strings_of(names.slice(start, _NAMES_AT_ONCE)):
             try:
-                entry = _of_recipient(core, core.locate(name), bound, now)
+                entry = progress_of(core, core.locate(name), bound, now)
             except DataDamaged as error:
                 tell_once(memory, f"The progress of some recipients of partition {memory.number}", error)
                 continue
-            if _waits(entry) or (not waiting and (entry.collected or entry.expired or entry.withdrawn)):
+            if has_waiting(entry) or (not waiting and (entry.collected or entry.expired or entry.withdrawn)):
                 yield entry
 
 
-def _waits(entry: RecipientProgress) -> bool:
+def has_waiting(entry: RecipientProgress) -> bool:
     return bool(entry.waiting or entry.set_aside or entry.duplicates_waiting)
 
 
-def _names(core: Core, memory: Partition, bound: _Bound, *, waiting: bool, after: str) -> pa.StringArray:
+def _names(core: Core, memory: Partition, bound: BatchBound, *, waiting: bool, after: str) -> pa.StringArray:
     """The recipients beyond `after`, in order, who have a message of the batch."""
     seen = overview(core, memory)
-    drawers = _touched(core, seen, bound.items) | _touched(core, seen, bound.duplicates)
+    drawers = touched_drawers(core, seen, bound.items) | touched_drawers(core, seen, bound.duplicates)
     if waiting:
-        drawers &= _may_wait(seen)
+        drawers &= may_wait(seen)
     names = pc.unique(seen.recipients.filter(column_of(drawers)))
     names = names.filter(pc.greater(names, pa.scalar(after)))
     ordered: pa.StringArray = names.take(pc.sort_indices(names))
     return ordered
 
 
-def _touched(core: Core, seen: Overview, spans: Spans) -> Mask:
+def touched_drawers(core: Core, seen: Overview, spans: Spans) -> Mask:
     """Which drawers have a row in these stretches. Only segments are read with drawers that lie partly in one."""
     touched, whole = spans.touching(seen.first, seen.last)
     unsure = touched & ~whole
@@ -153,7 +164,7 @@ def _touched(core: Core, seen: Overview, spans: Spans) -> Mask:
     return touched
 
 
-def _may_wait(seen: Overview) -> Mask:
+def may_wait(seen: Overview) -> Mask:
     """Drawers that reach beyond their cabinet's head, or may hold something set aside."""
     head = seen.of_heads([head.head for head in seen.decoded])[seen.rank]
     aside = [any(entry.why is Apart.SET_ASIDE for entry in head.apart) for head in seen.decoded]
@@ -183,7 +194,7 @@ class _Tally:
         )
 
 
-def _of_recipient(core: Core, address: MailboxAddress, bound: _Bound, now: int) -> RecipientProgress:
+def progress_of(core: Core, address: MailboxAddress, bound: BatchBound, now: int) -> RecipientProgress:
     opened, tally = look(core, address), _Tally()
     for cabinet, places in opened.places.items():
         head, records = opened.head(cabinet), _Records(core, address, cabinet)
@@ -215,7 +226,7 @@ def _meets(place: DrawerPlace, first: int, last: int) -> bool:
 
 
 def _add_place(
-    core: Core, tally: _Tally, bound: _Bound, place: DrawerPlace, head: Head, records: _Records, now: int
+    core: Core, tally: _Tally, bound: BatchBound, place: DrawerPlace, head: Head, records: _Records, now: int
 ) -> None:
     """Count a drawer: by its line in the directory where that says all, else row by row."""
     first, last = np.array([place.first]), np.array([place.last])
@@ -245,7 +256,7 @@ def _state_of(place: DrawerPlace, head: Head, records: _Records, now: int) -> in
 def _add_rows(
     core: Core,
     tally: _Tally,
-    bound: _Bound,
+    bound: BatchBound,
     place: DrawerPlace,
     head: Head,
     records: list[tuple[int, ChangeRecord]],

@@ -11,18 +11,20 @@ from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes import dequeue, explain, history, peek
 from restante.hub.mailboxes.batch_progress import progress
+from restante.hub.mailboxes.batch_slowest import slowest
 from restante.hub.mailboxes.claim_checks import content_of
 from restante.hub.mailboxes.health_mailboxes import HealthMail
 from restante.model.access.access import Grant
+from restante.model.batches.batch_answers import ProgressPage
 from restante.model.mailboxes.answers import BundleAnswer, Dequeued, Explanation, HistoryPage, PartitionStatus, Reason
 from restante.model.mailboxes.filters import check_filters
 from restante.model.mailboxes.outtake import to_messages
 from restante.model.publishing.message import Message
 
 
-def peek_bundle(core: Core, call: Peek, _: Grant) -> BundleAnswer | Reason:
+def peek_bundle(core: Core, call: Peek, caller: Grant) -> BundleAnswer | Reason:
     address = core.address(call.recipient)
-    found = peek.peek(core, address, peek.wish(call), wait=call.wait)
+    found = peek.peek(core, address, peek.wish(call, caller), wait=call.wait)
     if isinstance(found, Reason):
         return found
     content = None if found.row.inline else content_of(core, address, found)
@@ -82,6 +84,10 @@ def list_partitions(core: Core, _: ListPartitions, __: Grant) -> tuple[Partition
     )
 
 
+def read_progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
+    return (slowest if call.slowest else progress)(core, call, caller)
+
+
 def partition_of(core: Core, call: PartitionOf, _: Grant) -> int:
     return core.address(call.recipient).partition
 
@@ -94,5 +100,5 @@ FUNCTIONS: Functions = {
     FindMessage: find_message,
     ListPartitions: list_partitions,
     PartitionOf: partition_of,
-    ReadProgress: progress,
+    ReadProgress: read_progress,
 }

@@ -14,7 +14,7 @@ from restante.hub.mailboxes.peek import empty_reason, free_cabinets
 from restante.model.mailboxes.answers import Explanation, OpenBundle, Reason, Waiting, moment
 from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.storage.changes import Space
-from restante.model.storage.head import waiting_mask
+from restante.model.storage.head import OpenMark, waiting_mask
 from restante.model.storage.keys import Cabinet, bundle_key
 
 _TEXTS = {
@@ -110,6 +110,13 @@ def _open_bundles(core: Core, opened: Opened) -> tuple[OpenBundle, ...]:
             origin_group=core.settings.group_of(cabinet.origin),
             messages=mark.count,
             opened_at=moment(mark.opened_at),
+            taken_by=_taken_by(core, opened.address, mark),
         )
         for mark, cabinet in sorted(marks, key=lambda entry: entry[0].first)
     )
+
+
+def _taken_by(core: Core, address: MailboxAddress, mark: OpenMark) -> str | None:
+    key = bundle_key(address.hash, address.recipient, mark.bundle_id)
+    value = core.store.get(address.partition, Space.BUNDLE, key)
+    return None if value is None else decode_bundle(value).taken_by or None

@@ -85,7 +85,8 @@ def history_table(core: Core, address: MailboxAddress, call: ReadHistory) -> tup
     backwards = call.before is not None and call.after is None
     low, high = call.after or 0, call.before if call.before is not None else 2**63 - 1
     with core.pins.reading():
-        table = _page(core, look(core, address), (low, high), call.state, size + 1, backwards=backwards)
+        found = _Rows(call.state, without_data=call.without_data)
+        table = _page(core, look(core, address), (low, high), found, size + 1, backwards=backwards)
     kept = _within_bytes(table, size, backwards=backwards)
     if kept.num_rows == table.num_rows:
         return kept, None
@@ -100,9 +101,7 @@ def _within_bytes(table: pa.Table, size: int, *, backwards: bool) -> pa.Table:
     return table.slice(max(0, table.num_rows - fitting)) if backwards else table.slice(0, fitting)
 
 
-def _page(
-    core: Core, opened: Opened, span: tuple[int, int], state: State | None, size: int, *, backwards: bool
-) -> pa.Table:
+def _page(core: Core, opened: Opened, span: tuple[int, int], found: _Rows, size: int, *, backwards: bool) -> pa.Table:
     """The first (or, backwards, the last) `size` messages inside the span."""
     low, high = span
     places = [
@@ -112,7 +111,7 @@ def _page(
         if place.last > low and place.first < high
     ]
     places.sort(key=lambda entry: -entry[1].last if backwards else entry[1].first)
-    now, records, found, index = core.clock(), _Records(core, opened), _Rows(state), 0
+    now, records, index = core.clock(), _Records(core, opened), 0
     while index < len(places):
         cabinet, place = places[index]
         index += 1
@@ -144,7 +143,8 @@ class _Records:
 class _Rows:
     """Rows found for a page."""
 
-    def __init__(self, state: State | None) -> None:
+    def __init__(self, state: State | None, *, without_data: bool) -> None:
+        self._without_data = without_data
         self._state = None if state is None else STATES.index(state)
         self._parts: list[tuple[Cabinet, Chunk, Fates, NDArray[np.int64]]] = []
 
@@ -174,16 +174,18 @@ class _Rows:
             own = chunk.numbers[rows]
             chosen = rows[(own >= kept[0]) & (own <= kept[-1])]
             if len(chosen):
-                tables.append(_rows_table(core, cabinet, chunk, fates, chosen))
+                tables.append(_rows_table(core, cabinet, chunk, fates, chosen, without_data=self._without_data))
         joined = pa.concat_tables(tables).unify_dictionaries()
         return joined.take(pc.sort_indices(joined, sort_keys=[("sequence_number", "ascending")]))
 
 
-def _rows_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, rows: NDArray[np.int64]) -> pa.Table:
+def _rows_table(
+    core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, rows: NDArray[np.int64], *, without_data: bool
+) -> pa.Table:
     """Some rows of a chunk; what lies between the first and the last is read along."""
     first, last = int(rows[0]), int(rows[-1]) + 1
     span = chunk.part(first, last)
-    table = chunk_table(core, cabinet, span, fates.take(np.arange(first, last)))
+    table = chunk_table(core, cabinet, span, fates.take(np.arange(first, last)), without_data=without_data)
     return table if len(rows) == last - first else table.take(column_of(rows - first))
 
 

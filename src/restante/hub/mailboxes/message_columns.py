@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante.hub.engine.core import Core
-from restante.hub.engine.row_reads import with_data
+from restante.hub.engine.row_reads import read_properties, with_data
 from restante.hub.mailboxes.mailbox import Chunk
 from restante.model.columns.arrow import Column
 from restante.model.columns.properties import no_properties
@@ -21,7 +21,9 @@ from restante.model.publishing.message import NEVER, MessageColumns, State
 from restante.model.storage.keys import Cabinet
 from restante.model.storage.merge import united
 from restante.model.storage.piece import SegmentPiece
-from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, ids_of
+from restante.model.storage.rows import BUNDLEABLE, INLINE, MADE_ID, RecordArray, ids_of
+from restante.model.storage.run import StoredSegment
+from restante.ports.store import Store
 
 STATES = tuple(State)
 STATE_TEXTS = pa.array([state.value for state in STATES], pa.string())
@@ -54,9 +56,20 @@ def bundle_table(cabinet: Cabinet, pieces: Sequence[SegmentPiece]) -> pa.Table:
     return pa.concat_tables(_table(cabinet, [piece], Fates.waiting(len(piece.records))) for piece in pieces)
 
 
-def chunk_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates) -> pa.Table:
+def chunk_table(core: Core, cabinet: Cabinet, chunk: Chunk, fates: Fates, *, without_data: bool = False) -> pa.Table:
     """Neighbouring rows of one cabinet, with what has become of them."""
-    return _table(cabinet, [with_data(core.store, chunk.stored, chunk.row, chunk.records)], fates)
+    piece = (_without_data if without_data else with_data)(core.store, chunk.stored, chunk.row, chunk.records)
+    return _table(cabinet, [piece], fates)
+
+
+def _without_data(store: Store, stored: StoredSegment, first: int, records: RecordArray) -> SegmentPiece:
+    """The piece of these records as if they had none: it is not read."""
+    bare = records.copy()
+    bare["data_start"] = bare["data_length"] = 0
+    bare["flags"] &= ~np.uint8(INLINE)
+    if not bare["properties_length"].any():
+        return SegmentPiece(stored, first, bare)
+    return read_properties(store, stored, first, bare)
 
 
 def _table(cabinet: Cabinet, pieces: Sequence[SegmentPiece], fates: Fates) -> pa.Table:

@@ -37,6 +37,7 @@ from restante.hub.mailboxes.mailbox import (
 )
 from restante.hub.mailboxes.message_columns import bundle_table, document_types
 from restante.hub.mailboxes.settle import settle
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Reason
 from restante.model.mailboxes.bundle import Bounds, BundleRow, Filling, decode_bundle, encode_bundle
 from restante.model.mailboxes.few_rows import StoredLetter, stored_letters, table_of
@@ -63,6 +64,8 @@ class PeekWish:
     bundle_id: bytes | None = None
     format: str | None = None
     bounds: Bounds = field(default_factory=Bounds)
+    by: str = ""
+    """Who asks; empty: the hub asks for no token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def _are_few(pieces: Sequence[SegmentPiece]) -> bool:
     return 0 < rows <= _FEW_ROWS_MAX and size <= _FEW_BYTES_MAX
 
 
-def wish(call: Peek) -> PeekWish:
+def wish(call: Peek, caller: Grant = EVERYTHING) -> PeekWish:
     """What a call asks for, checked."""
     check_filters("origin", call.origins)
     check_filters("format", () if call.format is None else (call.format,))
@@ -104,7 +107,8 @@ def wish(call: Peek) -> PeekWish:
     most = limits.BUNDLE_WEIGHT_KIB_MAX
     bounds = Bounds(messages=min(call.max_messages or most, most), weight=min(call.max_weight or most, most))
     proposed = None if call.bundle_id is None else parse_uuid(call.bundle_id, "bundle_id")
-    return PeekWish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds)
+    by = "" if caller is EVERYTHING else caller.name
+    return PeekWish(frozenset(call.origins), frozenset(call.origin_groups), proposed, call.format, bounds, by)
 
 
 def peek(core: Core, address: MailboxAddress, asked: PeekWish, *, wait: float = 0) -> OpenedBundle | Reason:
@@ -264,6 +268,7 @@ def open_planned(
         format="" if filling.inline else asked.format or DEFAULT_FORMAT,
         request_id=b"" if filling.inline else core.new_uuid(),
         batches=shares_of(draft, address.partition, filling.taken),
+        taken_by=asked.by,
     )
     mark = OpenMark(bundle_id, first, last, filling.count, filling.now)
     draft.put(

@@ -80,12 +80,14 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     oldest: datetime
 
 
-class OpenBundle(msgspec.Struct, frozen=True, kw_only=True):
+class OpenBundle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bundle_id: str
     origin: str
     origin_group: str
     messages: int
     opened_at: datetime
+    taken_by: str | None = None
+    """The name of the token whose peek opened it. None: the hub asked for none."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,8 @@ class BundleRow(msgspec.Struct, frozen=True, array_like=True):
     change: int = 0
     batches: tuple[Share, ...] = ()
     """What batches have of its messages; grows when duplicates of them are published while it is open."""
+    taken_by: str = ""
+    """The name of the token whose peek opened it; empty: the hub asked for none."""
 
 
 _encoder = msgspec.msgpack.Encoder()

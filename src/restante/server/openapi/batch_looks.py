@@ -78,6 +78,9 @@ PROGRESS = Operation(
             waiting=QueryText(text="Only recipients with messages that wait or are set aside.", example=True),
             limit=LIMIT,
             after=after_text("alice"),
+            slowest=QueryText(
+                text="Only those, and the recipient whose oldest message has waited longest first.", example=True
+            ),
         ),
     ),
     answers=(_look("ProgressPage", "A page."),),

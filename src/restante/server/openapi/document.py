@@ -31,6 +31,7 @@ from restante.server.openapi import (
 )
 from restante.server.openapi.actions import action_routes
 from restante.server.openapi.examples import Example, examples
+from restante.server.openapi.jobs import job_routes
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
 from restante.server.route_table import Route
 from restante.wire import media
@@ -47,6 +48,7 @@ SUBJECTS: tuple[Subject, ...] = (
     feed.SUBJECT,
     groups.SUBJECT,
     action_routes.SUBJECT,
+    job_routes.SUBJECT,
     partitions.SUBJECT,
     operating.ACCESS,
     operating.SUBJECT,

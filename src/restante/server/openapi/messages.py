@@ -65,6 +65,7 @@ Looking has no effect.
             state=QueryText(text="Only messages in this state.", example="waiting"),
             limit=LIMIT,
             live_gap=(_LIVE_GAP,),
+            without_data=QueryText(text="Leave the data of the messages out: for a list of them.", example=True),
         ),
     ),
     answers=(

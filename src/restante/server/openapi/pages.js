@@ -13,6 +13,8 @@ function addSearch() {
   box.setAttribute("aria-label", "Search");
   const articles = [...document.querySelectorAll("main article")];
   const texts = articles.map((one) => one.textContent.toLowerCase());
+  const found = element("p", { className: "soft", hidden: true });
+  found.setAttribute("role", "status");
   box.addEventListener("input", () => {
     const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
     articles.forEach((one, place) => {
@@ -21,6 +23,17 @@ function addSearch() {
       const link = document.querySelector(`nav a[href="#${CSS.escape(one.id)}"]`);
       if (link) link.parentElement.hidden = !fits;
     });
+    // What has nothing left to show is not shown either.
+    for (const part of document.querySelectorAll("main section")) part.hidden = !part.querySelector("article:not([hidden])");
+    for (const group of document.querySelectorAll("nav .group")) group.hidden = !group.querySelector("li:not([hidden])");
+    const count = articles.filter((one) => !one.hidden).length;
+    found.hidden = words.length === 0;
+    found.textContent = count ? `${count} of ${articles.length} fit.` : "Nothing has all of these words. Press Escape to see everything.";
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    box.value = "";
+    box.dispatchEvent(new Event("input"));
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) {
@@ -29,6 +42,7 @@ function addSearch() {
     }
   });
   document.querySelector("nav").prepend(box);
+  box.after(found);
 }
 
 const token = element("input", { type: "password", placeholder: "Token, if the hub asks for one", className: "search" });
@@ -36,7 +50,7 @@ const token = element("input", { type: "password", placeholder: "Token, if the h
 function addToken() {
   token.setAttribute("aria-label", "Token");
   token.autocomplete = "off";
-  document.querySelector("nav .search").after(token);
+  document.querySelector("nav .search").before(token);
 }
 
 async function send(request, shown) {
@@ -59,6 +73,21 @@ async function send(request, shown) {
   }
 }
 
+// What removes something is sent by the second click: examples name real recipients on a hub that has them.
+function removes(request) {
+  return request.method === "DELETE" || (request.method === "POST" && /\/(purge|reset|reap|retain|withdraw)\b/.test(request.target));
+}
+
+function armed(button) {
+  if (button.textContent !== "Send") {
+    button.textContent = "Send";
+    return true;
+  }
+  button.textContent = "This hub will do it. Send?";
+  button.addEventListener("blur", () => { button.textContent = "Send"; }, { once: true });
+  return false;
+}
+
 function addTrying(place) {
   const request = JSON.parse(place.dataset.try);
   const target = element("input", { value: request.target, className: "target" });
@@ -70,9 +99,11 @@ function addTrying(place) {
     body.setAttribute("aria-label", "Body");
     fields.push(body);
   }
-  const shown = element("pre", { hidden: true });
+  const shown = element("pre", { hidden: true, tabIndex: 0 });
+  shown.setAttribute("role", "status");
   const button = element("button", { type: "button", textContent: "Send" });
   button.addEventListener("click", () => {
+    if (removes({ ...request, target: target.value }) && !armed(button)) return;
     shown.hidden = false;
     send({ ...request, target: target.value, body: body && body.value }, shown);
   });

@@ -122,6 +122,11 @@ ADVICE: dict[str, Advice] = {
         "Nothing, if it is new: its first number is 0.",
     ),
     "source_unknown": Advice("Nothing of the source was stored, or it was deleted.", "Look at `GET /v1/sources`."),
+    "job_unknown": Advice(
+        "No run of the job was reported to this hub, or it was forgotten; of a run: it is no longer kept.",
+        "Look at `GET /v1/jobs`.",
+        ("job",),
+    ),
     "batch_unknown": Advice(
         "There is no such batch: it never existed, was deleted, or was removed because nobody used it.",
         "Look at `GET /v1/batches`. To start again, open another batch.",
@@ -281,6 +286,7 @@ _MEMBERS: dict[str, object] = {
         "description": "Each partition that is not the member's under the generation it gave, and the one in force.",
     },
     "action": {**TEXT, "description": "The action that another group has."},
+    "job": {**TEXT, "description": "The job that it is about."},
 }
 _FAULT = record(
     {

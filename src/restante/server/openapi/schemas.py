@@ -28,6 +28,7 @@ from restante.model.consignments.consignment_answers import (
 from restante.model.feed.feed import CHANGES
 from restante.model.groups.group_answers import Checkpointed, GroupPage, GroupStatus, HeartbeatAnswer, Joined
 from restante.model.health.history import HealthAnswer
+from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobStatus
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
@@ -56,6 +57,7 @@ from restante.server.routes.groups import (
     ResetBody,
 )
 from restante.server.routes.health import Health
+from restante.server.routes.jobs import ReportJobBody
 from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
 from restante.server.routes.operating import Done, SettingsInForce
@@ -345,6 +347,11 @@ _VALUES = (
     OutcomesBody,
     OutcomesTaken,
     PoisonPage,
+    JobPage,
+    JobStatus,
+    JobRunPage,
+    JobRun,
+    ReportJobBody,
     Place,
     Removed,
     Done,

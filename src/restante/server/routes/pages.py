@@ -17,9 +17,9 @@ from restante.wire import media
 _HTML = "text/html; charset=utf-8"
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 """A name or an address, and perhaps a port: nothing that a page could take for something else."""
-# A page loads nothing. It runs its own script, known by its digest, which speaks to this hub alone.
+# A page loads nothing. It has its own style and runs its own script, known by their digests; that speaks to this hub alone.
 _POLICY = (
-    f"default-src 'none'; style-src 'unsafe-inline'; script-src '{html.script_digest()}'; connect-src 'self'; "
+    f"default-src 'none'; style-src '{html.style_digest()}'; script-src '{html.script_digest()}'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _SAFE = ((b"content-security-policy", _POLICY.encode()),)

@@ -17,8 +17,9 @@ import msgspec
 
 from restante.limits import JOB_FINISH_SECONDS
 from restante.spark.jobs.work import Figure, Outcome, Work
+from restante.spark.running.job_reports import JobReporter, ReportedRun
 from restante.spark.running.registry import Job
-from restante.spark.running.schedule import Past, Schedule, next_time
+from restante.spark.running.schedule import Past, Schedule, next_time, worded_schedule
 from restante.spark.sessions import stop as stopping
 from restante.spark.sessions.failures import cause_of
 
@@ -56,10 +57,16 @@ class ServedJob:
     schedule: Schedule
 
 
-def serve(entries: Sequence[ServedJob], work: Work, hear: Hear, stop: threading.Event) -> None:
+def serve(
+    entries: Sequence[ServedJob],
+    work: Work,
+    hear: Hear,
+    stop: threading.Event,
+    reporter: JobReporter | None = None,
+) -> None:
     """Look after all of them until `stop` is set, or until one cannot be looked after any more."""
     turns = {entry.job.name: threading.Lock() for entry in entries}
-    rounds = [_Round(entry, work, hear, stop, turns[entry.job.name]) for entry in entries]
+    rounds = [_Round(entry, work, hear, stop, turns[entry.job.name], reporter) for entry in entries]
     for one in rounds:
         one.start()
     stop.wait()
@@ -74,9 +81,18 @@ def serve(entries: Sequence[ServedJob], work: Work, hear: Hear, stop: threading.
 class _Round(threading.Thread):
     """Looks after one job."""
 
-    def __init__(self, entry: ServedJob, work: Work, hear: Hear, stop: threading.Event, turn: threading.Lock) -> None:
+    def __init__(
+        self,
+        entry: ServedJob,
+        work: Work,
+        hear: Hear,
+        stop: threading.Event,
+        turn: threading.Lock,
+        reporter: JobReporter | None,
+    ) -> None:
         super().__init__(name=f"restante-job-{entry.job.name}", daemon=True)
         self._entry, self._hear, self._asked, self._turn = entry, hear, stop, turn
+        self._reporter, self._schedule = reporter, worded_schedule(entry.schedule)
         self._work = dataclasses.replace(work, tell=lambda text: self._tell("told", text=text))
         self.broken: BaseException | None = None
         """Why it gave up: not what went wrong in the job, but around it."""
@@ -93,6 +109,8 @@ class _Round(threading.Thread):
         due = next_time(self._entry.schedule, past)
         if due > past.since:
             self._tell("waiting", next=due)
+            if self._reporter is not None:
+                self._reporter.planned(self._entry.job.name, schedule=self._schedule, next_at=due)
         while self._waited(due):
             with self._turn:
                 if self._asked.is_set():
@@ -109,23 +127,31 @@ class _Round(threading.Thread):
 
     def _run(self, past: Past) -> Past:
         self._tell("started")
-        started = time.monotonic()
+        started, name = time.monotonic(), self._entry.job.name
+        reported = None if self._reporter is None else self._reporter.begun(name, schedule=self._schedule)
         try:
             outcome = self._entry.job.run(self._work, self._entry.options)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and the others go on
-            return self._failed(past.failed(_now()), error, _seconds(started))
-        return self._done(past.done(_now()), outcome, _seconds(started))
+            return self._failed(past.failed(_now()), error, _seconds(started), reported)
+        return self._done(past.done(_now()), outcome, _seconds(started), reported)
 
-    def _done(self, past: Past, outcome: Outcome, seconds: float) -> Past:
-        self._tell("done", figures=outcome.figures, seconds=seconds, next=self._next(past))
+    def _done(self, past: Past, outcome: Outcome, seconds: float, reported: ReportedRun | None) -> Past:
+        due = self._next(past)
+        self._tell("done", figures=outcome.figures, seconds=seconds, next=due)
+        if reported is not None:
+            reported.done(outcome, next_at=due)
         return past
 
-    def _failed(self, past: Past, error: Exception, seconds: float) -> Past:
+    def _failed(self, past: Past, error: Exception, seconds: float, reported: ReportedRun | None) -> Past:
         if self._asked.is_set():
             self._tell("stopped", seconds=seconds)
-        else:
-            cause = cause_of(error)
-            self._tell("failed", text=f"{cause.code}: {cause.message}", seconds=seconds, next=self._next(past))
+            if reported is not None:
+                reported.stopped()
+            return past
+        cause, due = cause_of(error), self._next(past)
+        self._tell("failed", text=f"{cause.code}: {cause.message}", seconds=seconds, next=due)
+        if reported is not None:
+            reported.failed(error, next_at=due)
         return past
 
     def _next(self, past: Past) -> datetime | None:

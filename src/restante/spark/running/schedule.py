@@ -23,6 +23,7 @@ from restante.limits import (
     JOB_INTERVAL_SECONDS_MIN,
 )
 from restante.model.back_off import back_off
+from restante.model.figures import counted
 
 _INTERVAL = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>second|minute|hour|day)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
@@ -86,6 +87,24 @@ def next_time(schedule: Schedule, past: Past) -> datetime:
             return past.since if past.ended is None else past.ended + _pause(past.failures)
         case _:
             assert_never(schedule)
+
+
+def worded_schedule(schedule: Schedule) -> str:
+    """`every 2 minutes`, `at 02:00 UTC` or `always`."""
+    match schedule:
+        case Every():
+            return f"every {_worded_interval(int(schedule.interval.total_seconds()))}"
+        case At():
+            return f"at {schedule.time:%H:%M} {schedule.zone.key}"
+        case Always():
+            return "always"
+        case _:
+            assert_never(schedule)
+
+
+def _worded_interval(seconds: int) -> str:
+    unit = next(name for name, size in reversed(_SECONDS.items()) if seconds % size == 0)
+    return counted(seconds // _SECONDS[unit], unit)
 
 
 def _pause(failures: int) -> timedelta:

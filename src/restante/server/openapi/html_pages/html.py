@@ -24,14 +24,15 @@ def paragraphs(text: str) -> str:
 
 
 def code_block(text: str) -> str:
-    return f"<pre><code>{escape(text, quote=False)}</code></pre>"
+    return f'<pre tabindex="0"><code>{escape(text, quote=False)}</code></pre>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already."""
-    titles = "".join(f"<th>{title}</th>" for title in head)
+    """Cells are HTML already. A table scrolls sideways where there is no room, by keys too."""
+    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
     lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><tr>{titles}</tr>{lines}</table></div>'
+    whole = f"<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(", ".join(head))}">{whole}</div>'
 
 
 def whole_page(title: str, *, contents: str, main: str) -> bytes:
@@ -40,13 +41,15 @@ def whole_page(title: str, *, contents: str, main: str) -> bytes:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
 <style>{_style()}</style>
 </head>
 <body>
+<a class="skip" href="#main">Skip to the content</a>
 <div class="layout">
 <nav aria-label="Contents">{contents}</nav>
-<main>{main}</main>
+<main id="main" tabindex="-1">{main}</main>
 </div>
 <script>{script()}</script>
 </body>
@@ -64,7 +67,17 @@ def script() -> str:
 @cache
 def script_digest() -> str:
     """By which a browser knows the script, as a content security policy names it."""
-    return f"sha256-{b64encode(sha256(script().encode()).digest()).decode()}"
+    return _digest(script())
+
+
+@cache
+def style_digest() -> str:
+    """The same of the style."""
+    return _digest(_style())
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 @cache

@@ -18,9 +18,13 @@ def page() -> bytes:
     by_status: dict[int, list[str]] = {}
     for code in CODES:
         by_status.setdefault(status_of(code), []).append(code)
-    links = "".join(f"<b>{status}</b><ul>{_links(codes)}</ul>" for status, codes in sorted(by_status.items()))
+    links = "".join(
+        f'<div class="group"><b>{status}</b><ul>{_links(codes)}</ul></div>'
+        for status, codes in sorted(by_status.items())
+    )
     sections = "".join(
-        f"<h2>{status}</h2>" + "".join(_section(code) for code in codes) for status, codes in sorted(by_status.items())
+        f"<section><h2>{status}</h2>{''.join(map(_section, codes))}</section>"
+        for status, codes in sorted(by_status.items())
     )
     return html.whole_page(
         "Restante: problems",

@@ -27,7 +27,7 @@ def page(description: Described) -> bytes:
         contents=f'<p><b>{info["title"]}</b> <span class="soft">{info["version"]}</span></p>{links}{_OTHERS}',
         main=(
             f"<h1>{info['title']}</h1>{html.paragraphs(info['description'])}{sections}"
-            f'<h2 id="schemas">Bodies</h2>{schemas}'
+            f'<section><h2 id="schemas">Bodies</h2>{schemas}</section>'
         ),
     )
 
@@ -51,12 +51,13 @@ def _links(name: str, routes: list[tuple[str, str, Described]]) -> str:
         f'<li><a href="#{operation["operationId"]}"><span class="method {method}">{method}</span>{operation["summary"]}</a></li>'
         for method, _, operation in routes
     )
-    return f'<b><a href="#{name.lower()}">{name}</a></b><ul>{entries}</ul>'
+    return f'<div class="group"><b><a href="#{name.lower()}">{name}</a></b><ul>{entries}</ul></div>'
 
 
 def _section(tag: Described, routes: list[tuple[str, str, Described]]) -> str:
     articles = "".join(_route(method, path, operation) for method, path, operation in routes)
-    return f'<h2 id="{tag["name"].lower()}">{tag["name"]}</h2>{html.paragraphs(tag["description"])}{articles}'
+    head = f'<h2 id="{tag["name"].lower()}">{tag["name"]}</h2>{html.paragraphs(tag["description"])}'
+    return f"<section>{head}{articles}</section>"
 
 
 def _route(method: str, path: str, operation: Described) -> str:

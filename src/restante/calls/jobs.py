@@ -1,0 +1,52 @@
+"""Jobs: what is reported of their runs, looked up and forgotten."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from restante.calls.call import Call, Count, Number
+from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus
+
+
+class ReportJob(Call[JobStatus], frozen=True, kw_only=True):
+    """Say when a job runs, and what became of a run."""
+
+    job: str
+    schedule: str | None = None
+    next_at: datetime | None = None
+    run: JobReport | None = None
+
+
+class ListJobs(Call[JobPage], frozen=True, kw_only=True):
+    """The jobs by name, each with its last run."""
+
+    limit: Count | None = None
+    after: str | None = None
+
+
+class ReadJob(Call[JobStatus], frozen=True):
+    """One job, with its last run."""
+
+    job: str
+
+
+class ListRuns(Call[JobRunPage], frozen=True, kw_only=True):
+    """The runs of a job, the newest first."""
+
+    job: str
+    limit: Count | None = None
+    after: Number | None = None
+    """The number of the last run of the page before."""
+
+
+class ReadRun(Call[JobRun], frozen=True):
+    """One run, with its table."""
+
+    job: str
+    run: int
+
+
+class DeleteJob(Call[None], frozen=True):
+    """Forget a job and its runs."""
+
+    job: str

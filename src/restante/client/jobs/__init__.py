@@ -1,0 +1,1 @@
+"""Jobs: runs reported to a hub, and looked up."""

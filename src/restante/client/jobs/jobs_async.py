@@ -1,0 +1,97 @@
+"""Jobs and their runs, for asynchronous programs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.client.transport.link import AsyncLink
+from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
+
+
+class Jobs:
+    """What became of the runs of jobs, which run elsewhere."""
+
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+
+    async def report(
+        self,
+        job: str,
+        run: JobReport | None = None,
+        *,
+        schedule: str | None = None,
+        next_at: datetime | None = None,
+    ) -> JobStatus:
+        """Say what became of a run of a job, and when its next turn is. Again replaces what was said of the run.
+
+        ```python
+        began = datetime.now(UTC)
+        number = int(began.timestamp() * 1_000_000)
+        await hub.jobs.report("export", JobReport(run=number, state=JobRunState.RUNNING, began_at=began))
+        ```
+        """
+        return await self._link.call(ReportJob(job=job, schedule=schedule, next_at=next_at, run=run))
+
+    async def list(self) -> AsyncIterator[JobStatus]:
+        """All of them by name, page by page as you go on.
+
+        ```python
+        async for status in hub.jobs.list():
+            print(status.job, status.last)
+        ```
+        """
+        after: str | None = None
+        while True:
+            page = await self._link.call(ListJobs(after=after))
+            for status in page.jobs:
+                yield status
+            after = page.next
+            if after is None:
+                return
+
+    async def get(self, job: str) -> JobStatus:
+        """One job: when it runs, and its last run.
+
+        ```python
+        status = await hub.jobs.get("nightly-run")
+        ```
+        """
+        return await self._link.call(ReadJob(job))
+
+    async def runs(self, job: str) -> AsyncIterator[JobRun]:
+        """The runs that are kept, the newest first, without their tables.
+
+        ```python
+        async for run in hub.jobs.runs("nightly-run"):
+            print(run.began_at, run.state)
+        ```
+        """
+        after: int | None = None
+        while True:
+            page = await self._link.call(ListRuns(job=job, after=after))
+            for run in page.runs:
+                yield run
+            after = page.next
+            if after is None:
+                return
+
+    async def run(self, job: str, run: int) -> JobRun:
+        """One run, with its table.
+
+        ```python
+        status = await hub.jobs.get("nightly-run")
+        run = await hub.jobs.run("nightly-run", status.last.run)
+        ```
+        """
+        return await self._link.call(ReadRun(job, run))
+
+    async def delete(self, job: str) -> None:
+        """Forget a job and its runs.
+
+        ```python
+        await hub.jobs.delete("nightly-run")
+        ```
+        """
+        await self._link.call(DeleteJob(job))

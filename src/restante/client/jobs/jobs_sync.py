@@ -1,0 +1,96 @@
+# Generated from `jobs_async.py` by `make generate` (tools/generate_sync.py): change that module, not this one.
+"""Jobs and their runs, for programs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.client.transport.link import Link
+from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
+
+
+class Jobs:
+    """What became of the runs of jobs, which run elsewhere."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def report(
+        self,
+        job: str,
+        run: JobReport | None = None,
+        *,
+        schedule: str | None = None,
+        next_at: datetime | None = None,
+    ) -> JobStatus:
+        """Say what became of a run of a job, and when its next turn is. Again replaces what was said of the run.
+
+        ```python
+        began = datetime.now(UTC)
+        number = int(began.timestamp() * 1_000_000)
+        hub.jobs.report("export", JobReport(run=number, state=JobRunState.RUNNING, began_at=began))
+        ```
+        """
+        return self._link.call(ReportJob(job=job, schedule=schedule, next_at=next_at, run=run))
+
+    def list(self) -> Iterator[JobStatus]:
+        """All of them by name, page by page as you go on.
+
+        ```python
+        for status in hub.jobs.list():
+            print(status.job, status.last)
+        ```
+        """
+        after: str | None = None
+        while True:
+            page = self._link.call(ListJobs(after=after))
+            yield from page.jobs
+            after = page.next
+            if after is None:
+                return
+
+    def get(self, job: str) -> JobStatus:
+        """One job: when it runs, and its last run.
+
+        ```python
+        status = hub.jobs.get("nightly-run")
+        ```
+        """
+        return self._link.call(ReadJob(job))
+
+    def runs(self, job: str) -> Iterator[JobRun]:
+        """The runs that are kept, the newest first, without their tables.
+
+        ```python
+        for run in hub.jobs.runs("nightly-run"):
+            print(run.began_at, run.state)
+        ```
+        """
+        after: int | None = None
+        while True:
+            page = self._link.call(ListRuns(job=job, after=after))
+            yield from page.runs
+            after = page.next
+            if after is None:
+                return
+
+    def run(self, job: str, run: int) -> JobRun:
+        """One run, with its table.
+
+        ```python
+        status = hub.jobs.get("nightly-run")
+        run = hub.jobs.run("nightly-run", status.last.run)
+        ```
+        """
+        return self._link.call(ReadRun(job, run))
+
+    def delete(self, job: str) -> None:
+        """Forget a job and its runs.
+
+        ```python
+        hub.jobs.delete("nightly-run")
+        ```
+        """
+        self._link.call(DeleteJob(job))

@@ -1,0 +1,48 @@
+"""What a hub has only if it is used: jobs. What is not there is left out of the pages.
+
+It is asked at most once in a few seconds for each visitor, not with every page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from restante.console.web.visits import HubExtras
+from restante.errors import RestanteError
+from restante.limits import CONSOLE_REMEMBERED_MAX, CONSOLE_STREAM_SECONDS
+from restante.model.jobs.job_answers import JobPage
+
+if TYPE_CHECKING:
+    from restante.console.web.doors import HubAsker
+    from restante.console.web.visits import ConsoleVisitor
+
+
+class KnownExtras:
+    """What is known of one hub, for each sight of it. Used from the event loop only."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[ConsoleVisitor, tuple[float, HubExtras]] = OrderedDict()
+
+    async def of(self, visitor: ConsoleVisitor, hub: HubAsker) -> HubExtras:
+        sight = visitor.sight
+        known = self._known.get(sight)
+        if known is not None and self._clock() - known[0] < CONSOLE_STREAM_SECONDS:
+            return known[1]
+        found = HubExtras(jobs=visitor.runs_jobs and await _has_jobs(hub))
+        self._known[sight] = (self._clock(), found)
+        self._known.move_to_end(sight)
+        while len(self._known) > CONSOLE_REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        return found
+
+
+async def _has_jobs(hub: HubAsker) -> bool:
+    """Whether one has ever run. An older hub knows none."""
+    try:
+        return bool((await hub.get(JobPage, "jobs", limit=1)).jobs)
+    except RestanteError:
+        return False

@@ -1,0 +1,1 @@
+"""Jobs: their runs reported, looked up, forgotten."""

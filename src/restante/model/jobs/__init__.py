@@ -1,0 +1,1 @@
+"""Jobs: what the programs that run them report of each run."""
