@@ -217,10 +217,8 @@ def _laid(drawers: list[_Drawer]) -> tuple[list[bytes], list[bytes], bytes, byte
                 properties.append(own)
                 more += size
             weights += weight
-            if expires_at < expiry:
-                expiry = expires_at
-            if published_at < published:
-                published = published_at
+            expiry = min(expiry, expires_at)
+            published = min(published, published_at)
         count, text_end = len(rows), text_end + len(recipient)
         hashes, places = (recipient_hash, cabinet_hash), (rows[0][3], rows[-1][3])
         lines.append(_DRAWER.pack(*hashes, weights, expiry, published, at, count, *places, text_end, origin, kind, 0))
