@@ -1,3 +1,5 @@
+"""Shards are ranges of partitions; a call is at home in one of them, or concerns all."""
+
 from __future__ import annotations
 
 import pytest
