@@ -18,7 +18,7 @@ class Silent(Unavailable):
     """Nobody answered in time. What was asked for may have been done, or may still be."""
 
 
-class Carrier(Protocol):
+class ShardCarrier(Protocol):
     """The way to the other shards. Called from any thread of the hub."""
 
     def carry(self, partition: int, call: Call[Answer]) -> Answer:
@@ -35,6 +35,6 @@ class Shard:
     """A hub's share of the partitions, and its way to those that have the others."""
 
     partitions: range
-    carrier: Carrier
+    carrier: ShardCarrier
     key: int | None = None
     """The key of all hashes, if the store is new: the same in all shards."""
