@@ -19,11 +19,11 @@ from restante.settings import (
     LiveSettings,
     OriginGroupSettings,
     OriginSettings,
-    Section,
     ServerSettings,
     Settings,
     WebhookSettings,
 )
+from restante.settings_rules import Section
 
 WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "partition_count", 0),

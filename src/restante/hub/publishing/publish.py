@@ -72,11 +72,16 @@ def large_publish(
     arrivals = arrived(core, columns)
     if _misplaced(request, arrivals.partition):
         raise whole_refusal(core, columns, (), partition)
-    start = np.array([0, len(columns)])
+    return prepared(core, request, arrivals)
+
+
+def prepared(core: Core, request: PublishRequest, arrivals: Arrivals) -> PublishRequest:
+    """A publish of messages that are right and have ids: judged, and laid out if all of them are new."""
+    start = np.array([0, len(arrivals)])
     with core.pins.reading():
-        judged = judge(core, arrivals, start, np.ones(len(columns), np.bool_))
+        judged = judge(core, arrivals, start, np.ones(len(arrivals), np.bool_))
     request.unit = Unit([request], start, judged)
-    if not judged.verdict.any() and len(columns):
+    if not judged.verdict.any() and len(arrivals):
         request.unit.parcel = laid_out(core, arrivals, judged.grouped)
     return request
 
@@ -364,6 +369,8 @@ def _receipts(unit: Unit, stored: NDArray[np.int64], number: NDArray[np.int64]) 
             continue
         first, last = borders[index], borders[index + 1]
         accepted = last - first
+        if request.hear_rows is not None:
+            request.hear_rows(stored[first:last] - starts[index], number[first:last])
         if accepted == 1 and partitions:
             receipts: tuple[PartitionReceipt, ...] = (_receipt(partitions[first], numbers[first], numbers[first]),)
         else:
