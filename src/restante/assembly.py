@@ -21,6 +21,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.outside.webhooks import webhook_poster
 from restante.ports.backplane import Backplane
+from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store, StoreReader
@@ -95,8 +96,12 @@ def open_hub(
     clock: Clock | None = None,
     store: Store | None = None,
     backplane: Backplane | None = None,
+    shard: Shard | None = None,
 ) -> OpenHub:
-    """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's."""
+    """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
+
+    With a `shard` it has some of the partitions, and others have the rest.
+    """
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
     known = settings or Settings()
@@ -111,6 +116,7 @@ def open_hub(
             counters=open_counters(known),
             post_webhook=webhook_poster(known.webhooks.allowed_networks),
             backplane=open_backplane(known) if backplane is None else backplane,
+            shard=shard,
         )
     except BaseException:
         chosen.close()

@@ -17,7 +17,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
-from restante.hub.publishing.publish import check_partition
+from restante.hub.publishing.publish import check_number
 from restante.hub.publishing.refuse import whole_refusal
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
@@ -85,6 +85,9 @@ def _dispatched(core: Core, call: Publish, caller: Grant, waiter: Waiter) -> Dis
     parcels = None if way is None else parcels_of(core, call, caller)
     if way is None or parcels is None:
         return None
+    if call.accept is not Accept.ACCEPTED:
+        for parcel in parcels:
+            core.require_owned(parcel.partition)  # its owner tells its own doors alone when it has stored something
     return _send(way, call.accept or Accept.STORED, parcels, waiter)
 
 
@@ -135,7 +138,7 @@ def _other_way(call: Publish) -> str | None:
 
 def parcels_of(core: Core, call: Publish, caller: Grant) -> list[RecordParcel] | None:
     """The messages, checked whole, as parcels; None if they have to go straight: delayed ones, and one too large."""
-    check_partition(core, call.partition)
+    check_number(core, call.partition)
     try:
         return _parcels(core, call, caller, _bytes_max(core))
     except NotForBackplane:

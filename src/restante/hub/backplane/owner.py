@@ -233,7 +233,7 @@ def starts(core: Core) -> dict[int, int]:
     """From where the log of each partition is to be read; `InvalidOperation` if it does not reach so far."""
     memory = core.memory(BackplaneMemory)
     assert memory.backplane is not None, "who reads a log has one"
-    name, own = memory.backplane.name, [partition.number for partition in core.partitions]
+    name, own = memory.backplane.name, core.owned
     stored, ends = stored_positions(core, log_key(name), own), memory.backplane.ends(own)
     memory.stored = dict(stored)
     memory.totals.gaps = 0

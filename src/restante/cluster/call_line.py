@@ -1,0 +1,103 @@
+"""`CallLine`: the way to one shard, on which calls are carried as values."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TypeAlias
+
+from restante.calls.call import Answer, Call
+from restante.cluster.call_values import decode_answer, decode_error, encode_call
+from restante.cluster.frame_connection import FrameConnection
+from restante.cluster.frames import FrameKind
+from restante.errors import OutcomeUnknown, RestanteError, Unavailable
+from restante.model.access.access import EVERYTHING, Grant
+
+Place: TypeAlias = str
+"""Where a shard listens: the path of a socket."""
+
+
+class _Questions(FrameConnection):
+    """One connection; those who asked wait for their answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[int, asyncio.Future[tuple[FrameKind, bytes]]] = {}
+        self._numbers = count(1)
+        self.ended = False
+
+    def ask(self, content: bytes) -> asyncio.Future[tuple[FrameKind, bytes]]:
+        number = next(self._numbers)
+        future: asyncio.Future[tuple[FrameKind, bytes]] = self._loop.create_future()
+        self.waiting[number] = future
+        future.add_done_callback(lambda _: self.waiting.pop(number, None))
+        self.put(number, FrameKind.CALL, content)
+        return future
+
+    def took(self, number: int, kind: FrameKind, content: bytes) -> None:
+        future = self.waiting.pop(number, None)
+        if future is not None and not future.done():
+            future.set_result((kind, content))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
+        self.ended = True
+        for future in list(self.waiting.values()):
+            if not future.done():
+                future.set_exception(ConnectionError())
+
+
+class CallLine:
+    """The way to one shard: a connection that is made when it is needed, and again after it was lost. Used in one event loop."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.place = place
+        self.name = name
+        """What the shard is called in what is told of it."""
+        self._loop = asyncio.get_running_loop()
+        self._connection: _Questions | None = None
+        self._opening = asyncio.Lock()
+
+    async def call(self, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
+        """Have a call answered; the error that it met, or `OutcomeUnknown` if the shard ended meanwhile."""
+        connection = await self._open()
+        try:
+            kind, content = await connection.ask(encode_call(call, caller))
+        except ConnectionError as error:
+            raise OutcomeUnknown(f"{self.name} ended before it answered. It may have been carried out.") from error
+        if kind is FrameKind.PROBLEM:
+            raise decode_error(content)
+        return decode_answer(call, content)
+
+    def ask(self, call: Call[Answer], caller: Grant = EVERYTHING, *, seconds: float) -> Answer:
+        """The same from another thread, which waits at most so long."""
+        carrying = asyncio.run_coroutine_threadsafe(self.call(call, caller), self._loop)
+        try:
+            return carrying.result(seconds)
+        except TimeoutError as error:
+            carrying.cancel()
+            raise OutcomeUnknown(f"{self.name} did not answer within {seconds:g} s.") from error
+
+    async def _open(self) -> _Questions:
+        found = self._connection
+        if found is not None and not found.ended:
+            return found
+        async with self._opening:
+            if self._connection is None or self._connection.ended:
+                self._connection = await self._connected()
+            return self._connection
+
+    async def _connected(self) -> _Questions:
+        try:
+            _, connection = await self._loop.create_unix_connection(_Questions, self.place)
+        except OSError as error:
+            raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
+        return connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+
+
+def is_silent(error: BaseException) -> bool:
+    """Whether nobody knows what became of a call, or it was not carried out: the same again does no harm."""
+    return isinstance(error, RestanteError) and type(error).retriable

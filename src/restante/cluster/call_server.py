@@ -1,0 +1,144 @@
+"""`CallServer`: a shard answers calls that other processes carry to it, over a socket that only its owner may open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from restante.calls.call import Call
+from restante.calls.publishing import Publish
+from restante.cluster.call_values import (
+    PublishBody,
+    PublishLetters,
+    decode_call,
+    encode_answer,
+    encode_error,
+    letters_of,
+)
+from restante.cluster.frame_connection import FrameConnection
+from restante.cluster.frames import FrameKind
+from restante.cluster.letter_messages import messages_of_letters
+from restante.errors import Internal, RestanteError
+from restante.hub.door.in_process import InProcess
+from restante.hub.engine.committer import CommitRequest, Listener
+from restante.model.access.access import Grant
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import few_or_many
+from restante.wire.incoming.incoming import decode_messages
+
+_log = logging.getLogger("restante.cluster")
+_LOOP_BODY_BYTES = 32 * 1024
+"""A longer body is read in a thread."""
+
+
+class CallServer:
+    """Listens on the path of a socket until it is closed."""
+
+    def __init__(self, link: InProcess, path: Path) -> None:
+        self._link = link
+        self._path = path
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Answers] = set()
+
+    async def start(self) -> None:
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            made = partial(_Answers, self._link, self._connections)
+            self._server = await asyncio.get_running_loop().create_unix_server(made, str(self._path))
+        finally:
+            os.umask(before)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+        self._path.unlink(missing_ok=True)
+
+
+class _Answers(FrameConnection):
+    """One connection of somebody who asks."""
+
+    def __init__(self, link: InProcess, connections: set[_Answers]) -> None:
+        super().__init__()
+        self._link = link
+        self._connections = connections
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
+        self._connections.discard(self)
+
+    def took(self, number: int, kind: FrameKind, content: bytes) -> None:
+        if kind is not FrameKind.CALL:
+            return
+        try:
+            call, caller = decode_call(content)
+            if isinstance(call, PublishLetters) and not self._link.hub.crowded:
+                self._publish(number, call, caller)
+                return
+        except RestanteError as error:
+            self.refuse(number, error)
+            return
+        task = self._loop.create_task(self._answer(number, call, caller))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _publish(self, number: int, call: PublishLetters, caller: Grant) -> None:
+        """Few messages go to the committer as they come, without a task for each."""
+        letters = letters_of(call)
+        read, listener = partial(messages_of_letters, letters), _Stored(self, number, self._loop)
+        self._link.hub.publish_letters_soon(letters, read, listener, caller, call.partition, call.producer)
+
+    async def _answer(self, number: int, call: Call[Any], caller: Grant) -> None:
+        try:
+            link = self._link.on_behalf_of(caller)
+            self.put(number, FrameKind.ANSWER, encode_answer(await link.call(await self._plain(call))))
+        except RestanteError as error:
+            self.refuse(number, error)
+        except Exception:  # noqa: BLE001  # whatever it is, who asked gets an answer, and the log the rest
+            self.fail(number)
+
+    async def _plain(self, call: Call[Any]) -> Call[Any]:
+        """The call as the hub takes it."""
+        if isinstance(call, PublishLetters):
+            return Publish(few_or_many(messages_of_letters(letters_of(call))), call.partition, call.producer)
+        if not isinstance(call, PublishBody):
+            return call
+        read = partial(decode_messages, call.body, content_type=call.content_type, headers={})
+        sent = read() if len(call.body) <= _LOOP_BODY_BYTES else await self._link.thread(read)
+        return Publish(few_or_many(sent), call.partition, call.producer, call.batch, call.source)
+
+    def refuse(self, number: int, error: RestanteError) -> None:
+        self.put(number, FrameKind.PROBLEM, encode_error(error))
+
+    def fail(self, number: int) -> None:
+        _log.exception("A call failed.")
+        self.refuse(number, Internal("The hub failed. The log of its shard has more."))
+
+
+class _Stored(Listener[Receipt]):
+    """Sends the answer of a publish when it is committed."""
+
+    __slots__ = ("_answers", "_number", "loop")
+
+    def __init__(self, answers: _Answers, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._answers = answers
+        self._number = number
+        self.loop = loop
+
+    def tell(self, request: CommitRequest[Receipt]) -> None:
+        try:
+            self._answers.put(self._number, FrameKind.ANSWER, encode_answer(request.answer()))
+        except RestanteError as error:
+            self._answers.refuse(self._number, error)
+        except Exception:  # noqa: BLE001  # whatever it is, who asked gets an answer, and the log the rest
+            self._answers.fail(self._number)

@@ -1,0 +1,147 @@
+"""Calls and their answers as bytes, so that they can be carried to a shard in another process.
+
+A call travels under the name of its class, with what its caller may do. An answer is read as what the call says that it
+answers. What is published travels as letters, if it is few and plainly right, else as the body that it is.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, get_args, get_origin
+
+import msgspec
+import pyarrow as pa
+
+from restante import calls
+from restante.calls.call import Answer, Call
+from restante.errors import InvalidRequest, RestanteError
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.letter import Letter
+from restante.wire.problems import error_of, problem_of
+from restante.wire.publish import stream_bytes
+
+_GRANTS_REMEMBERED = 1_024
+
+
+class PublishLetters(Call[Receipt], frozen=True, array_like=True):
+    """A few messages that are plainly right."""
+
+    letters: tuple[tuple[bytes, str, str, str, str, str, int, int, bytes, bytes, int], ...]
+    partition: int | None = None
+    producer: ProducerNumbers | None = None
+
+
+class PublishBody(Call[Receipt], frozen=True, array_like=True):
+    """Messages as a body, with all that may be said beside them."""
+
+    content_type: str
+    body: bytes
+    partition: int | None = None
+    producer: ProducerNumbers | None = None
+    batch: str | None = None
+    source: str | None = None
+
+
+def letters_of(call: PublishLetters) -> Sequence[Letter]:
+    return [Letter(*fields) for fields in call.letters]
+
+
+class _Carried(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    caller: msgspec.Raw
+    call: msgspec.Raw
+
+
+def encode_call(call: Call[Any], caller: Grant) -> bytes:
+    kind = type(call)
+    return _encoder.encode(
+        _Carried(kind.__name__, msgspec.Raw(_grant_bytes(caller)), msgspec.Raw(_encoder.encode(call)))
+    )
+
+
+def decode_call(content: bytes) -> tuple[Call[Any], Grant]:
+    try:
+        carried = _carried.decode(content)
+        kind = kinds().get(carried.name)
+        if kind is None:
+            raise InvalidRequest(f"There is no call {carried.name!r} here. Are all processes of one version?")
+        return _decoder(kind).decode(carried.call), _grant(bytes(carried.caller))
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"A call cannot be read: {error}. Are all processes of one version?") from error
+
+
+def encode_answer(answer: object) -> bytes:
+    return _encoder.encode(answer)
+
+
+def decode_answer(call: Call[Answer], content: bytes) -> Answer:
+    answer: Answer = _decoder(answer_type(type(call))).decode(content)
+    return answer
+
+
+def encode_error(error: RestanteError) -> bytes:
+    return _encoder.encode(problem_of(error, correlation_id=""))
+
+
+def decode_error(content: bytes) -> RestanteError:
+    return error_of(msgspec.msgpack.decode(content, type=dict[str, Any]))
+
+
+@cache
+def kinds() -> dict[str, type[Call[Any]]]:
+    """Every call by its name."""
+    for module in pkgutil.iter_modules(calls.__path__, f"{calls.__name__}."):
+        import_module(module.name)
+    return {kind.__name__: kind for kind in _below(Call)}
+
+
+def _below(kind: type[Call[Any]]) -> Iterator[type[Call[Any]]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+@cache
+def answer_type(kind: type[Call[Any]]) -> Any:  # noqa: ANN401 - whatever the call says that it answers
+    for base in getattr(kind, "__orig_bases__", ()):
+        if get_origin(base) is Call:
+            return get_args(base)[0]
+    raise InvalidRequest(f"{kind.__name__} does not say what it answers.")
+
+
+def _written(value: object) -> object:
+    if isinstance(value, pa.Table):
+        return stream_bytes(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be carried")
+
+
+def _read(kind: type, value: object) -> object:
+    if kind is pa.Table and isinstance(value, bytes):
+        with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
+            return reader.read_all()
+    raise NotImplementedError(f"{kind} cannot be carried")
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:  # noqa: ANN401 - a type, or a union of some
+    return msgspec.msgpack.Decoder(kind, dec_hook=_read)
+
+
+@lru_cache(_GRANTS_REMEMBERED)
+def _grant_bytes(caller: Grant) -> bytes:
+    return _encoder.encode(None if caller == EVERYTHING else caller)
+
+
+@lru_cache(_GRANTS_REMEMBERED)
+def _grant(content: bytes) -> Grant:
+    return _grants.decode(content) or EVERYTHING
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_written)
+_carried = msgspec.msgpack.Decoder(_Carried)
+_grants = msgspec.msgpack.Decoder(Grant | None)
