@@ -97,6 +97,7 @@ class PublishRequest(CommitRequest[Receipt]):
         "letters",
         "numbers",
         "partition",
+        "published_at",
         "source",
         "unit",
     )
@@ -128,6 +129,8 @@ class PublishRequest(CommitRequest[Receipt]):
         """What goes with it, in its commit."""
         self.source: SourcedRows | None = None
         """Where its messages come from, if it says so."""
+        self.published_at = 0
+        """When its messages were stored, once it is answered; 0: nothing was."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
@@ -157,13 +160,16 @@ class PlainPublish(PublishRequest):
         numbers: ProducerNumbers | None = None,
         line: Line | None = None,
     ) -> None:
+        # What the classes above begin with, written out: every small publish comes by here.
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
-        super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
-        self.letters = letters
-        self.light = numbers is None
-        self._read = read
+        self.size, self.line, self.light, self.reads = size, line, numbers is None, ()
+        self.alone = self.put_off = False
+        self.result = self.error = self.waiter = self.batch = self.digests = None
+        self.beside = self.source = self.unit = None
+        self.letters, self.partition, self.numbers, self.caller = letters, partition, numbers, caller
+        self._messages, self._read = (), read
 
     @property
     def messages(self) -> Sequence[Message]:
