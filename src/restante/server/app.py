@@ -19,15 +19,14 @@ from restante.server.routes import (
     acknowledgements,
     actions,
     batches,
-    collecting,
     consignments,
     feed,
     groups,
     health,
     jobs,
     live_clients,
+    mailboxes,
     messages,
-    operating,
     partitions,
     producers,
     publishing,
@@ -35,6 +34,7 @@ from restante.server.routes import (
     sources,
     tickets,
     tokens,
+    upkeep,
 )
 from restante.server.routes.pages import Pages
 
@@ -48,7 +48,7 @@ _WORKING: tuple[Route, ...] = (
     *producers.ROUTES,
     *sources.ROUTES,
     *consignments.ROUTES,
-    *collecting.ROUTES,
+    *mailboxes.ROUTES,
     *messages.ROUTES,
     *batches.ROUTES,
     *acknowledgements.ROUTES,
@@ -61,7 +61,7 @@ _WORKING: tuple[Route, ...] = (
     *live_clients.ROUTES,
     *tickets.ROUTES,
     *tokens.ROUTES,
-    *operating.ROUTES,
+    *upkeep.ROUTES,
     *health.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)

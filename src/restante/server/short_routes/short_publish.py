@@ -13,7 +13,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
+from restante.server.requests.producer_numbers import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
