@@ -43,8 +43,10 @@ from restante.hub.actions.status import action_totals
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
+from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
 from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
@@ -55,6 +57,7 @@ from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
+from restante.hub.engine.asking import OwnAnswers
 from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
@@ -150,6 +153,8 @@ class OpenHub:
         self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_part_work(store, self._core.owned))
+        self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
         self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
@@ -219,6 +224,10 @@ class OpenHub:
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
         return bool(self._core.unfiled.overdue) or self._core.committer.full
+
+    def asks_first(self, call: Publish) -> bool:
+        """Whether a publish has to ask another shard first: then not in an event loop."""
+        return call.batch is not None and is_to_be_enlisted(self._core, check_id(call.batch))
 
     @property
     def closing(self) -> bool:
