@@ -92,7 +92,7 @@ ALLOWED = {
     "DELETE /v1/groups/{group}/actions/{action}": "o",
     "POST /v1/actions/{action}": "po",
     "POST /v1/actions": "po",
-    "GET /v1/actions/{action}": "pxwo",
+    "GET /v1/actions/{action}": "prxwo",
     "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
     "GET /v1/groups/{group}/poison": "wo",
     "POST /v1/groups/{group}/poison/{id}/again": "o",

@@ -87,7 +87,7 @@ def in_(
     ] = None,
     group: Annotated[str, typer.Option(help="The consumer group that its processes share.")] = "restante",
     prefix: Prefix = "",
-    batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 10_000,
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 100_000,
     brokers: Brokers = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
     metrics_port: Metrics = None,

@@ -258,7 +258,10 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
     stored = np.flatnonzero((verdict == Verdict.NEW) & unit.accepted())
     number = np.zeros(0, np.int64)
     if len(stored):
-        number = _store(core, draft, unit.parcel or _parcel_of(core, unit, stored))
+        parcel = unit.parcel or _parcel_of(core, unit, stored)
+        number = _store(core, draft, parcel)
+        for request in unit.requests:
+            request.published_at = parcel.published_at
     _receipts(unit, stored, number)
     for index, request in enumerate(unit.requests):
         if request.batch is not None and request.result is not None and request.result.duplicates:

@@ -97,6 +97,7 @@ class PublishRequest(CommitRequest[Receipt]):
         "letters",
         "numbers",
         "partition",
+        "published_at",
         "source",
         "unit",
     )
@@ -128,6 +129,8 @@ class PublishRequest(CommitRequest[Receipt]):
         """What goes with it, in its commit."""
         self.source: SourcedRows | None = None
         """Where its messages come from, if it says so."""
+        self.published_at = 0
+        """When its messages were stored, once it is answered; 0: nothing was."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
