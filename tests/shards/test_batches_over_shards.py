@@ -40,8 +40,8 @@ def shards() -> Iterator[Shards]:
         yield opened
 
 
-def opened(shards: Shards, **wishes: str) -> str:
-    return shards.of(HOME_KEY).call(OpenBatch(key=HOME_KEY, **wishes)).id
+def opened(shards: Shards, notify: str | None = None) -> str:
+    return shards.of(HOME_KEY).call(OpenBatch(key=HOME_KEY, notify=notify)).id
 
 
 def publish(shards: Shards, batch: str, recipient: str, count: int = 1, *, numbered: str | None = None) -> None:

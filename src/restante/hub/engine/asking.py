@@ -26,13 +26,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Rest:
     """So many seconds in which others go on."""
 
     seconds: float
 
 
-Procedure: TypeAlias = Generator[Ask | Pause, Any, T]
+Procedure: TypeAlias = Generator[Ask | Rest, Any, T]
 
 
 class OwnAnswers:
@@ -62,8 +62,8 @@ def run(core: Core, procedure: Procedure[T]) -> T:
         return result
 
 
-def _answered(core: Core, step: Ask | Pause) -> object:
-    if isinstance(step, Pause):
+def _answered(core: Core, step: Ask | Rest) -> object:
+    if isinstance(step, Rest):
         if core.closing.wait(step.seconds):
             raise Unavailable("The hub is being closed. Try again.")
         return None
