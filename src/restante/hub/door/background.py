@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from restante.hub.actions.upkeep import forget_texts
+from restante.hub.backplane import tasks as backplane
 from restante.hub.batches import batch_upkeep, part_calls
 from restante.hub.consignments import consignments
 from restante.hub.engine import filing
@@ -32,6 +33,8 @@ TASKS = (
     notice_delivery.TASK,
     members.TASK,
     delayed.TASK,
+    backplane.READER,
+    backplane.WAITS,
 )
 
 

@@ -55,6 +55,7 @@ class Space(IntEnum):
     BATCH_ENLISTED = 51
     BATCH_REPORT = 52
     BATCH_CLOSING = 53
+    BACKPLANE_POISON = 58
     JOB = 61
     JOB_RUN = 62
     JOB_TABLE = 63
