@@ -23,7 +23,7 @@ from restante.errors import BatchSealed, BatchUnknown, InvalidRequest, Unavailab
 from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.part_calls import between_shards
 from restante.hub.door.hub import FUNCTIONS, OpenHub
-from restante.hub.engine.asking import run
+from restante.hub.engine.procedures import run
 from restante.model.batches.batch_answers import BatchState
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.storage.changes import Space

@@ -37,9 +37,9 @@ from restante.hub.batches.hand_items import (
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
 from restante.hub.batches.part_calls import closing
-from restante.hub.engine.asking import run
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import run
 from restante.hub.engine.tasks import Task, guarded
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import (

@@ -28,10 +28,10 @@ from restante.hub.batches.batch_parts import (
     stored_enlisted,
 )
 from restante.hub.batches.memory import BatchMemory
-from restante.hub.engine.asking import Ask, Procedure, run
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
 from restante.hub.engine.tasks import Task, guarded
 from restante.model.access.access import Grant
 from restante.model.batches.batch import NOTHING, BatchRow, Counts, check_open, decode_batch, decode_counts

@@ -59,7 +59,6 @@ from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
-from restante.hub.engine.asking import OwnAnswers
 from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
@@ -67,6 +66,7 @@ from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
+from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups

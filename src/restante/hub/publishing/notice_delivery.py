@@ -14,9 +14,9 @@ from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notice_schedule import NoticePlace
 from restante.hub.batches.notices import batch_and_way
-from restante.hub.engine.asking import Ask, Procedure, run
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
 from restante.hub.engine.tasks import Task, Tasks, guarded
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
