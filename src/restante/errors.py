@@ -46,6 +46,7 @@
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
+    │   ├── PartlyStored           partly_stored           some messages are stored, others are not known to be
     │   ├── Overloaded             overloaded              more is waiting than the hub has room for
     │   ├── NotOwner               not_owner               this hub does not own the partition, or not for certain
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
@@ -312,6 +313,13 @@ class OutcomeUnknown(Unavailable):
     code = "outcome_unknown"
     parcel: Any = None
     """Of a producer's send: the parcel, to be sent again."""
+
+
+class PartlyStored(Unavailable):
+    """Some messages of a send are stored; `details["lost"]` names those that are not known to be. Send those again."""
+
+    code = "partly_stored"
+    retriable = False
 
 
 class Overloaded(Unavailable):

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import restante
+from restante.backplanes.kafka_library import kafka_settings, option_pairs
 from restante.bridges.bridge_file import read_bridge_file
 from restante.bridges.in_messages import RecordMapper
 from restante.bridges.in_rules import DataForm, InRule, RawRecord, RecordMisfit, picker
-from restante.bridges.kafka_library import kafka_settings, option_pairs
 from restante.bridges.topic_records import TopicRecords
 from restante.errors import ExtraMissing, InvalidRequest, InvalidSettings
 from restante.model.publishing.message import Message
@@ -138,7 +138,7 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from restante.bridges.kafka_library import kafka_library
+    from restante.backplanes.kafka_library import kafka_library
 
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(ExtraMissing, match="restante\\[kafka\\]"):

@@ -16,10 +16,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.in_messages import MappedRecords, RecordMapper
 from restante.bridges.in_rules import InRule
-from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.topic_records import TopicPlace, TopicRecords, by_place
 from restante.client.surface.surface import Hub
 from restante.errors import FaultyMessages, InvalidOperation, InvalidRequest, SourceUnknown, Unavailable

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
-from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
 from restante.client.surface.surface import Group, Hub, SharedPage

@@ -19,21 +19,21 @@ from restante.server.routes import (
     acknowledgements,
     actions,
     batches,
-    collecting,
     consignments,
     feed,
     groups,
     health,
     jobs,
     live_clients,
+    mailboxes,
     messages,
-    operating,
     partitions,
     producers,
     publishing,
     sources,
     tickets,
     tokens,
+    upkeep,
 )
 from restante.server.routes.pages import Pages
 
@@ -46,7 +46,7 @@ _WORKING: tuple[Route, ...] = (
     *producers.ROUTES,
     *sources.ROUTES,
     *consignments.ROUTES,
-    *collecting.ROUTES,
+    *mailboxes.ROUTES,
     *messages.ROUTES,
     *batches.ROUTES,
     *acknowledgements.ROUTES,
@@ -59,7 +59,7 @@ _WORKING: tuple[Route, ...] = (
     *live_clients.ROUTES,
     *tickets.ROUTES,
     *tokens.ROUTES,
-    *operating.ROUTES,
+    *upkeep.ROUTES,
     *health.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)

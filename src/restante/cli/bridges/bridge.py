@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.bridges.in_rules import DataForm, InRule, Tombstones
-from restante.bridges.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.bridges.out_choices import Misfits, OutChanges, OutForm
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub

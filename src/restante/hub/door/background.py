@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from restante.hub.actions.upkeep import forget_texts
+from restante.hub.backplane import tasks as backplane
 from restante.hub.batches import batch_upkeep
 from restante.hub.consignments import consignments
 from restante.hub.engine import filing
@@ -31,6 +32,8 @@ TASKS = (
     notice_delivery.TASK,
     members.TASK,
     delayed.TASK,
+    backplane.READER,
+    backplane.WAITS,
 )
 
 

@@ -76,6 +76,10 @@ class SourcedRows:
     """The rows beyond those positions."""
 
 
+HearRows = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
+"""Takes the rows that are stored, in order, and their numbers."""
+
+
 class PublishedBeside(Protocol):
     """What is done in the commit of a publish, if it is not refused."""
 
@@ -94,6 +98,7 @@ class PublishRequest(CommitRequest[Receipt]):
         "beside",
         "caller",
         "digests",
+        "hear_rows",
         "letters",
         "numbers",
         "partition",
@@ -127,6 +132,8 @@ class PublishRequest(CommitRequest[Receipt]):
         self.light = numbers is None and batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
+        self.hear_rows: HearRows | None = None
+        """Who hears, while it is planned, which of its messages are new, and what their numbers are."""
         self.source: SourcedRows | None = None
         """Where its messages come from, if it says so."""
         self.published_at = 0

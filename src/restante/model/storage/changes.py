@@ -51,6 +51,7 @@ class Space(IntEnum):
     ACTION_POISON = 44
     ACTION_TEXTS = 45
     SOURCE = 47
+    BACKPLANE_POISON = 58
     JOB = 61
     JOB_RUN = 62
     JOB_TABLE = 63

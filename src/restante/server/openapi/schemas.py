@@ -60,12 +60,12 @@ from restante.server.routes.health import Health
 from restante.server.routes.jobs import ReportJobBody
 from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
-from restante.server.routes.operating import Done, SettingsInForce
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
 from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
 from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
+from restante.server.routes.upkeep import Done, SettingsInForce
 from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)

@@ -16,7 +16,7 @@ from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.model.publishing.message import Message
 from restante.model.publishing.refusals import Flawed
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
+from restante.server.requests.producer_numbers import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
