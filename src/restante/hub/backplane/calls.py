@@ -75,7 +75,8 @@ def publish_letters_soon(
 ) -> None:
     """Publish a few messages that are plainly right. `InvalidRequest` if somebody has to take a closer look."""
     doorway = open_door(core)
-    if not _are_plain(core, letters, partition, caller):
+    here = all(core.locate(letter.recipient).partition in core.owned for letter in letters)
+    if not here or not _are_plain(core, letters, partition, caller):
         raise InvalidRequest("These messages need a closer look.")
     _send(doorway, Accept.STORED, letter_parcels(core, letters, _bytes_max(core)), waiter)
 
