@@ -174,7 +174,7 @@ class PlainPublish(PublishRequest):
         self.size, self.line, self.light, self.reads = size, line, numbers is None, ()
         self.alone = self.put_off = False
         self.result = self.error = self.waiter = self.batch = self.digests = None
-        self.beside = self.source = self.unit = None
+        self.beside = self.source = self.unit = self.hear_rows = None
         self.letters, self.partition, self.numbers, self.caller = letters, partition, numbers, caller
         self._messages, self._read = (), read
 
