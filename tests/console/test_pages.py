@@ -219,7 +219,7 @@ def test_what_is_long_is_cut(visitor: Browsing) -> None:
     text = _message(visitor, 5)
     assert len(text) < CONSOLE_SHOWN_BYTES_MAX + 10_000
     assert "293 KiB" in text
-    assert len(visitor.get(f"/recipients/ada/messages/{_id(5)}/data").body) == 300_002
+    assert len(visitor.get(f"/recipients/ada/messages/{_id(5)}/data").body) == 300_000
 
 
 def test_a_claim_check_says_so(visitor: Browsing) -> None:

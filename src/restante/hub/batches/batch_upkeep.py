@@ -22,7 +22,7 @@ from restante.hub.batches.batches import (
     stored_batches,
     stored_row,
 )
-from restante.hub.batches.binding import forget_bindings
+from restante.hub.batches.bound_messages import forget_bindings
 from restante.hub.batches.hand_items import (
     HandItems,
     HandItemsKnown,

@@ -57,6 +57,7 @@ from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
+from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
@@ -249,6 +250,16 @@ class OpenHub:
     def core(self) -> Core:
         """For those who build on the hub: doctor, tests, the asynchronous door."""
         return self._core
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the store has."""
+        return len(self._core.partitions)
+
+    @property
+    def commit_totals(self) -> CommitTotals:
+        """How many commits there were since the hub was opened, and how long they took."""
+        return self._core.committer.totals
 
     @property
     def batch_totals(self) -> BatchMemory:

@@ -32,10 +32,10 @@ from restante.hub.mailboxes.overview import Overview, overview
 from restante.model.access.access import Grant
 from restante.model.batches.batch import check_visible, decode_batch
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
-from restante.model.batches.binding import Spans
+from restante.model.batches.bound_stretches import Spans
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.publishing.message import NEVER, State
 from restante.model.storage.catalog import DrawerPlace
 from restante.model.storage.change import ChangeKind, ChangeRecord

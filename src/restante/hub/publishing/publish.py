@@ -32,10 +32,10 @@ from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.owned import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
-from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
+from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
-from restante.hub.publishing.laying_out import arrived, laid_out, taken
+from restante.hub.publishing.lay_out import arrived, laid_out, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
 from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of

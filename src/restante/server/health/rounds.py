@@ -139,7 +139,7 @@ class HealthRounds:
             self._hub.check_groups()
             # A partition that fails is checked again until it is well: another one would hide it.
             if self._deep_problem is None:
-                self._partition = (self._partition + 1) % len(self._hub.core.partitions)
+                self._partition = (self._partition + 1) % self._hub.partition_count
         return self._deep_problem
 
     def _switched_off(self) -> str | None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import count, row_of
-from restante.hub.batches.binding import BoundSoFar, binding, put_stretch
+from restante.hub.batches.bound_messages import BoundSoFar, binding, put_stretch
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.access.access import Grant
 from restante.model.batches.batch import BatchRow, Counts, check_open
-from restante.model.batches.binding import BindingRole, Bindings, BoundStretch
+from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.arrival import Arrivals
 from restante.model.storage.changes import Space
