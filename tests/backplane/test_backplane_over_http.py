@@ -128,6 +128,20 @@ def test_the_client_says_what_it_is_content_with(hub: Hub) -> None:
         hub.send(recipient="ada", text="three", accept="soon")  # type: ignore[arg-type]
 
 
+def test_joint_sends_go_through_each_by_itself(wire: Wire, log: MemoryBackplane) -> None:
+    large = {"recipient": "ada", "data": "x" * 20_000}
+    sends = [{"messages": [{"recipient": f"r{n}", "data": n}]} for n in range(5)] + [
+        body(weight=0),
+        {"messages": [large]},
+    ]
+    answers = wire("POST", "/v1/sends", {"sends": sends}).json()["answers"]
+    assert ["receipt" in answer for answer in answers] == [True] * 5 + [False, True]
+    assert records(log) == 6
+    log.away = "no broker"
+    answers = wire("POST", "/v1/sends", {"sends": sends[:2]}).json()["answers"]
+    assert [answer["problem"]["code"] for answer in answers] == ["unavailable"] * 2
+
+
 def test_a_conflict_is_told_with_what_was_stored_beside_it(hub: Hub) -> None:
     hub.send(recipient="ada", id="one", text="first")
     other = next(f"r{n}" for n in range(100) if hub.partition_of(f"r{n}") != hub.partition_of("ada"))
