@@ -224,7 +224,7 @@ class OpenHub:
     ) -> None:
         """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
         if numbers is None and self.backplane.doorway is not None:
-            backplane_calls.publish_letters_soon(self._core, letters, partition, caller, waiter)
+            backplane_calls.publish_letters_soon(self._core, letters, read, partition, caller, waiter)
             return
         request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
         self._core.committer.submit_soon(request, waiter)
