@@ -156,6 +156,12 @@ BUFFER_PARCEL_MESSAGES_DEFAULT = 4_096
 BUFFER_SENDS_DEFAULT = 8
 BUFFER_SENDS_MAX = 1_024
 
+# Small sends of one program that wait at the same time, and share a request.
+SENDS_MAX = 256
+SENDS_BYTES_MAX = 256 * KIB
+SENDS_BYTES_TARGET = 32 * KIB
+SENDS_REQUESTS_MAX = 2
+
 # A client that acknowledges items: what goes into a call that it makes up itself, and how many are under way.
 ACKNOWLEDGE_ITEMS_TARGET = 10_000
 ACKNOWLEDGE_RANGES_TARGET = 1_000

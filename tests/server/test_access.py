@@ -24,6 +24,7 @@ NOBODY, EVERYBODY = "", "porxw"
 """Letters: p publisher, o operator, r reader, x recipient, w worker."""
 ALLOWED = {
     "POST /v1/messages": "po",
+    "POST /v1/sends": "po",
     "POST /v1/partitions/{partition}/parcels": "po",
     "POST /v1/partitions/{partition}/links": "po",
     "GET /v1/partitions/{partition}/producers/{group}": "pro",

@@ -30,6 +30,7 @@ from restante.server.routes import (
     partitions,
     producers,
     publishing,
+    sends,
     sources,
     tickets,
     tokens,
@@ -43,6 +44,7 @@ SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
 """What a web socket can be opened for."""
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
+    *sends.ROUTES,
     *producers.ROUTES,
     *sources.ROUTES,
     *consignments.ROUTES,

@@ -45,8 +45,10 @@ from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
+from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
 from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
@@ -64,6 +66,7 @@ from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
+from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
@@ -156,6 +159,8 @@ class OpenHub:
         self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_part_work(store, self._core.owned))
+        self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
         self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
@@ -232,6 +237,10 @@ class OpenHub:
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
         return bool(self._core.unfiled.overdue) or self._core.committer.full
+
+    def asks_first(self, call: Publish) -> bool:
+        """Whether a publish has to ask another shard first: then not in an event loop."""
+        return call.batch is not None and is_to_be_enlisted(self._core, check_id(call.batch))
 
     @property
     def closing(self) -> bool:

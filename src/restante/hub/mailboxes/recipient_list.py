@@ -114,7 +114,7 @@ def _list(core: Core, now: int) -> Listing:
         pa.concat_arrays([recipient for recipient, _, _ in parts]),
         np.concatenate([waiting for _, waiting, _ in parts]),
         np.concatenate([oldest for _, _, oldest in parts]),
-        np.repeat(np.arange(len(parts)), [len(waiting) for _, waiting, _ in parts]),
+        np.repeat(np.array(core.owned), [len(waiting) for _, waiting, _ in parts]),
     )
 
 

@@ -149,7 +149,7 @@ def _admit(core: Core, draft: RequestDraft, request: PublishRequest, batches: Op
         where = standing(row, numbers, count)
         # A repetition is answered as it was, also if its batch has been sealed since.
         if where is Standing.NEXT and request.batch is not None:
-            batches.check(request.batch, request.caller)
+            batches.check(request.batch, request)
         if where is Standing.NEXT and count:
             return True
         request.result = _NOTHING if row is None or where is Standing.NEXT else _repeated(core, draft, request, row)
