@@ -24,6 +24,7 @@ from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.limits import CONNECTIONS_BACKLOG, KIB, SEND_BYTES_MAX
 from restante.outside.origins import origin_ports
+from restante.ports.backplane import Backplane
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
@@ -83,6 +84,7 @@ class Service:
         origins: Mapping[str, OriginPort] | None = None,
         clock: Clock | None = None,
         places: Mapping[KeyPath, str] | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
         gate = gate_of(settings.server, path, insecure=insecure)
@@ -90,7 +92,7 @@ class Service:
         try:
             ports = origin_ports(settings, _origin_secret(settings, path)) if origins is None else dict(origins)
             place = None if store is not None else settings.store_url or path
-            hub = open_hub(place, settings=settings, origins=ports, clock=clock, store=store)
+            hub = open_hub(place, settings=settings, origins=ports, clock=clock, store=store, backplane=backplane)
         except BaseException:
             self._socket.close()
             raise
@@ -332,11 +334,12 @@ def start(  # noqa: PLR0913 - all that a program which serves a hub may choose
     store: Store | None = None,
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
+    backplane: Backplane | None = None,
     prepare: Callable[[Service], None] = lambda _: None,
 ) -> ServedHub:
     """Serve a hub in a thread of this process; port 0 takes a free one. `prepare` may mount something before it runs."""
     chosen = settings or Settings()
     placed = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, host=host, port=port))
-    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock)
+    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock, backplane=backplane)
     prepare(service)
     return ServedHub(service)

@@ -214,6 +214,11 @@ ADVICE: dict[str, Advice] = {
         "The hub is closing, or its store failed. Whether a publish was stored may be unknown.",
         f"{_AGAIN} What was stored is skipped as a duplicate.",
     ),
+    "partly_stored": Advice(
+        "Some messages of a publish are stored, or in the backplane. Of the others that is not known.",
+        "Send the messages in `lost` again, under the same ids.",
+        ("lost", "partitions", "positions"),
+    ),
     "outcome_unknown": Advice(
         "It may have been carried out: the hub failed before it knew.",
         "Repeat it unchanged, with the same ids or numbers: what was stored is not stored again.",
