@@ -19,6 +19,7 @@ from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSe
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.outside.webhooks import webhook_poster
+from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store, StoreReader
@@ -92,8 +93,12 @@ def open_hub(
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
     store: Store | None = None,
+    shard: Shard | None = None,
 ) -> OpenHub:
-    """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's."""
+    """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
+
+    With a `shard` it has some of the partitions, and others have the rest.
+    """
     if (folder is None) == (store is None):
         raise InvalidRequest("Give a data folder or a store, and not both.")
     known = settings or Settings()
@@ -107,6 +112,7 @@ def open_hub(
             random=os.urandom,
             counters=open_counters(known),
             post_webhook=webhook_poster(known.webhooks.allowed_networks),
+            shard=shard,
         )
     except BaseException:
         chosen.close()

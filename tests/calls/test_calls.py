@@ -12,6 +12,7 @@ from restante import calls
 from restante.calls.call import Call, query_names, query_of
 from restante.calls.mailboxes import ListRecipients, Peek, ReadHistory
 from restante.calls.removal import Erase
+from restante.calls.shards import ShardCall
 from restante.client.transport import http_async, http_sync
 from restante.client.transport.exchange import Step
 from restante.hub.door.hub import FUNCTIONS
@@ -20,7 +21,8 @@ from restante.model.publishing.message import State
 for module in pkgutil.iter_modules(calls.__path__, f"{calls.__name__}."):
     import_module(module.name)
 
-CALLS = sorted(Call.__subclasses__(), key=lambda kind: kind.__name__)
+CALLS = sorted(set(Call.__subclasses__()) - {ShardCall}, key=lambda kind: kind.__name__)
+"""Those between shards are no routes."""
 OF_EACH_HUB = {ListRecipients}
 """What each hub adds to the table for itself."""
 

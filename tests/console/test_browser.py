@@ -358,6 +358,20 @@ def test_the_reference_is_searched_and_tried(scene: Scene) -> None:
     assert all(url.startswith(scene.running.url) for url in asked)
 
 
+def test_the_reference_begins_with_three_steps_that_work(scene: Scene) -> None:
+    with scene.page() as page:
+        page.goto("/docs")
+        page.get_by_label("Token").fill(scene.tokens["operator"])
+        for place, seen in enumerate(('"accepted": 1', '"text": "hello"')):
+            page.locator(".step .try summary").nth(place).click()
+            page.locator(".step .try button").nth(place).click()
+            page.locator(".step .try pre").nth(place).get_by_text(seen).wait_for()
+        page.locator(".step .try summary").nth(2).click()
+        for _ in range(2):
+            page.locator(".step .try button").nth(2).click()
+        page.locator(".step .try pre").nth(2).get_by_text('"messages": 1').wait_for()
+
+
 def _tried(page: Page, operation: str, label: str) -> Locator:
     """The answer to the first example of an operation."""
     page.locator(f"#{operation} .try summary").first.click()

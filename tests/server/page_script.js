@@ -17,9 +17,6 @@ class Node {
   after(sibling) {
     this.sibling = sibling;
   }
-  before(sibling) {
-    this.earlier = sibling;
-  }
   setAttribute() {}
   addEventListener(name, listener) {
     this.listeners[name] = listener;
@@ -47,14 +44,14 @@ const document = {
 const sent = [];
 const fetch = async (target, options) => {
   sent.push({ target, ...options });
-  return { status: 200, statusText: "OK", text: async () => '{"accepted":1}' };
+  return { status: 200, statusText: "OK", headers: new Map(), text: async () => '{"accepted":1}' };
 };
 vm.runInNewContext(readFileSync(process.argv[2], "utf8"), { document, fetch, CSS: { escape: (text) => text }, JSON, Math });
 
 const search = nav.children[0];
 search.value = "peek";
 search.listeners.input();
-search.earlier.value = "secret";
+search.sibling.value = "secret";
 const tried = example.children[0];
 const [button, shown] = tried.children.slice(-2);
 button.listeners.click();

@@ -20,7 +20,7 @@ from restante.server.app import ROUTES
 from restante.server.live.events import EVENTS
 from restante.server.openapi.document import document
 from restante.server.openapi.examples import CLOCK, examples
-from restante.server.openapi.places import CONSIGNMENT_ID, MEMBER_ID
+from restante.server.openapi.places import BUNDLE_ID, CONSIGNMENT_ID, MEMBER_ID, MESSAGE_ID
 from restante.server.serve import ServedHub, start
 
 _DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(ROUTES)))
@@ -113,7 +113,10 @@ _MADE = {"openConsignment": (CONSIGNMENT_ID, "id"), "joinGroup": (MEMBER_ID, "me
 
 
 def _made_id(name: str, answered: Answered) -> dict[str, str]:
-    """The id that the hub made for an example, if it has, by the one that is shown."""
+    """The ids that the hub made for an example, if it has, by those that are shown."""
+    if name == "peek-hello":
+        bundle = json.loads(answered.body)
+        return {BUNDLE_ID: bundle["bundle_id"], MESSAGE_ID: bundle["messages"][0]["id"]}
     shown, field = _MADE.get(_EXAMPLES[name][0]["operationId"], ("", ""))
     return {shown: str(json.loads(answered.body)[field])} if shown and answered.status < 300 else {}
 

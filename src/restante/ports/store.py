@@ -90,8 +90,8 @@ class Store(StoreReader, Protocol):
         """
         ...
 
-    def raise_fences(self, partition_count: int) -> int:
-        """Take every partition below `partition_count`: gives and stores a fence higher than any before, durably."""
+    def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
+        """Take the partitions from `first` on, below `partition_count`: gives a fence higher than any before, durably."""
         ...
 
     def commit(self, changes: Changes) -> None: ...

@@ -95,17 +95,19 @@ class Metrics:
         return self.tallies[-1]
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        key = (method, route, status)
+        self._count((method, route), status, seconds)
+
+    def _count(self, route: tuple[str, str], status: int, seconds: float) -> None:
+        key = (*route, status)
         self.requests[key] = self.requests.get(key, 0) + 1
-        durations = self.durations.get((method, route))
+        durations = self.durations.get(route)
         if durations is None:
-            durations = self.durations[method, route] = Durations()
+            durations = self.durations[route] = Durations()
         durations.add(seconds)
 
     def exchange(self, route: tuple[str, str], status: int, seconds: float, received: int, sent: int) -> None:
         """A request with a body and an answer of so many bytes, which waited for nobody but the hub."""
-        method, path = route
-        self.request(method, path, status, seconds)
+        self._count(route, status, seconds)
         self.api.add(status, seconds, waited=False)
         self.received.value += received
         self.sent.value += sent

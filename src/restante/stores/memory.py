@@ -142,12 +142,12 @@ class MemoryStore:
             self._require_open()
             return sorted(blob for blob in self._durable.blobs if blob.partition == partition)
 
-    def raise_fences(self, partition_count: int) -> int:
+    def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
         with self._lock:
             self._require_writable()
             fences = self._durable.fences
             fence = max(fences.values(), default=0) + 1
-            fences.update(dict.fromkeys(range(partition_count), fence))
+            fences.update(dict.fromkeys(range(first, partition_count), fence))
             return fence
 
     def commit(self, changes: Changes) -> None:

@@ -211,6 +211,13 @@ class StoreContract:
         store.commit(_entries((0, Space.RUN, b"a", b"1"), (3, Space.RUN, b"b", b"2"), fences={0: fence, 3: fence}))
         assert store.get(3, Space.RUN, b"b") == b"2"
 
+    def test_the_fences_of_partitions_that_were_not_taken_stay(self, store: Store) -> None:
+        before = store.raise_fences(4)
+        fence = store.raise_fences(4, first=2)
+        store.commit(_entries((1, Space.RUN, b"a", b"1"), (2, Space.RUN, b"b", b"2"), fences={1: before, 2: fence}))
+        with pytest.raises(StoreConflict):
+            store.commit(_entries((3, Space.RUN, b"c", b"3"), fences={3: before}))
+
     @pytest.mark.parametrize("size", [10, 400 * KIB])
     def test_a_stale_fence_changes_nothing(self, store: Store, folder: Path, size: int) -> None:
         stale = store.raise_fences(2)

@@ -102,7 +102,7 @@ def _candidates(core: Core, own_id: bytes, concerns: str | None) -> Iterator[Fou
     else:
         keys = [
             (partition, key_number(key[16:]), key_number(value))
-            for partition in range(core.deed.partition_count)
+            for partition in core.owned
             for key, value in core.store.scan(
                 partition, Space.ACTION_ID, start=own_id, end=after_prefix(own_id), limit=limits.PAGE_MAX
             )

@@ -73,7 +73,7 @@ def _start(core: Core, after: str | None) -> tuple[int, int]:
 def _entries(core: Core, group: str, start: tuple[int, int]) -> Iterator[tuple[ActionPlace, PoisonRow]]:
     first, after = start
     end = after_prefix(poison_prefix(group))
-    for partition in range(first, core.deed.partition_count):
+    for partition in range(max(first, core.owned.start), core.owned.stop):
         key: bytes | None = poison_key(group, after + 1 if partition == first else 0)
         while key is not None:
             page = core.store.scan(partition, Space.ACTION_POISON, start=key, end=end, limit=limits.PAGE_MAX)

@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 1_000
 def forget_texts(core: Core) -> int:
     """A chore: results and texts that are past their retention; gives how many. What became of an action stays known."""
     before = core.clock() - int(core.settings.outcome_retention_seconds * 1_000_000)
-    return sum(_forget_in(core, partition, before) for partition in range(core.deed.partition_count))
+    return sum(_forget_in(core, partition, before) for partition in core.owned)
 
 
 def _forget_in(core: Core, partition: int, before: int) -> int:

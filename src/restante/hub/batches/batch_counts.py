@@ -79,7 +79,7 @@ def counts_of(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) 
 
 
 def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
-    return added_up(counts_of(core, draft, partition, batch_id) for partition in range(core.deed.partition_count))
+    return added_up(counts_of(core, draft, partition, batch_id) for partition in core.owned)
 
 
 def count(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, more: Counts) -> Counts:

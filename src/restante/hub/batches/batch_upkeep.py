@@ -249,7 +249,7 @@ def tidy(core: Core, batch_id: bytes) -> None:
 
 def _plan_gone(core: Core, batch_id: bytes, draft: RequestDraft) -> None:
     """The last rows of a batch."""
-    for partition in range(core.deed.partition_count):
+    for partition in core.owned:
         if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
             draft.delete(partition, Space.BATCH_COUNT, batch_id)
     home = home_of(core, batch_id)

@@ -430,6 +430,6 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
-    places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in range(core.deed.partition_count)]
+    places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]
     found = core.store.get_many(places)
     return [decode_counts(found[place]) for place in places if place in found]

@@ -144,10 +144,10 @@ def _check(settings: Settings, setting: str, staged: int, who: str) -> None:
         )
 
 
-def load_room(store: Store, partition_count: int) -> StagingRoom:
+def load_room(store: Store, owned: range) -> StagingRoom:
     """The open consignments of a store."""
     room = StagingRoom()
-    for partition in range(partition_count):
+    for partition in owned:
         for consignment_id, value in store.scan(partition, Space.CONSIGNMENT):
             row = decode_consignment(value)
             if row.state is not ConsignmentState.OPEN:

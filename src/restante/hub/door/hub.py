@@ -21,6 +21,7 @@ from restante.calls.call import Answer, Call
 from restante.calls.consignments import ListConsignments, ReadConsignment
 from restante.calls.feed import ReadFeed, ReadSnapshot
 from restante.calls.groups import ListGroups, ReadGroup, ReadNext, WriteCheckpoint
+from restante.calls.homes import home_of_call
 from restante.calls.jobs import ListJobs, ListRuns, ReadJob, ReadRun
 from restante.calls.mailboxes import (
     Dequeue,
@@ -95,6 +96,7 @@ from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
+from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.counters import Counters
@@ -142,21 +144,22 @@ class OpenHub:
         random: Callable[[int], bytes],
         counters: Counters | None = None,
         post_webhook: PostWebhook | None = None,
+        shard: Shard | None = None,
     ) -> None:
-        deed, fence, partitions = open_partitions(store, settings, random)
-        self._core = Core(store, settings, clock, deed, fence, partitions, random)
+        deed, fence, partitions = open_partitions(store, settings, random, shard)
+        self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
-        self._core.remember(load_delayed(store, deed.partition_count))
-        self._core.remember(load_room(store, deed.partition_count))
-        self._core.remember(load_groups(store, deed.partition_count, clock()))
+        self._core.remember(load_delayed(store, self._core.owned))
+        self._core.remember(load_room(store, self._core.owned))
+        self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
-        self._core.memory(Erasures).forgetters.append(partitions[0].fronts.clear)
+        self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
         self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING
@@ -314,6 +317,10 @@ class OpenHub:
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
+        if self._core.shard is not None:
+            home = home_of_call(call, self._core.deed.partition_count)
+            if home is not None and 0 <= home < self._core.deed.partition_count:
+                self._core.require_owned(home)
         try:
             answer: Answer = self._functions[type(call)](self._core, call, self._caller)
         finally:

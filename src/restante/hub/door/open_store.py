@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -11,6 +11,7 @@ import msgspec
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
+from restante.hub.engine.owned import OwnedPartitions
 from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
@@ -18,6 +19,7 @@ from restante.limits import BLOB_NUMBERS_PER_FENCE
 from restante.model.storage.changes import Changes, Space
 from restante.model.storage.run import decode_run
 from restante.model.storage.spread import check_new_count
+from restante.ports.carrier import Shard
 from restante.ports.store import Store
 from restante.settings import Settings
 
@@ -25,25 +27,28 @@ _THREADS = 4
 
 
 def open_partitions(
-    store: Store, settings: Settings, random: Callable[[int], bytes]
-) -> tuple[Deed, int, list[Partition]]:
+    store: Store, settings: Settings, random: Callable[[int], bytes], shard: Shard | None = None
+) -> tuple[Deed, int, Sequence[Partition]]:
     """Deed, fence and partitions of a store; a new one is founded, an older one brought forward."""
     migrate(store)
     deed = load_deed(store)
     if deed is None:
         check_new_count(settings.partition_count)
         fence = store.raise_fences(settings.partition_count)
-        deed = create_deed(store, settings.partition_count, int.from_bytes(random(8), "big"), fence)
-    else:
-        fence = store.raise_fences(deed.partition_count)
+        key = shard.key if shard is not None else None
+        deed = create_deed(
+            store, settings.partition_count, int.from_bytes(random(8), "big") if key is None else key, fence
+        )
+    owned = range(deed.partition_count) if shard is None else shard.partitions
+    fence = store.raise_fences(owned.stop, first=owned.start)
     with ThreadPoolExecutor(_THREADS) as threads:
-        loaded = list(threads.map(partial(_load, store, Fronts()), range(deed.partition_count)))
+        loaded = list(threads.map(partial(_load, store, Fronts()), owned))
     partitions = [partition for partition, _ in loaded]
     if store.shared:
         _number_by_fence(partitions, fence)
     _drop_useless(store, loaded, fence)
     _drop_orphans(store, partitions, fence)
-    return deed, fence, partitions
+    return deed, fence, partitions if shard is None else OwnedPartitions(partitions)
 
 
 def _load(store: Store, fronts: Fronts, number: int) -> tuple[Partition, list[bytes]]:

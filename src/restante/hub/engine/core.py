@@ -18,6 +18,7 @@ from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
 from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, LightPlan, Planned
 from restante.hub.engine.live_mail import LivePost
+from restante.hub.engine.owned import not_owner
 from restante.hub.engine.partitions import Deed, Partition, Unfiled
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
@@ -26,6 +27,7 @@ from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.head import Head, decode_head
 from restante.model.storage.keys import Cabinet, after_prefix, key_cabinet, number_key
 from restante.model.storage.partition import partition_of
+from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.store import Store
 from restante.settings import Settings
@@ -117,8 +119,11 @@ class Core:
     clock: Clock
     deed: Deed
     fence: int
-    partitions: list[Partition]
+    partitions: Sequence[Partition]
+    """Those of this hub; the index is the number of the partition."""
     random: Callable[[int], bytes] = os.urandom
+    shard: Shard | None = None
+    """The hub's share, if others have the rest of the partitions; None: this hub has them all."""
     pins: Pins = field(default_factory=Pins)
     bell: Bell = field(default_factory=Bell)
     live: LivePost = field(default_factory=LivePost)
@@ -131,7 +136,11 @@ class Core:
     """Where a recipient lives. The addresses asked for last are cached."""
     _memories: dict[type, object] = field(default_factory=dict)
 
+    owned: range = field(init=False)
+    """The numbers of the partitions that this hub has."""
+
     def __post_init__(self) -> None:
+        self.owned = range(self.deed.partition_count) if self.shard is None else self.shard.partitions
         self.locate = lru_cache(limits.ADDRESSES_REMEMBERED_MAX)(self._locate)
 
     def memory(self, kind: type[M]) -> M:
@@ -206,7 +215,14 @@ class Core:
         problem = name_problem(recipient)
         if problem is not None:
             raise InvalidRequest(f"A recipient's name {problem}: {recipient!r}.")
-        return self.locate(recipient)
+        address = self.locate(recipient)
+        self.require_owned(address.partition)
+        return address
+
+    def require_owned(self, partition: int) -> None:
+        """`NotOwner`, if another shard has the partition."""
+        if partition not in self.owned:
+            raise not_owner(partition)
 
     def _locate(self, recipient: str) -> MailboxAddress:
         return MailboxAddress(

@@ -18,7 +18,7 @@ def newest_first(
     core: Core, space: Space, decode: Callable[[bytes], T], *, below: bytes | None = None
 ) -> Iterator[tuple[bytes, T]]:
     """Ids and rows, by descending id, from the one before `below` on."""
-    partitions = [_descending(core, partition, space, decode, below) for partition in range(core.deed.partition_count)]
+    partitions = [_descending(core, partition, space, decode, below) for partition in core.owned]
     return merge(*partitions, key=lambda entry: entry[0], reverse=True)
 
 

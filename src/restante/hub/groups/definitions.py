@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from restante.calls.groups import DefineGroup, DeleteGroup, DropAction, PauseGroup, ResumeGroup
-from restante.errors import Forbidden
+from restante.errors import Forbidden, InvalidRequest
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.groups.group_rows import (
@@ -45,6 +45,8 @@ from restante.model.storage.changes import Space
 
 
 def define(core: Core, call: DefineGroup, caller: Grant) -> GroupStatus:
+    if core.shard is not None:
+        raise InvalidRequest("A group reads all partitions, and this hub is a shard that has some of them.")
     if call.change and not caller.may_operate():
         raise Forbidden("To change the filter of a group takes the role operator.")
     wish = checked_wish(call.group, origins=call.origins, kinds=call.kinds, gone=call.gone, actions=call.actions)

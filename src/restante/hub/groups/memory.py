@@ -88,15 +88,15 @@ class GroupMemory:
         return {action: name for name, known in tuple(self.groups.items()) for action in known.row.actions}
 
 
-def load_groups(store: Store, partition_count: int, now: int) -> GroupMemory:
+def load_groups(store: Store, partition_count: int, owned: range, now: int) -> GroupMemory:
     """The groups of a store. Every lease counts as just renewed."""
     memory = GroupMemory()
-    rows = [decode_group(value) for home in range(partition_count) for _, value in store.scan(home, Space.GROUP)]
+    rows = [decode_group(value) for home in owned for _, value in store.scan(home, Space.GROUP)]
     if not rows:
         return memory
     members: dict[str, list[GroupMember]] = {row.name: [] for row in rows}
     positions = {row.name: [PositionRow() for _ in range(partition_count)] for row in rows}
-    for partition in range(partition_count):
+    for partition in owned:
         for key, value in store.scan(partition, Space.GROUP_MEMBER):
             members.get(key_group(key), []).append(decode_member(value))
         for key, value in store.scan(partition, Space.GROUP_POSITION):

@@ -110,10 +110,10 @@ def _count(counts: dict[K, int], key: K, by: int) -> None:
         del counts[key]
 
 
-def load_delayed(store: Store, partition_count: int) -> DelayedMemory:
+def load_delayed(store: Store, owned: range) -> DelayedMemory:
     """The memory of a store that was just opened."""
     memory = DelayedMemory()
-    for partition in range(partition_count):
+    for partition in owned:
         memory.add([(partition, DueKey.of(key)) for key, _ in store.scan(partition, Space.DELAYED_DUE)])
     return memory
 

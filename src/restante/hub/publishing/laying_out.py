@@ -18,7 +18,11 @@ def arrived(core: Core, columns: MessageColumns) -> Arrivals:
     if made:
         random = core.random(made * intake.RANDOM_BYTES_PER_ID)
         columns = intake.fill_made_ids(columns, now_ms=core.clock() // 1000, random=random)
-    return arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+    arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
+    if core.shard is not None:
+        for partition in np.unique(arrivals.partition).tolist():
+            core.require_owned(partition)
+    return arrivals
 
 
 def laid_out(core: Core, arrivals: Arrivals, grouped: Grouped) -> LaidOut:

@@ -26,9 +26,10 @@ from restante.errors import (
 )
 from restante.hub.action_rows.accepted_rows import accept_columns, action_rows_of
 from restante.hub.engine.committer import CommitRequest, Line
-from restante.hub.engine.core import Core
+from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.live_mail import Shipped
 from restante.hub.engine.mailbags import put_mailbag
+from restante.hub.engine.owned import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
@@ -86,6 +87,8 @@ def check_partition(core: Core, partition: int | None) -> None:
         raise PartitionUnknown(
             f"There is no partition {partition}: partitions go from 0 to {core.deed.partition_count - 1}."
         )
+    if partition is not None:
+        core.require_owned(partition)
 
 
 def plan_publishes(
@@ -95,7 +98,7 @@ def plan_publishes(
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if publishes:
         draft = plan.draft()
-        publishes = admit_sources(core, draft, [request for request in publishes if _may_go(draft, request)])
+        publishes = admit_sources(core, draft, [request for request in publishes if _may_go(core, draft, request)])
         stored = _plan_all(core, draft, admitted(core, draft, publishes))
         conclude(core, draft, stored)
         conclude_sources(core, draft, stored)
@@ -107,10 +110,22 @@ def plan_publishes(
     return [request for request in requests if not isinstance(request, PublishRequest)]
 
 
-def _may_go(draft: RequestDraft, request: PublishRequest) -> bool:
+def _may_go(core: Core, draft: RequestDraft, request: PublishRequest) -> bool:
+    if core.shard is not None and _foreign(core, request) is not None:
+        request.error = request.error or not_owner(_foreign(core, request) or 0)
     if request.beside is not None:
         request.error = request.error or request.beside.check(draft)
     return request.error is None
+
+
+def _foreign(core: Core, request: PublishRequest) -> int | None:
+    """A partition that another shard has, if a publish of few has something for one; what is wrong is told later."""
+    if request.unit is not None:
+        return None
+    sent = request.letters if request.letters is not None else request.messages
+    names = {getattr(each, "recipient", None) for each in sent if isinstance(getattr(each, "recipient", None), str)}
+    found = (core.locate(name).partition for name in names if name is not None and is_text(name))
+    return next((partition for partition in found if partition not in core.owned), None)
 
 
 def _plan_beside(draft: RequestDraft, stored: Sequence[PublishRequest]) -> None:
@@ -123,6 +138,8 @@ def plan_light_publishes(core: Core, plan: CommitPlan, requests: Sequence[Commit
     """Plan publishes of few messages, without numbers or batches, if they are plainly right; else nothing is done."""
     publishes = [request for request in requests if isinstance(request, PublishRequest)]
     if len(publishes) < len(requests) or not _are_few(publishes):
+        return False
+    if core.shard is not None and any(_foreign(core, request) is not None for request in publishes):
         return False
     draft = plan.draft()
     planned = plan_few(core, draft, publishes, ())

@@ -23,6 +23,7 @@ from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.columns.hashing import Hashes, fingerprint
+from restante.model.columns.hashing import fingerprints as fingerprints_of
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.producers.parcel_digest import digests_of_letters, of_batch
 from restante.model.publishing.letter import Letter, letter_of
@@ -30,6 +31,8 @@ from restante.model.storage.handful import Handful, NameTable
 from restante.model.storage.segment import EncodedSegment
 
 _WORDS = struct.Struct("<2Q")
+_COLUMN_MIN = 32
+"""So many fingerprints are computed as a column in less time than one by one."""
 
 
 class _Bag:
@@ -54,7 +57,8 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
         return False
     names, addresses = NameTable(core.deed.key), [core.locate(letter.recipient) for letter in letters]
     now, ids = core.clock(), _ids(core, letters)
-    bags = _bags(names, letters, addresses, ids, now)
+    hashes = np.array([address.hash for address in addresses], np.uint64)
+    bags = _bags(names, letters, addresses, ids, _fingerprints(hashes, ids), now)
     if not _as_asked(requests, addresses) or not _all_new(core, bags, beside):
         return False
     mailbags = _mailbags(bags, names.encoded())
@@ -63,7 +67,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     _take_digests(core, requests, letters)
     for encoded in mailbags:
         _store(core, draft, encoded, bags[encoded.group])
-    draft.concerns.append(np.array([address.hash for address in addresses], np.uint64))
+    draft.concerns.append(hashes)
     numbers = _give_receipts(requests, addresses, bags)
     mail = Handed(letters, ids, numbers, now)
     if ACTION_KIND in [letter.kind for letter in letters]:
@@ -121,17 +125,31 @@ def _take_digests(core: Core, requests: Sequence[PublishRequest], letters: Seque
 
 
 def _bags(
-    names: NameTable, letters: Sequence[Letter], addresses: Sequence[MailboxAddress], ids: Sequence[bytes], now: int
+    names: NameTable,
+    letters: Sequence[Letter],
+    addresses: Sequence[MailboxAddress],
+    ids: Sequence[bytes],
+    fingerprints: Sequence[int],
+    now: int,
 ) -> dict[int, _Bag]:
     """The letters by partition, with the names of them all, as on the long way."""
     bags: dict[int, _Bag] = {}
-    for letter, address, own_id in zip(letters, addresses, ids, strict=True):
+    for letter, address, own_id, own in zip(letters, addresses, ids, fingerprints, strict=True):
         bag = bags.get(address.partition)
         if bag is None:
             bag = bags[address.partition] = _Bag(names)
-        bag.fingerprints.append(fingerprint(address.hash, *_WORDS.unpack(own_id)))
+        bag.fingerprints.append(own)
         bag.handful.add_letter(letter, own_id, address.hash, now)
     return bags
+
+
+def _fingerprints(hashes: Hashes, ids: Sequence[bytes]) -> list[int]:
+    """Of each identity; as a column, if that takes less time."""
+    if len(ids) < _COLUMN_MIN:
+        return [fingerprint(own, *_WORDS.unpack(own_id)) for own, own_id in zip(hashes.tolist(), ids, strict=True)]
+    words = np.frombuffer(b"".join(ids), "<u8").reshape(-1, 2)
+    found: list[int] = fingerprints_of(hashes, words).tolist()
+    return found
 
 
 def _ids(core: Core, letters: Sequence[Letter]) -> list[bytes]:

@@ -157,13 +157,16 @@ class PlainPublish(PublishRequest):
         numbers: ProducerNumbers | None = None,
         line: Line | None = None,
     ) -> None:
+        # What the classes above begin with, written out: every small publish comes by here.
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
-        super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
-        self.letters = letters
-        self.light = numbers is None
-        self._read = read
+        self.size, self.line, self.light, self.reads = size, line, numbers is None, ()
+        self.alone = self.put_off = False
+        self.result = self.error = self.waiter = self.batch = self.digests = None
+        self.beside = self.source = self.unit = None
+        self.letters, self.partition, self.numbers, self.caller = letters, partition, numbers, caller
+        self._messages, self._read = (), read
 
     @property
     def messages(self) -> Sequence[Message]:

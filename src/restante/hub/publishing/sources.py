@@ -61,7 +61,7 @@ def reset_source(core: Core, call: ResetSource, caller: Grant) -> SourceStatus:
     def plan(draft: RequestDraft) -> None:
         known = [
             (number, decode_source(value))
-            for number in range(core.deed.partition_count)
+            for number in core.owned
             if partition in (None, number) and (value := draft.get(number, Space.SOURCE, key)) is not None
         ]
         if not known:
@@ -78,7 +78,7 @@ def delete_source(core: Core, call: DeleteSource, caller: Grant) -> None:
     key = _found(core, check_source(call.source), caller)
 
     def plan(draft: RequestDraft) -> None:
-        for number in range(core.deed.partition_count):
+        for number in core.owned:
             if draft.get(number, Space.SOURCE, key) is not None:
                 draft.delete(number, Space.SOURCE, key)
 
@@ -113,7 +113,7 @@ def _sources(core: Core, caller: Grant, start: bytes) -> Iterator[tuple[bytes, l
 
 def _entries(core: Core, start: bytes, end: bytes | None) -> Iterator[_Entry]:
     """Those of all partitions, by key."""
-    return heapq.merge(*(_scanned(core, partition, start, end) for partition in range(core.deed.partition_count)))
+    return heapq.merge(*(_scanned(core, partition, start, end) for partition in core.owned))
 
 
 def _entries_of(core: Core, key: bytes) -> list[_Entry]:

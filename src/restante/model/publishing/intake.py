@@ -102,13 +102,14 @@ def _positions(parts: Sequence[MessageColumns]) -> NDArray[np.int64] | None:
 
 
 def fill_made_ids(columns: MessageColumns, *, now_ms: int, random: bytes) -> MessageColumns:
-    """The same messages, with ascending UUIDv7s where the sender gave no id.
+    """The same messages, with ascending UUIDv7s where the sender gave no id, and nobody has made one before.
 
     `random` holds at least `RANDOM_BYTES_PER_ID` bytes for each of them (`columns.made_id.sum()`).
     """
-    count = int(columns.made_id.sum())
+    missing = columns.made_id & ~columns.id.any(axis=1)
+    count = int(missing.sum())
     if count == 0:
         return columns
     ids = columns.id.copy()
-    ids[columns.made_id] = made_uuids(count, now_ms=now_ms, random=random)
+    ids[missing] = made_uuids(count, now_ms=now_ms, random=random)
     return replace(columns, id=ids)

@@ -24,7 +24,7 @@ function addSearch() {
       if (link) link.parentElement.hidden = !fits;
     });
     // What has nothing left to show is not shown either.
-    for (const part of document.querySelectorAll("main section")) part.hidden = !part.querySelector("article:not([hidden])");
+    for (const part of document.querySelectorAll("main section")) part.hidden = words.length > 0 && !part.querySelector("article:not([hidden])");
     for (const group of document.querySelectorAll("nav .group")) group.hidden = !group.querySelector("li:not([hidden])");
     const count = articles.filter((one) => !one.hidden).length;
     found.hidden = words.length === 0;
@@ -45,12 +45,12 @@ function addSearch() {
   box.after(found);
 }
 
-const token = element("input", { type: "password", placeholder: "Token, if the hub asks for one", className: "search" });
+const token = element("input", { type: "password", placeholder: "Token, if one is needed", className: "search" });
 
 function addToken() {
   token.setAttribute("aria-label", "Token");
   token.autocomplete = "off";
-  document.querySelector("nav .search").before(token);
+  document.querySelector("nav .search").after(token);
 }
 
 async function send(request, shown) {
@@ -68,8 +68,18 @@ async function send(request, shown) {
       // No JSON: shown as it is.
     }
     shown.textContent = `${answer.status} ${answer.statusText}\n${pretty}`;
+    nameBundle(request.target, answer.headers.get("Restante-Bundle-Id"));
   } catch (error) {
     shown.textContent = `The hub did not answer: ${error}`;
+  }
+}
+
+// The bundle that a peek answered is the one that the next dequeue names.
+function nameBundle(target, bundle) {
+  const peeked = /^(\/v1\/recipients\/[^/?]+)\/peek\b/.exec(target);
+  if (!peeked || !bundle) return;
+  for (const field of document.querySelectorAll("input.target")) {
+    if (/^\/v1\/recipients\/[^/?]+\/bundles\/[^/?]+$/.test(field.value)) field.value = `${peeked[1]}/bundles/${bundle}`;
   }
 }
 

@@ -10,7 +10,7 @@ from restante.server.asyncapi import document as asyncapi_document
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.openapi import document
-from restante.server.openapi.html_pages import html, problem_page, route_page
+from restante.server.openapi.html_pages import example_parts, html, problem_page, route_page
 from restante.server.route_table import ANYBODY, Handler, Route
 from restante.wire import media
 
@@ -60,7 +60,7 @@ class Pages:
         """The examples name the hub as its reader does, so that they can be copied."""
         page = await desk.link.thread(lambda: self._docs)
         here = _address_of(exchange) or desk.url
-        page = page.replace(route_page.EXAMPLE_ADDRESS.encode(), here.encode())
+        page = page.replace(example_parts.EXAMPLE_ADDRESS.encode(), here.encode())
         await exchange.answer(200, page, media_type=_HTML, headers=_SAFE)
 
 

@@ -192,7 +192,7 @@ def small_json_length(given: GivenHeaders) -> int | None:
 class PendingAnswer(ShortAnswer, Listener[R]):
     """The answer to one request, which waits for its commit."""
 
-    __slots__ = ("_asked", "_came_at", "_correlation_id", "_grant", "_route", "loop")
+    __slots__ = ("_asked", "_came_at", "_grant", "_route", "loop")
 
     def __init__(
         self, route: ShortRoute[R], asked: PlainHead, grant: Grant, connection: Answering, came_at: float
@@ -203,7 +203,6 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         self._route = route
         self._asked = asked
         self._grant = grant
-        self._correlation_id = correlation_id_of(asked.given.get(CORRELATION_ID))
         self._came_at = came_at
 
     def tell(self, request: CommitRequest[R]) -> None:
@@ -230,19 +229,20 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
+        own_id = correlation_id_of(self._asked.given.get(CORRELATION_ID))
         try:
             answer = request.answer()
             body = _encode(answer)
         except RestanteError as error:
-            return self._problem(error, seconds)
+            return self._problem(error, seconds, own_id)
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
-            _log.exception("A request failed.", extra={"fields": {"correlation_id": self._correlation_id}})
-            return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds)
+            _log.exception("A request failed.", extra={"fields": {"correlation_id": own_id}})
+            return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds, own_id)
         self._route.count(answer, seconds)
-        return self._route.status, _HEAD % self._correlation_id.encode(), body
+        return self._route.status, _HEAD % own_id.encode(), body
 
-    def _problem(self, error: RestanteError, seconds: float) -> tuple[int, bytes, bytes]:
-        status, own_id, route = status_of(error.code), self._correlation_id, self._route.route
+    def _problem(self, error: RestanteError, seconds: float, own_id: str) -> tuple[int, bytes, bytes]:
+        status, route = status_of(error.code), self._route.route
         level = logging.INFO if status < 500 else logging.WARNING
         fields = {"correlation_id": own_id, "method": route.method, "route": route.path, "status": status}
         fields |= {"code": error.code, "caller": self._grant.name, "seconds": round(seconds, 6)}

@@ -107,7 +107,7 @@ class FencedCommits:
             self._doubtful = False
             return stored
 
-    def raise_fences(self, partition_count: int) -> int:
+    def raise_fences(self, partitions: range) -> int:
         with self._lock:
             self._require_running()
             session = self._connected()
@@ -115,7 +115,7 @@ class FencedCommits:
                 with session.transaction():
                     raised = session.execute(_RAISE, (self._fence, self._number)).fetchone()
                     if raised is not None:
-                        session.execute(_FENCES, (raised[0], list(range(partition_count))))
+                        session.execute(_FENCES, (raised[0], list(partitions)))
             except psycopg.Error as error:
                 # Whatever became of it: who opens the store again raises it further.
                 self._stop_if_dead(session)
@@ -124,7 +124,7 @@ class FencedCommits:
                 self._require_same(self._look(session))
                 raise StoreConflict("The store has changed under its owner; nothing was changed. Open the hub again.")
             self._fence = int(raised[0])
-            self._fences.update(dict.fromkeys(range(partition_count), self._fence))
+            self._fences.update(dict.fromkeys(partitions, self._fence))
             return self._fence
 
     def require_fences(self, fences: Mapping[int, int]) -> None:

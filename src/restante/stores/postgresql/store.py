@@ -125,8 +125,8 @@ class PostgresqlStore(StoreReads):
             raise translated(error) from error
         self._commits.written_bytes += sum(len(row[-1]) for row in rows)
 
-    def raise_fences(self, partition_count: int) -> int:
-        return self._commits.raise_fences(partition_count)
+    def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
+        return self._commits.raise_fences(range(first, partition_count))
 
     def commit(self, changes: Changes) -> None:
         self._recent.begin(changes)

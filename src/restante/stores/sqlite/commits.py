@@ -86,9 +86,9 @@ class Commits:
                 self._files.named(file, len(rows))
         self._files.dropped(freed)
 
-    def raise_fences(self, partition_count: int) -> int:
+    def raise_fences(self, partitions: range) -> int:
         with self._appending, self._writer.lock:
-            return self._writer.raise_fences(partition_count)
+            return self._writer.raise_fences(partitions)
 
     def due(self) -> bool:
         """Whether there is something for the background to do, and hope that it can be done."""

@@ -162,8 +162,8 @@ class SqliteStore:
     def blobs(self, partition: int) -> list[BlobKey]:
         return self._lookups.blobs(partition)
 
-    def raise_fences(self, partition_count: int) -> int:
-        return self._commits.raise_fences(partition_count)
+    def raise_fences(self, partition_count: int, *, first: int = 0) -> int:
+        return self._commits.raise_fences(range(first, partition_count))
 
     def commit(self, changes: Changes) -> None:
         self._commits.require_running()

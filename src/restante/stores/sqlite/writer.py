@@ -76,9 +76,9 @@ class Writer:
                     partition=partition,
                 )
 
-    def raise_fences(self, partition_count: int) -> int:
+    def raise_fences(self, partitions: range) -> int:
         fence = max(self._fences.values(), default=0) + 1
-        raised = dict.fromkeys(range(partition_count), fence)
+        raised = dict.fromkeys(partitions, fence)
         self.write(Transaction(fences=list(raised.items())))
         self._fences.update(raised)
         return fence

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from html import escape
-from typing import Any
 
-from restante.server.openapi.html_pages import html
-
-EXAMPLE_ADDRESS = "http://127.0.0.1:8470"
-"""Of the hub in the examples. Who serves the page puts the one there at which it is read."""
-Described = dict[str, Any]
-"""A part of the document."""
+from restante.server.openapi.html_pages import example_parts, first_steps, html
+from restante.server.openapi.html_pages.example_parts import Described
 
 
 def page(description: Described) -> bytes:
@@ -21,17 +15,20 @@ def page(description: Described) -> bytes:
     links = "".join(_links(tag["name"], routes) for tag, routes in tags)
     sections = "".join(_section(tag, routes) for tag, routes in tags)
     info = description["info"]
+    about, _, rules = info["description"].partition("\n\n")
     schemas = "".join(_schema(name, schema) for name, schema in description["components"]["schemas"].items())
     return html.whole_page(
         f"{info['title']} {info['version']}",
-        contents=f'<p><b>{info["title"]}</b> <span class="soft">{info["version"]}</span></p>{links}{_OTHERS}',
+        contents=f'<p><b>{info["title"]}</b> <span class="soft">{info["version"]}</span></p>{_FIRST}{links}{_OTHERS}',
         main=(
-            f"<h1>{info['title']}</h1>{html.paragraphs(info['description'])}{sections}"
+            f"<h1>{info['title']}</h1>{html.paragraphs(about)}{first_steps.section(description)}"
+            f'<section><h2 id="rules">Rules of every route</h2>{html.paragraphs(rules)}</section>{sections}'
             f'<section><h2 id="schemas">Bodies</h2>{schemas}</section>'
         ),
     )
 
 
+_FIRST = '<ul><li><a href="#start">Send and collect</a></li><li><a href="#rules">Rules of every route</a></li></ul>'
 _OTHERS = (
     '<b>More</b><ul><li><a href="#schemas">Bodies</a></li><li><a href="/docs/problems">Problems</a></li>'
     '<li><a href="/openapi.json">OpenAPI document</a></li>'
@@ -159,41 +156,11 @@ def _answer_headers(answer: Described) -> str:
 
 def _examples(examples: list[Described]) -> str:
     shown = "".join(
-        f"<details{' open' if place == 0 else ''}{_to_try(example['request'])}><summary>{html.inline(example['summary'])}</summary>"
-        f"{html.code_block(curl(example['request']))}{_outcome(example['answer'])}</details>"
+        f"<details{' open' if place == 0 else ''}{example_parts.to_try(example['request'])}>"
+        f"<summary>{html.inline(example['summary'])}</summary>{example_parts.done(example)}</details>"
         for place, example in enumerate(examples)
     )
     return f"<h4>Examples</h4>{shown}"
-
-
-def _to_try(request: Described) -> str:
-    """The request for the script of the page, which sends it; not one whose body is no text, or whose answer never ends."""
-    if "body_base64" in request or request["headers"].get("Accept") == "text/event-stream":
-        return ""
-    body = json.dumps(request["body"], indent=2, ensure_ascii=False) if "body" in request else None
-    named = {name: request[name] for name in ("method", "target", "headers")}
-    return f' data-try="{escape(json.dumps(named | {"body": body}, ensure_ascii=False))}"'
-
-
-def curl(request: Described) -> str:
-    """The request as a command to copy."""
-    parts = [f"curl -X {request['method']} '{EXAMPLE_ADDRESS}{request['target']}'"]
-    parts += [f"-H '{name}: {value}'" for name, value in request["headers"].items()]
-    if request["headers"].get("Accept") == "text/event-stream":
-        parts.append("--no-buffer")
-    if "body" in request:
-        text = json.dumps(request["body"], ensure_ascii=False).replace("'", "'\\''")
-        parts.append(f"-d '{text}'")
-    command = " \\\n  ".join(parts)
-    if "body_base64" not in request:
-        return command
-    return f"echo '{request['body_base64']}' | base64 -d | {command} \\\n  --data-binary @-"
-
-
-def _outcome(answer: Described) -> str:
-    told = f" <code>{answer['code']}</code>" if "code" in answer else ""
-    body = html.code_block(json.dumps(answer["body"], indent=2, ensure_ascii=False)) if "body" in answer else ""
-    return f'<p class="soft">Answers <b>{answer["status"]}</b>{told}</p>{body}'
 
 
 def _schema(name: str, schema: Described) -> str:

@@ -1,0 +1,43 @@
+"""Which partition a call is about: the shard that has it carries the call out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from restante.calls.batches import OpenBatch, ReadProgress
+from restante.calls.call import Call
+from restante.calls.consignments import BeginConsignment
+from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.model.storage.partition import partition_of
+
+_OF_ALL = (ReadProgress,)
+"""Calls that name one thing, and are answered by all shards together."""
+_OF_THE_FIRST = (ReportJob, ListJobs, ReadJob, ListRuns, ReadRun, DeleteJob)
+_IDS = ("batch_id", "consignment_id")
+_NAMED = ("recipient", *_IDS, "group")
+
+
+def home_of_call(call: Call[Any], partition_count: int) -> int | None:
+    """The partition that a call is about; None, if it is about several, or about none."""
+    if isinstance(call, _OF_ALL):
+        return None
+    if isinstance(call, _OF_THE_FIRST):
+        return 0
+    partition = getattr(call, "partition", None)
+    if partition is not None:
+        return int(partition)
+    if isinstance(call, BeginConsignment):
+        return _home(call.key, partition_count)
+    if isinstance(call, OpenBatch) and call.batch_id is None:
+        return None if call.key is None else _home(call.key, partition_count)
+    field = next((one for one in _NAMED if one in call.__struct_fields__), None)
+    name = None if field is None else getattr(call, field)
+    return _home(name.lower() if field in _IDS and isinstance(name, str) else name, partition_count)
+
+
+def _home(name: object, partition_count: int) -> int | None:
+    """None for what is no name: the hub says what is wrong with it."""
+    try:
+        return partition_of(name, partition_count) if isinstance(name, str) else None
+    except UnicodeEncodeError:
+        return None

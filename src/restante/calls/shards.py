@@ -1,0 +1,172 @@
+"""What shards ask of one another. Nobody outside does: no route leads here.
+
+Each may be repeated, and comes late or twice: it carries what tells an old one from a new one.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from restante.calls.call import Answer_co, Call
+from restante.model.batches.batch import Counts
+from restante.model.consignments.consignment import StagedRun
+from restante.model.consignments.consignment_answers import ConsignmentState, Staged
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+
+
+class ShardCall(Call[Answer_co], frozen=True):
+    """A call from one shard to another."""
+
+
+class EnlistedBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch that takes messages of a partition from now on."""
+
+    owner: bytes
+
+
+class EnlistBatch(ShardCall[EnlistedBatch], frozen=True):
+    """To home: these partitions will have messages of the batch. Refused, if it takes no more."""
+
+    batch: bytes
+    partitions: tuple[int, ...]
+
+
+class CloseBatchParts(ShardCall[None], frozen=True):
+    """From home: these partitions take no more messages of the batch; answered when that is durable."""
+
+    batch: bytes
+    partitions: tuple[int, ...]
+    deleted: bool = False
+
+
+class ReportBatchParts(ShardCall[None], frozen=True):
+    """To home: nothing of the batch is pending in these partitions any more, with their final counts."""
+
+    batch: bytes
+    parts: tuple[tuple[int, Counts], ...]
+
+
+class CountBatchParts(ShardCall[tuple[Counts, ...]], frozen=True):
+    """From home: what these partitions count of the batch now."""
+
+    batch: bytes
+    partitions: tuple[int, ...]
+
+
+class EnlistConsignment(ShardCall[None], frozen=True):
+    """To home: these partitions will have staged parts. Refused, if the consignment is not open."""
+
+    consignment: bytes
+    partitions: tuple[int, ...]
+
+
+class StagedPart(msgspec.Struct, frozen=True, array_like=True):
+    """What a shard has staged of a parcel."""
+
+    messages: int
+    length: int
+    runs: tuple[StagedRun, ...]
+
+
+class StagePart(ShardCall[StagedPart], frozen=True):
+    """To each shard that gets something of a parcel: its messages, and a digest of the whole parcel."""
+
+    consignment_id: str
+    sent: Few | Many | EncodedPublish
+    writer: str
+    attempt: int
+    parcel: int
+    digest: bytes
+
+
+class NoteParcel(ShardCall[Staged], frozen=True):
+    """To home, when all parts are staged: from now on the parcel is."""
+
+    consignment_id: str
+    writer: str
+    attempt: int
+    parcel: int
+    digest: bytes
+    messages: int
+    length: int
+    runs: tuple[StagedRun, ...]
+
+
+class NamedStagedRun(msgspec.Struct, frozen=True, array_like=True):
+    """A run that counts, and the parcel that it is of."""
+
+    writer: str
+    attempt: int
+    parcel: int
+    partition: int
+    identity: int
+
+
+class Vote(msgspec.Struct, frozen=True, array_like=True):
+    """What a shard can deliver. Who cannot deliver at all, raises why."""
+
+    busy: bool
+    """Another round holds the same messages: try again later."""
+    parts: tuple[tuple[int, int, int], ...] = ()
+    """Partition, messages, duplicates."""
+
+
+class PrepareConsignment(ShardCall[Vote], frozen=True):
+    """From home: judge these runs, make them ready, hold their messages, and vote."""
+
+    consignment: bytes
+    round: int
+    runs: tuple[NamedStagedRun, ...]
+    batch: bytes = b""
+
+
+class ApplyConsignment(ShardCall[tuple[tuple[int, int, int], ...]], frozen=True):
+    """From home: it is decided. Make the round's messages visible, once; gives partition, first and last number."""
+
+    consignment: bytes
+    round: int
+    decided_at: int
+    partitions: tuple[int, ...]
+
+
+class EndRound(ShardCall[None], frozen=True):
+    """From home: this round and those before it come to nothing. Let go of what they hold."""
+
+    consignment: bytes
+    round: int
+    partitions: tuple[int, ...]
+
+
+class ForgetConsignment(ShardCall[None], frozen=True):
+    """From home: the answer is recorded, or there will be none. Drop all that is kept of the consignment."""
+
+    consignment: bytes
+    partitions: tuple[int, ...]
+
+
+class RoundPhase(Enum):
+    """How a round stands, as home tells it. The texts are part of the stored format."""
+
+    PREPARING = "preparing"
+    DECIDED = "decided"
+    ENDED = "ended"
+
+
+class RoundState(msgspec.Struct, frozen=True, array_like=True):
+    phase: RoundPhase
+    decided_at: int = 0
+
+
+class AskRound(ShardCall[RoundState], frozen=True):
+    """To home, from who is prepared: what became of the round?"""
+
+    consignment: bytes
+    round: int
+
+
+class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):
+    """To home, from who has staged parts: how does the consignment stand? None: nobody knows it."""
+
+    consignment: bytes

@@ -1,0 +1,1 @@
+"""Shards: which partitions each has, and what is decided when something concerns several. Pure."""

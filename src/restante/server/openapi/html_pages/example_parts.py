@@ -1,0 +1,50 @@
+"""An example on a page: the command to copy, what is answered, and the request for the script that sends it."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from restante.server.openapi.html_pages import html
+
+EXAMPLE_ADDRESS = "http://127.0.0.1:8470"
+"""Of the hub in the examples. Who serves the page puts the one there at which it is read."""
+Described = dict[str, Any]
+"""A part of the document."""
+
+
+def done(example: Described) -> str:
+    """The command, and what it is answered."""
+    return f"{html.code_block(curl(example['request']))}{_outcome(example['answer'])}"
+
+
+def to_try(request: Described) -> str:
+    """The request for the script of the page, which sends it; not one whose body is no text, or whose answer never ends."""
+    if "body_base64" in request or request["headers"].get("Accept") == "text/event-stream":
+        return ""
+    body = json.dumps(request["body"], indent=2, ensure_ascii=False) if "body" in request else None
+    named = {name: request[name] for name in ("method", "target", "headers")}
+    return f' data-try="{escape(json.dumps(named | {"body": body}, ensure_ascii=False))}"'
+
+
+def curl(request: Described) -> str:
+    """The request as a command to copy."""
+    method = "" if request["method"] == "GET" else f"-X {request['method']} "
+    parts = [f"curl {method}'{EXAMPLE_ADDRESS}{request['target']}'"]
+    parts += [f"-H '{name}: {value}'" for name, value in request["headers"].items()]
+    if request["headers"].get("Accept") == "text/event-stream":
+        parts.append("--no-buffer")
+    if "body" in request:
+        text = json.dumps(request["body"], ensure_ascii=False).replace("'", "'\\''")
+        parts.append(f"-d '{text}'")
+    command = " \\\n  ".join(parts)
+    if "body_base64" not in request:
+        return command
+    return f"echo '{request['body_base64']}' | base64 -d | {command} \\\n  --data-binary @-"
+
+
+def _outcome(answer: Described) -> str:
+    told = f" <code>{answer['code']}</code>" if "code" in answer else ""
+    body = html.code_block(json.dumps(answer["body"], indent=2, ensure_ascii=False)) if "body" in answer else ""
+    return f'<p class="soft">Answers <b>{answer["status"]}</b>{told}</p>{body}'
