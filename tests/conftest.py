@@ -47,7 +47,7 @@ _WIRE_TESTS = tuple(
 """Pages whose examples run many programs against a served hub."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
-_DISTANT = frozenset({"wire", "postgresql"})
+_DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 
 

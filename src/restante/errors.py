@@ -320,6 +320,12 @@ class Overloaded(Unavailable):
     code = "overloaded"
 
 
+class PartlyStored(Unavailable):
+    """Some shards did not answer. Details: `partitions`, what is stored; `ids` that were made, if the sender gave none."""
+
+    code = "partly_stored"
+
+
 class NotOwner(Unavailable):
     """The hub's lease of the store has ended. Nothing was changed, and nothing that was read is told."""
 

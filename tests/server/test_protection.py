@@ -203,7 +203,7 @@ def test_more_connections_than_allowed_are_turned_away(tmp_path: Path) -> None:
         assert rest(opened(running)).startswith(b"HTTP/1.1 503")
         kept.pop().close()
         deadline = time.monotonic() + 10
-        while len(running._service._server.server_state.connections) > 2 and time.monotonic() < deadline:
+        while len(running._service.server.server_state.connections) > 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert Wire(running.url).get("/livez").status == 200
 

@@ -281,7 +281,7 @@ def test_requests_that_wait_on_a_connection_are_bounded(running: ServedHub) -> N
         with contextlib.suppress(TimeoutError):
             for _ in range(200):
                 client.sendall(sent * 2_000)
-        (found,) = running._service._server.server_state.connections
+        (found,) = running._service.server.server_state.connections
         waiting = len(found.pipeline)  # type: ignore[union-attr]
         assert waiting < 20_000
 

@@ -19,6 +19,7 @@ export type ProblemCode =
   | "overloaded"
   | "unavailable"
   | "partly_stored"
+  | "partly_stored"
   | "outcome_unknown"
   | "storage_full"
   | "internal"

@@ -214,6 +214,12 @@ ADVICE: dict[str, Advice] = {
         "The hub is closing, or its store failed. Whether a publish was stored may be unknown.",
         f"{_AGAIN} What was stored is skipped as a duplicate.",
     ),
+    "partly_stored": Advice(
+        "Some shards of the hub did not answer in time; the others have stored their part of the send. `partitions` says "
+        "what is stored, `ids` which ids were made for messages that had none.",
+        "Send all of it again under the same ids: what is stored is skipped.",
+        ("partitions", "ids"),
+    ),
     "outcome_unknown": Advice(
         "It may have been carried out: the hub failed before it knew.",
         "Repeat it unchanged, with the same ids or numbers: what was stored is not stored again.",

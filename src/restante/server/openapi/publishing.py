@@ -102,7 +102,7 @@ PUBLISH = Operation(
     parameters=(_BATCH, _SOURCE, *BODY_HEADERS),
     bodies=BODIES,
     answers=(_STORED,),
-    problems=_PROBLEMS,
+    problems=("partly_stored", *_PROBLEMS),
 )
 PARCEL = Operation(
     method="POST",
