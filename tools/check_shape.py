@@ -1,4 +1,6 @@
-"""Keeps functions and modules small: prints how long they are, names those above the bounds, and fails on any.
+"""Keeps the shape of the code: how long functions and modules are, how full folders, and what files and classes are called.
+
+Prints the lengths, names what is above the bounds, and fails on any.
 
 The length of a function is its lines from `def` to its end, docstring included, decorators not.
 """
@@ -25,6 +27,15 @@ TWINS = ("sync", "async", "surface")
 """How modules end whose classes have one name and mean one thing: one waits, one is asynchronous, one is the protocol."""
 PER_JOB = "Options"
 """What each job's module calls the struct of its options; the registry of jobs asks for it by this name."""
+
+
+NOUNS = frozenset({"filing", "hashing", "incoming", "outgoing", "publishing", "testing"})
+"""Names of files that end in -ing and are nouns, of the glossary or of everybody's language. Others say nothing to a reader
+who has not opened the file."""
+INSIDE = "hub.core"
+"""What only the hub, and who builds one, may touch."""
+OUTSIDE = ("cli", "client", "cluster", "console", "server", "spark")
+"""Packages that ask a hub."""
 
 
 class Piece(NamedTuple):
@@ -73,9 +84,28 @@ def _are_twins(paths: Sequence[Path]) -> bool:
     return len(set(endings)) == len(endings) and set(endings) <= set(TWINS)
 
 
+def gerunds(paths: Sequence[Path]) -> list[str]:
+    """Files whose names end in a gerund."""
+    last = {path: path.stem.rpartition("_")[2] for path in paths}
+    return [str(path.relative_to(SOURCE)) for path in paths if last[path].endswith("ing") and last[path] not in NOUNS]
+
+
+def reached_into(paths: Sequence[Path]) -> list[str]:
+    """Lines of packages that ask a hub, in which they reach into it."""
+    return [
+        f"{path.relative_to(SOURCE)}:{number}"
+        for path in paths
+        if path.relative_to(SOURCE).parts[0] in OUTSIDE
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if INSIDE in line
+    ]
+
+
 def main() -> int:
     paths = sorted(SOURCE.rglob("*.py"))
-    shared = names_shared(paths)
+    wrong = [f"one name, several classes: {line}" for line in names_shared(paths)]
+    wrong += [f"a file's name is a noun or a plain verb, no gerund: {line}" for line in gerunds(paths)]
+    wrong += [f"ask the hub, and leave its core alone: {line}" for line in reached_into(paths)]
     modules = [Piece(str(path.relative_to(ROOT)), len(path.read_text(encoding="utf-8").splitlines())) for path in paths]
     functions = [function for path in paths for function in functions_of(path)]
     folders = [
@@ -99,9 +129,9 @@ def main() -> int:
         offenders += [piece for piece in functions if FUNCTION_LINES_P99 < piece.lines <= FUNCTION_LINES_MAX]
     for piece in sorted(offenders, key=lambda piece: -piece.lines):
         print(f"  {piece.lines:>5}  {piece.place}")
-    for line in shared:
-        print(f"  one name, several classes: {line}")
-    return int(bool(shared) or any(lines > bound for _, lines, bound in rows))
+    for line in wrong:
+        print(f"  {line}")
+    return int(bool(wrong) or any(lines > bound for _, lines, bound in rows))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from restante.backplanes import open_backplane
 from restante.client.concurrency.openings import Unopened
 from restante.client.surface import asynchronous, sync
 from restante.counters import open_counters
@@ -19,6 +20,7 @@ from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSe
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
 from restante.outside.webhooks import webhook_poster
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -93,6 +95,7 @@ def open_hub(
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
     store: Store | None = None,
+    backplane: Backplane | None = None,
     shard: Shard | None = None,
 ) -> OpenHub:
     """A hub over a data folder (made if need be), over a database by its address, or over a store of the caller's.
@@ -112,6 +115,7 @@ def open_hub(
             random=os.urandom,
             counters=open_counters(known),
             post_webhook=webhook_poster(known.webhooks.allowed_networks),
+            backplane=open_backplane(known) if backplane is None else backplane,
             shard=shard,
         )
     except BaseException:

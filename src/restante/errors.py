@@ -46,6 +46,7 @@
     ├── OriginDidNotDeliver        origin_did_not_deliver  claim-check content did not come in time
     ├── Unavailable                unavailable             the hub is closed or out of reach, or its store failed
     │   ├── OutcomeUnknown         outcome_unknown         no answer came: it may have been carried out
+    │   ├── PartlyStored           partly_stored           some messages are stored, others are not known to be
     │   ├── Overloaded             overloaded              more is waiting than the hub has room for
     │   ├── NotOwner               not_owner               this hub does not own the partition, or not for certain
     │   ├── StoreConflict          store_conflict          another owner has taken the partition
@@ -314,16 +315,26 @@ class OutcomeUnknown(Unavailable):
     """Of a producer's send: the parcel, to be sent again."""
 
 
+class PartlyStored(Unavailable):
+    """Some messages of a send are stored; `details["lost"]` names those that are not known to be. Send those again.
+
+    If shards did not answer: `partitions`, what is stored, and `ids` that were made, if the sender gave none.
+    """
+
+    code = "partly_stored"
+    retriable = False
+
+
 class Overloaded(Unavailable):
     """`details["retry_after"]` says after how many seconds to try again."""
 
     code = "overloaded"
 
 
-class PartlyStored(Unavailable):
-    """Some shards did not answer. Details: `partitions`, what is stored; `ids` that were made, if the sender gave none."""
+class PartlyAnswered(PartlyStored):
+    """Some shards did not answer, and the sender gave the ids: the same again stores what is missing."""
 
-    code = "partly_stored"
+    retriable = True
 
 
 class NotOwner(Unavailable):

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from restante import limits
-from restante.errors import InvalidSettings
+from restante.settings_rules import Rule, Section, must_be
 from restante.settings_texts import SECRET_PREFIX, is_address, is_network, is_web_address, secret_bytes
 
 DAY_SECONDS = 86_400.0
-_SHOWN_CHARACTERS_MAX = 80
 
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Undeclared = Literal["fail", "refuse", "poison"]
-
-
-class Rule(NamedTuple):
-    """What a setting may be: in words, and as a test of values that have the right type."""
-
-    allowed: str
-    holds: Callable[[Any], bool] = lambda _: True
-    secret: bool = False
-    """Values are never shown, wrong ones neither."""
 
 
 def _whole(least: int, most: int) -> Rule:
@@ -105,18 +93,6 @@ _NETWORKS = Rule(
     'a list of networks as address and length, such as ["10.1.0.0/16", "fd00::/8"]',
     lambda value: all(map(is_network, value)),
 )
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group of settings that are checked together."""
-
-    rules: ClassVar[Mapping[str, Rule]] = {}
-
-    def __post_init__(self) -> None:
-        found = [(name, problem_with(type(self), name, getattr(self, name))) for name in self.rules]
-        problems = [f"{name}: {problem}" for name, problem in found if problem is not None]
-        if problems:
-            raise InvalidSettings("; ".join(problems) + ".", problems=problems)
 
 
 class OriginSettings(Section, frozen=True, kw_only=True):
@@ -266,6 +242,42 @@ class ActionSettings(Section, frozen=True, kw_only=True):
     }
 
 
+class BackplaneSettings(Section, frozen=True, kw_only=True):
+    """The topic of Kafka through which publishes go to the owners of their partitions. Without a topic there is none."""
+
+    topic: str | None = None
+    """A topic with as many partitions as the hub has."""
+    brokers: str = "127.0.0.1:9092"
+    """Where to find Kafka: host:port, or several with commas."""
+    kafka: dict[str, str] = {}
+    """Further settings of the Kafka client, such as those of SASL and TLS; `env:NAME` takes a value from the environment."""
+    record_bytes_max: int = limits.BACKPLANE_RECORD_BYTES_DEFAULT
+    """How many bytes a record of the topic may have: no more than the topic's `max.message.bytes`."""
+    delivery_seconds: float = 10.0
+    """How long Kafka may take for a record, with all repetitions; then its publish fails."""
+    stored_seconds: float = 20.0
+    """How long a publish waits until its messages are stored."""
+
+    rules = {
+        "topic": Rule(
+            "the name of a topic: letters, digits, dots, dashes and underscores, at most 249",
+            lambda value: value is None or re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value) is not None,
+        ),
+        "brokers": Rule(
+            'host:port, or several with commas, such as "kafka-1:9092,kafka-2:9092"',
+            lambda value: re.fullmatch(r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*", value) is not None,
+        ),
+        "kafka": Rule("names and values of Kafka's client, both texts", secret=True),
+        "record_bytes_max": _whole(limits.BACKPLANE_RECORD_BYTES_MIN, limits.BACKPLANE_RECORD_BYTES_MAX),
+        "delivery_seconds": _IDLE_SECONDS,
+        "stored_seconds": _IDLE_SECONDS,
+    }
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.rules if name != "kafka"}
+        return f"BackplaneSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
 class BoundSettings(Section, frozen=True, kw_only=True):
     """From where on a measure of health is yellow, and red. With `red` below `yellow`, less is worse."""
 
@@ -397,6 +409,7 @@ class Settings(Section, frozen=True, kw_only=True):
     outcome_retention_seconds: float = DAY_SECONDS
     """How long the result of an action, and the text of its problem, are kept."""
     health: HealthSettings = msgspec.field(default_factory=HealthSettings)
+    backplane: BackplaneSettings = msgspec.field(default_factory=BackplaneSettings)
 
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
@@ -426,6 +439,7 @@ class Settings(Section, frozen=True, kw_only=True):
         "actions": Rule("the settings of actions"),
         "outcome_retention_seconds": _SECONDS,
         "health": Rule("the settings of health"),
+        "backplane": Rule("the settings of the backplane"),
     }
 
     @property
@@ -447,32 +461,6 @@ class Settings(Section, frozen=True, kw_only=True):
         return known is not None and known.live_collect
 
 
-@cache
-def types_of(section: type[Section]) -> Mapping[str, Any]:
-    """The settings of a section and their types."""
-    return {field.name: field.type for field in msgspec.structs.fields(section)}
-
-
-def problem_with(section: type[Section], name: str, value: object) -> str | None:
-    """What is wrong with a value for a setting, and what is allowed; nothing if it is right."""
-    rule = section.rules[name]
-    try:
-        right = rule.holds(msgspec.convert(value, types_of(section)[name]))
-    except (msgspec.ValidationError, OverflowError):
-        right = False
-    return None if right else _must_be(rule, value)
-
-
 def problem_with_name(name: str) -> str | None:
     """What is wrong with the name of an origin or an origin group."""
-    return None if _is_name(name) else f"the name {_must_be(_NAME, name)}"
-
-
-def _must_be(rule: Rule, value: object) -> str:
-    if rule.secret or (isinstance(value, str) and "@" in value):
-        return f"must be {rule.allowed}"  # What stands before an @ may be a password.
-    if isinstance(value, int) and abs(value) >= 2**64:
-        return f"must be {rule.allowed}, not a number so large"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    shown = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
-    return f"must be {rule.allowed}, not {shown}"
+    return None if _is_name(name) else f"the name {must_be(_NAME, name)}"

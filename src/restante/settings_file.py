@@ -17,7 +17,8 @@ import msgspec
 
 from restante import limits
 from restante.errors import InvalidSettings
-from restante.settings import Section, Settings, problem_with, problem_with_name, types_of
+from restante.settings import Settings, problem_with_name
+from restante.settings_rules import Section, problem_with, types_of
 from restante.settings_tree import (
     PREFIX,
     KeyPath,
@@ -47,6 +48,7 @@ RESERVED = frozenset(
 """Variables of programs and tests, and what is not to be shown: no settings."""
 
 _ENVIRONMENT = "environment "
+_HIDDEN = "(not shown)"
 _LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
@@ -74,7 +76,9 @@ class LoadedSettings(msgspec.Struct, frozen=True):
 
 def _shown(path: KeyPath, value: object) -> object:
     """Secrets are not."""
-    return "(not shown)" if path[-1] == "secret" and value is not None else value
+    if path == ("backplane", "kafka") and isinstance(value, Mapping):
+        return dict.fromkeys(value, _HIDDEN)  # passwords may be among them
+    return _HIDDEN if path[-1] == "secret" and value is not None else value
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:

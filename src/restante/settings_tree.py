@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from restante.settings import Section, Settings, types_of
+from restante.settings import Settings
+from restante.settings_rules import Section, types_of
 
 PREFIX = "RESTANTE_"
 

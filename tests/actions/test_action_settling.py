@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from restante.calls.actions import GiveUpPoison, ListPoison, RepeatPoison
 from restante.calls.batches import OpenBatch, ReadBatch, SealBatch
-from restante.calls.groups import SendHeartbeat
+from restante.calls.groups import DeleteGroup, SendHeartbeat
 from restante.calls.mailboxes import Explain, FindMessage, ListPartitions, ListRecipients, Peek, ReadHistory
 from restante.calls.publishing import Publish
 from restante.calls.removal import Erase, Purge, Release, SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, RetainNow
-from restante.errors import ActionUnknown, InvalidRequest, MessageErased, RestanteError
+from restante.errors import ActionUnknown, GroupUnknown, InvalidRequest, MessageErased, RestanteError
 from restante.hub.actions.upkeep import forget_texts
 from restante.hub.doctor.doctor import examine
+from restante.hub.publishing.delayed import publish_due
+from restante.model.actions.action_answers import ActionProblem
 from restante.model.actions.action_row import ActionState
 from restante.model.actions.wanted_action import WantedAction
 from restante.model.batches.batch_answers import BatchState
 from restante.model.groups.group_answers import Running
-from restante.model.mailboxes.answers import BundleAnswer, Reason
+from restante.model.mailboxes.answers import BundleAnswer, Reason, moment
 from restante.model.publishing.message import Message, State
 from restante.model.storage.changes import Space
 from restante.model.work.results import OutcomeState, WorkProblem
@@ -54,6 +56,38 @@ def test_an_action_is_in_history_and_in_no_bundle_list_or_count(world: ActionWor
     assert world.hub.call(Peek("thing")) is Reason.RECIPIENT_UNKNOWN
     assert world.hub.call(Explain("thing")).waiting == ()
     sound(world)
+
+
+def test_a_delayed_action_is_no_mail_to_come(world: ActionWorld) -> None:
+    later = moment(world.clock()) + timedelta(seconds=60)
+    for name in ("a", "b"):
+        delayed = Message(
+            recipient="item", id=name, kind="action", properties={"action": "add"}, data=1, visible_at=later
+        )
+        world.hub.call(Publish.of([delayed]))
+    found = world.hub.call(Explain("item"))
+    assert (found.reason, found.not_yet_visible) == (Reason.RECIPIENT_UNKNOWN, 0)
+    assert world.hub.call(Peek("item")) is Reason.RECIPIENT_UNKNOWN
+    world.hub.call(Publish.of([Message(recipient="item", data=1, visible_at=later)]))
+    assert world.hub.call(Explain("item")).not_yet_visible == 1
+    world.hub.call(Withdraw("item", "a"))
+    assert world.hub.call(Explain("item")).not_yet_visible == 1
+    world.advance(61)
+    while publish_due(world.hub.core):
+        pass
+    assert [row["text_id"] for row in world.handed()] == ["b"]
+    assert world.hub.call(Explain("item")).not_yet_visible == 0
+    sound(world)
+
+
+def test_a_delayed_action_is_no_mail_after_the_hub_is_opened_again_either() -> None:
+    world = ActionWorld()
+    later = moment(world.clock()) + timedelta(seconds=60)
+    delayed = Message(recipient="item", kind="action", properties={"action": "add"}, data=1, visible_at=later)
+    world.hub.call(Publish.of([delayed]))
+    world.open_again()
+    assert world.hub.call(Explain("item")).not_yet_visible == 0
+    world.hub.close()
 
 
 @pytest.mark.parametrize(
@@ -98,8 +132,12 @@ def test_actions_of_one_thing_may_end_out_of_turn(world: ActionWorld) -> None:
 
 
 def test_one_that_waits_is_not_forgotten_with_a_later_one_that_ended_before_it(world: ActionWorld) -> None:
-    world.send(id="slow", expires_in=100 * DAY)
-    world.send(id="quick", expires_in=100 * DAY)
+    late = moment(world.clock()) + timedelta(days=100)
+    for name in ("slow", "quick"):
+        action = Message(
+            recipient="item", id=name, kind="action", properties={"action": "add"}, data={}, expires_at=late
+        )
+        world.hub.call(Publish.of([action]))
     rows = world.handed()
     world.report(rows[1])
     world.advance(31 * DAY)
@@ -145,6 +183,24 @@ def test_poison_that_is_given_up_has_failed(world: ActionWorld) -> None:
     found = world.look("bad")
     assert (found.state, found.problem and found.problem.code) == (ActionState.FAILED, "given_up")
     assert (state_of(world, "bad"), world.poison()) == (State.WITHDRAWN, [])
+    sound(world)
+
+
+def test_the_poison_of_a_deleted_group_is_listed_done_again_and_given_up(world: ActionWorld) -> None:
+    for name in ("a", "b"):
+        world.send(id=name, concerns=name)
+    for row in world.handed():
+        world.report(row, OutcomeState.POISONED)
+    world.hub.call(DeleteGroup(GROUP))
+    assert {own.id for own in world.poison()} == {"a", "b"}
+    world.hub.call(RepeatPoison(GROUP, "a"))
+    assert world.look("a").state is ActionState.ACCEPTED
+    world.hub.call(GiveUpPoison(GROUP, "b"))
+    assert world.look("b").problem == ActionProblem(code="given_up")
+    with pytest.raises(GroupUnknown):
+        world.poison()
+    with pytest.raises(GroupUnknown):
+        world.hub.call(RepeatPoison(GROUP, "b"))
     sound(world)
 
 
@@ -244,6 +300,23 @@ def test_the_third_worker_that_dies_makes_poison_of_what_it_did(world: ActionWor
     assert world.look("bystander").deaths == 0
     assert [row["text_id"] for row in world.handed()] == ["bystander"]
     sound(world)
+
+
+def test_deaths_count_on_when_the_hub_is_opened_again() -> None:
+    world = ActionWorld()
+    world.send(id="killer")
+    for death in (1, 2, 3):
+        (row,) = world.handed()
+        assert row["deaths"] == death - 1, "a worker hears of the deaths before it, whatever became of the hub"
+        running = (Running(partition=row["partition"], sequence_number=row["sequence_number"]),)
+        world.hub.call(SendHeartbeat(GROUP, world.member_id, running))
+        world.advance(LEASE)
+        world.end()
+        world.open_again()
+        world.enter("worker")
+    found = world.look("killer")
+    assert (found.state, found.deaths) == (ActionState.POISONED, 3)
+    world.hub.close()
 
 
 def test_a_member_that_leaves_has_not_died(world: ActionWorld) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,6 +42,37 @@ def test_the_same_again_answers_as_it_is_now_and_anything_different_is_a_conflic
         world.send_all(*many)
     with pytest.raises(ActionUnknown):
         world.look("twin")
+
+
+def test_when_an_action_was_accepted_is_the_same_in_every_answer(world: ActionWorld) -> None:
+    world.hub.core.clock = Ticking(world.clock)
+    accepted = world.send(id="a")
+    assert world.send(id="a").accepted_at == world.look("a").accepted_at == accepted.accepted_at
+    data = b'"' + b"x" * 300_000 + b'"'
+    assert world.send(id="large", data=data).accepted_at == world.look("large").accepted_at
+
+
+class Ticking:
+    """A clock that goes on with every look."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._looks = 0
+
+    def __call__(self) -> int:
+        self._looks += 1
+        return self._clock() + self._looks * 1_000
+
+
+def test_an_action_waits_no_longer_than_groups_hold_the_feed(world: ActionWorld) -> None:
+    most = world.settings.groups.hold_seconds
+    world.send(id="a", expires_in=most)
+    for seconds in (most + 1, 0, -1, float("nan"), float("inf")):
+        with pytest.raises(InvalidRequest) as refused:
+            world.send(id="b", expires_in=seconds)
+        assert refused.value.details["field"] == "expires_in"
+        with pytest.raises(InvalidRequest):
+            world.send_all(WantedAction(action="add", concerns="item", expires_in=seconds))
 
 
 def test_many_are_accepted_whole_and_in_their_order(world: ActionWorld) -> None:

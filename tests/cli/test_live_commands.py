@@ -12,7 +12,7 @@ from typing import Self
 import pytest
 
 from restante.cli.mailboxes.collect_live import collect_live
-from restante.cli.shared import live_showing
+from restante.cli.shared import live_lines
 from restante.model.publishing.message import Message, State
 from tests.cli.places import HubPlace, Place, run
 
@@ -102,7 +102,7 @@ def test_a_message_counts_as_shown_when_it_was_printed(
             raise KeyboardInterrupt
         printed.append(content)
 
-    monkeypatch.setattr(live_showing, "write_output", interrupted)
+    monkeypatch.setattr(live_lines, "write_output", interrupted)
     with hub_place.opened() as hub:
         collect_live(hub.recipient("ada"), after=0, text=False, as_json=False)
         first = hub.recipient("ada").history().messages[0].sequence_number

@@ -11,7 +11,7 @@ import pytest
 import restante.aio
 from restante import errors, limits
 from restante.client.batches.joint_async import AsyncJointCalls
-from restante.client.batches.joint_calls import JointCall
+from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, JointCall
 from restante.client.surface import asynchronous
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
 from restante.server.serve import ServedHub
@@ -53,11 +53,11 @@ class Desk:
         return tuple(map(told, numbers))
 
 
-def run(story: Callable[[Desk, AsyncJointCalls], Awaitable[None]], *, held: bool = False) -> None:
+def run(story: Callable[[Desk, AsyncJointCalls[Acknowledged]], Awaitable[None]], *, held: bool = False) -> None:
     async def whole() -> None:
         async with asyncio.timeout(SECONDS):
             desk = Desk(held=held)
-            await story(desk, AsyncJointCalls(desk.send))
+            await story(desk, AsyncJointCalls(desk.send, ACKNOWLEDGEMENTS))
 
     asyncio.run(whole())
 
@@ -71,8 +71,8 @@ def numbers_of(answers: Sequence[Acknowledged]) -> list[int]:
 
 
 def test_calls_of_one_turn_go_out_together_and_each_has_its_own_answer() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
-        answers = await asyncio.gather(*(joint.acknowledge(call(number)) for number in range(5)))
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
+        answers = await asyncio.gather(*(joint.carry_out(call(number)) for number in range(5)))
         assert numbers_of(answers) == [0, 1, 2, 3, 4]
         assert desk.requests == [[0, 1, 2, 3, 4]]
 
@@ -80,31 +80,31 @@ def test_calls_of_one_turn_go_out_together_and_each_has_its_own_answer() -> None
 
 
 def test_a_lone_call_goes_out_alone() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         for number in range(3):
-            assert await joint.acknowledge(call(number)) == told(number)
+            assert await joint.carry_out(call(number)) == told(number)
         assert desk.requests == [[0], [1], [2]]
 
     run(story)
 
 
-async def under_way(desk: Desk, joint: AsyncJointCalls, number: int) -> asyncio.Task[Acknowledged]:
+async def under_way(desk: Desk, joint: AsyncJointCalls[Acknowledged], number: int) -> asyncio.Task[Acknowledged]:
     """A call that has gone out, and has no answer yet."""
     desk.arrived.clear()
-    task = asyncio.create_task(joint.acknowledge(call(number)))
+    task = asyncio.create_task(joint.carry_out(call(number)))
     await desk.arrived.wait()
     return task
 
 
-async def waiting(joint: AsyncJointCalls, *numbers: int) -> list[asyncio.Task[Acknowledged]]:
+async def waiting(joint: AsyncJointCalls[Acknowledged], *numbers: int) -> list[asyncio.Task[Acknowledged]]:
     """Calls that have been made."""
-    tasks = [asyncio.create_task(joint.acknowledge(call(number))) for number in numbers]
+    tasks = [asyncio.create_task(joint.carry_out(call(number))) for number in numbers]
     await asyncio.sleep(0)
     return tasks
 
 
 def test_while_as_many_requests_are_under_way_as_may_be_calls_wait_for_the_next() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         tasks = [await under_way(desk, joint, number) for number in range(limits.ACKNOWLEDGE_REQUESTS_MAX)]
         for number in (7, 8, 9):
             tasks += await waiting(joint, number)
@@ -117,13 +117,13 @@ def test_while_as_many_requests_are_under_way_as_may_be_calls_wait_for_the_next(
 
 
 def test_a_request_is_bounded() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         heavy = limits.ACKNOWLEDGE_ITEMS_TARGET // 2
-        await asyncio.gather(*(joint.acknowledge(call(number, heavy)) for number in range(5)))
+        await asyncio.gather(*(joint.carry_out(call(number, heavy)) for number in range(5)))
         assert desk.requests == [[0, 1], [2, 3], [4]]
         desk.requests.clear()
         most = limits.ACKNOWLEDGED_CALLS_MAX
-        answers = await asyncio.gather(*(joint.acknowledge(call(number)) for number in range(most + 1)))
+        answers = await asyncio.gather(*(joint.carry_out(call(number)) for number in range(most + 1)))
         assert numbers_of(answers) == list(range(most + 1))
         assert [len(request) for request in desk.requests] == [most, 1]
 
@@ -131,11 +131,9 @@ def test_a_request_is_bounded() -> None:
 
 
 def test_only_the_guilty_call_hears_of_a_refusal() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         desk.guilty[1] = errors.InvalidItem("It is no item.", item="junk")
-        outcomes = await asyncio.gather(
-            *(joint.acknowledge(call(number)) for number in range(3)), return_exceptions=True
-        )
+        outcomes = await asyncio.gather(*(joint.carry_out(call(number)) for number in range(3)), return_exceptions=True)
         assert (outcomes[0], outcomes[2]) == (told(0), told(2))
         assert isinstance(outcomes[1], errors.InvalidItem)
         assert outcomes[1].details == {"item": "junk"}
@@ -146,21 +144,19 @@ def test_only_the_guilty_call_hears_of_a_refusal() -> None:
 
 @pytest.mark.parametrize("error", [errors.OutcomeUnknown("No answer."), errors.Forbidden("No."), ValueError("defect")])
 def test_when_the_request_fails_each_of_its_callers_hears_of_it(error: Exception) -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         desk.guilty[1] = error
-        outcomes = await asyncio.gather(
-            *(joint.acknowledge(call(number)) for number in range(3)), return_exceptions=True
-        )
+        outcomes = await asyncio.gather(*(joint.carry_out(call(number)) for number in range(3)), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [type(error)] * 3
         assert desk.requests == [[0, 1, 2]]
         desk.guilty.clear()
-        assert await joint.acknowledge(call(4)) == told(4)
+        assert await joint.carry_out(call(4)) == told(4)
 
     run(story)
 
 
 def test_one_that_is_cancelled_does_not_harm_the_others() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         first, second, third = await waiting(joint, 0, 1, 2)
         await desk.arrived.wait()
         second.cancel()
@@ -173,7 +169,7 @@ def test_one_that_is_cancelled_does_not_harm_the_others() -> None:
 
 
 def test_one_that_is_cancelled_while_it_waits_is_not_sent() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         tasks = [await under_way(desk, joint, number) for number in range(limits.ACKNOWLEDGE_REQUESTS_MAX)]
         gone, stays = await waiting(joint, 7, 8)
         gone.cancel()
@@ -186,7 +182,7 @@ def test_one_that_is_cancelled_while_it_waits_is_not_sent() -> None:
 
 
 def test_a_request_that_nobody_waits_for_any_more_is_given_up() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         tasks = await waiting(joint, 0, 1)
         await desk.arrived.wait()
         tasks[0].cancel()
@@ -195,18 +191,18 @@ def test_a_request_that_nobody_waits_for_any_more_is_given_up() -> None:
         tasks[1].cancel()
         await asyncio.wait(tasks)
         desk.let.set()
-        assert await joint.acknowledge(call(5)) == told(5)
+        assert await joint.carry_out(call(5)) == told(5)
         assert desk.given_up == 1
 
     run(story, held=True)
 
 
 def test_when_the_requests_are_cancelled_from_outside_so_are_their_callers() -> None:
-    async def story(desk: Desk, joint: AsyncJointCalls) -> None:
+    async def story(desk: Desk, joint: AsyncJointCalls[Acknowledged]) -> None:
         tasks = [await under_way(desk, joint, number) for number in range(limits.ACKNOWLEDGE_REQUESTS_MAX)]
         (later,) = await waiting(joint, 7)
         for task in asyncio.all_tasks():
-            if task.get_name() == "restante-acknowledge":
+            if task.get_name() == "restante-joint-calls":
                 task.cancel()
         await asyncio.wait(tasks)
         assert all(task.cancelled() for task in tasks)

@@ -8,7 +8,14 @@ import pytest
 
 from restante import errors, limits
 from restante.calls.batches import AcknowledgeItems
-from restante.client.batches.joint_calls import JointCall, JointQueue, concerns_one_call, joint_call, own_error
+from restante.client.batches.joint_calls import (
+    ACKNOWLEDGEMENTS,
+    JointCall,
+    JointQueue,
+    concerns_one_call,
+    joint_call,
+    own_error,
+)
 from restante.model.batches.batch_answers import ItemIndices, ItemRange
 
 
@@ -17,7 +24,7 @@ class Waiting(NamedTuple):
 
 
 def line(*weights: int) -> JointQueue[Waiting]:
-    queue: JointQueue[Waiting] = JointQueue()
+    queue: JointQueue[Waiting] = JointQueue(ACKNOWLEDGEMENTS)
     queue.waiting.extend(Waiting(JointCall(b"{}", weight)) for weight in weights)
     return queue
 
@@ -47,8 +54,8 @@ def test_a_call_weighs_what_it_names() -> None:
 
 def test_any_two_calls_that_are_not_large_fit_together() -> None:
     half = limits.ACKNOWLEDGE_ITEMS_TARGET // 2
-    assert not JointCall(b"", half).is_large
-    assert JointCall(b"", half + 1).is_large
+    assert not ACKNOWLEDGEMENTS.is_large(JointCall(b"", half))
+    assert ACKNOWLEDGEMENTS.is_large(JointCall(b"", half + 1))
     assert len(line(half, half).take_along()) == 2
 
 

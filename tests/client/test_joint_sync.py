@@ -12,7 +12,7 @@ from queue import SimpleQueue
 import pytest
 
 from restante import errors, limits
-from restante.client.batches.joint_calls import JointCall
+from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, JointCall
 from restante.client.batches.joint_sync import JointCalls
 from restante.client.surface import sync
 from restante.model.batches.batch_answers import Acknowledged, CompleteBatch
@@ -49,11 +49,11 @@ class Desk:
         return tuple(map(told, numbers))
 
 
-class Line(JointCalls):
+class Line(JointCalls[Acknowledged]):
     """Tells when a caller has taken its place."""
 
     def __init__(self, desk: Desk) -> None:
-        super().__init__(desk.send)
+        super().__init__(desk.send, ACKNOWLEDGEMENTS)
         self.lined_up: SimpleQueue[None] = SimpleQueue()
 
     def _line_up(self, caller: object) -> None:
@@ -73,7 +73,7 @@ class Threads:
         """One after the other, each in a thread of its own."""
         futures = []
         for number in numbers:
-            futures.append(self._pool.submit(self.line.acknowledge, call(number, weight)))
+            futures.append(self._pool.submit(self.line.carry_out, call(number, weight)))
             self.line.lined_up.get(timeout=SECONDS)
         return futures
 
@@ -118,7 +118,7 @@ def outcomes(futures: Sequence[Future[Acknowledged]]) -> list[Acknowledged | Bas
 
 def test_a_lone_call_goes_out_at_once_and_alone(threads: Threads) -> None:
     threads.let(3)
-    assert [threads.line.acknowledge(call(number)) for number in range(3)] == [told(0), told(1), told(2)]
+    assert [threads.line.carry_out(call(number)) for number in range(3)] == [told(0), told(1), told(2)]
     assert threads.desk.requests == [[0], [1], [2]]
 
 
@@ -169,7 +169,7 @@ def test_when_the_request_fails_each_of_its_callers_hears_of_it(threads: Threads
     assert threads.desk.arrived.get(timeout=SECONDS) == [7, 8, 9]
     threads.let(100)
     assert [type(outcome) for outcome in outcomes(futures)[FULL:]] == [type(error)] * 3
-    assert threads.line.acknowledge(call(5)) == told(5)
+    assert threads.line.carry_out(call(5)) == told(5)
 
 
 class Interrupt(BaseException):
@@ -203,7 +203,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_line_and_blocks_nobody(threads:
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
-            threads.line.acknowledge(call(7))
+            threads.line.carry_out(call(7))
     threads.let(100)
     assert outcomes([*futures, *later.result()]) == [*map(told, range(FULL)), told(8)]
     assert [7] not in threads.desk.requests
@@ -227,7 +227,7 @@ def test_one_that_is_interrupted_while_another_sends_for_it_is_not_sent_again(th
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
-            threads.line.acknowledge(call(8))
+            threads.line.carry_out(call(8))
     threads.let(100)
     *_, sender = outcomes(futures)
     assert isinstance(sender, Interrupt)

@@ -19,11 +19,13 @@ from restante.client.batches import acknowledger_async, acknowledger_sync, batch
 from restante.client.consignments import consignments_async, consignments_sync
 from restante.client.feed import feed_async, feed_sync
 from restante.client.groups import groups_async, groups_sync
+from restante.client.jobs import jobs_async, jobs_sync
 from restante.client.live import live_async, live_sync
 from restante.client.publishing import pipeline_async, pipeline_sync
 from restante.client.sources import sources_async, sources_sync
 from restante.client.surface import asynchronous, sync
 from restante.server.serve import ServedHub
+from restante.work import ActionHandler, App, Job
 
 CLASSES: list[type] = [
     *(sync.Hub, sync.Producer, sync.Recipient, sync.Bundle),
@@ -36,7 +38,7 @@ CLASSES: list[type] = [
     *(live_sync.Live, live_sync.LiveSent, live_async.Live, live_async.LiveSent),
     *(pipeline_sync.Pipeline, pipeline_async.Pipeline, sources_sync.Sources, sources_async.Sources),
     *(restante.ProducerClient, restante.BufferedProducer, restante.aio.ProducerClient, restante.aio.BufferedProducer),
-    restante.Parcel,
+    *(jobs_sync.Jobs, jobs_async.Jobs, restante.Parcel, App, ActionHandler, Job),
 ]
 INNER = {
     "Parcel": {
@@ -44,8 +46,9 @@ INNER = {
         *("clear_numbers", "set_published", "take_unheard"),
     },
     "SharedPage": {"passed", "left"},
+    "ActionHandler": {"arguments"},
 }
-"""What producers do with a parcel, and groups with a page, which programs have no use for."""
+"""What producers do with a parcel, groups with a page, and workers with a handler, which programs have no use for."""
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -78,7 +81,7 @@ def test_a_method_has_an_example(kind: type, name: str, value: Any) -> None:
         if isinstance(node, ast.Attribute)
     }
     assert name in called, f"the example of {kind.__name__}.{name} does not use it"
-    assert "async" in kind.__module__ or not re.search(r"\b(await|async)\b", code)
+    assert "async" in f"{kind.__module__} {name}" or not re.search(r"\b(await|async)\b", code)
 
 
 @pytest.mark.parametrize("module", [restante, restante.aio], ids=["restante", "restante.aio"])

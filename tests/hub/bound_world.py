@@ -19,7 +19,7 @@ from restante.hub.door.hub import OpenHub
 from restante.hub.engine.committer import CommitRequest, Planned
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.batches.batch_answers import RecipientProgress
-from restante.model.batches.binding import BindingRole
+from restante.model.batches.bound_stretches import BindingRole
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.storage.changes import Space
 from restante.settings import Settings

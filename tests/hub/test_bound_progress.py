@@ -17,11 +17,11 @@ from restante.calls.publishing import Publish
 from restante.calls.removal import SetAside, Withdraw
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.errors import InvalidRequest
-from restante.hub.batches.binding import forget_bindings
+from restante.hub.batches.bound_messages import forget_bindings
 from restante.hub.doctor.doctor import examine
 from restante.hub.door.hub import OpenHub
 from restante.model.batches.batch import decode_counts, encode_counts
-from restante.model.batches.binding import BindingRole, binding_key
+from restante.model.batches.bound_stretches import BindingRole, binding_key
 from restante.model.mailboxes.answers import BundleAnswer
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.message import Message

@@ -60,7 +60,7 @@ def test_mistakes_are_said_in_a_line(broker: Broker, served: ServedHub) -> None:
     missing = bridge(served, broker, "in", "--topic", "nobody-made-it")
     assert (missing.returncode, "no topic" in missing.stderr) == (1, True), missing
     own = bridge(served, broker, "in", "--topic", "x", "--kafka", "group.id=mine")
-    assert (own.returncode, "bridge's own" in own.stderr) == (1, True), own
+    assert (own.returncode, "hub's own" in own.stderr) == (1, True), own
     secret = bridge(served, broker, "in", "--topic", "x", "--kafka", "sasl.password=env:NOT_SET_ANYWHERE")
     assert "NOT_SET_ANYWHERE" in secret.stderr
 

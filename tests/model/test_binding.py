@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restante.errors import DataDamaged
-from restante.model.batches.binding import (
+from restante.model.batches.bound_stretches import (
     NOTHING_BOUND,
     BindingRole,
     Bindings,

@@ -24,6 +24,7 @@ NOBODY, EVERYBODY = "", "porxw"
 """Letters: p publisher, o operator, r reader, x recipient, w worker."""
 ALLOWED = {
     "POST /v1/messages": "po",
+    "POST /v1/sends": "po",
     "POST /v1/partitions/{partition}/parcels": "po",
     "POST /v1/partitions/{partition}/links": "po",
     "GET /v1/partitions/{partition}/producers/{group}": "pro",
@@ -92,7 +93,7 @@ ALLOWED = {
     "DELETE /v1/groups/{group}/actions/{action}": "o",
     "POST /v1/actions/{action}": "po",
     "POST /v1/actions": "po",
-    "GET /v1/actions/{action}": "pxwo",
+    "GET /v1/actions/{action}": "prxwo",
     "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
     "GET /v1/groups/{group}/poison": "wo",
     "POST /v1/groups/{group}/poison/{id}/again": "o",

@@ -14,7 +14,7 @@ from restante.settings import Settings
 from tests.server.wire import Wire
 
 ALLOWED = ("shop", "item", "worker", "operator")
-OTHERS = ("bank", "other")
+OTHERS = ("bank", "other", "reader")
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,7 @@ def wires(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wire]]
         "item": tokens.create(roles=[Role.RECIPIENT], recipients=["item"]),
         "other": tokens.create(roles=[Role.RECIPIENT], recipients=["other"]),
         "worker": tokens.create(roles=[Role.WORKER], groups=["g"]),
+        "reader": tokens.create(roles=[Role.READER]),
         "operator": tokens.create(roles=[Role.OPERATOR]),
     }
     with start(folder, Settings(partition_count=2, housekeeping_seconds=0)) as running:

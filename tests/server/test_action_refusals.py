@@ -60,6 +60,7 @@ BODIES: list[Any] = [
     {"concerns": "x", "expires_in": 0},
     {"concerns": "x", "expires_in": -1},
     {"concerns": "x", "expires_in": 1e300},
+    {"concerns": "x", "expires_in": 30 * 86_400 + 1},
     {"concerns": "x", "expires_in": "7"},
     {"concerns": "x", "kind": "k"},
     {"concerns": "x", "properties": {"action": "other"}},

@@ -59,6 +59,7 @@ def test_an_action_is_accepted_with_a_location_and_answered_later(wire: Wire) ->
     open_yet = wire.get("/v1/actions/c%201")
     assert (open_yet.status, open_yet.headers["retry-after"]) == (200, "1")
     assert open_yet.json()["begun_at"] is None
+    assert open_yet.json()["accepted_at"] == sent.json()["accepted_at"]
     (row,) = worker.read()
     assert (row["data"], row["owner"], row["id"]) == ({"text": "good"}, "group", "c 1")
     assert (

@@ -36,6 +36,7 @@ ACTION = "an action of its own origins"
 MAIL, RECIPIENT, HUB, NOTHING = "mail of its own origins", "a recipient's mail", "the whole hub", "nothing"
 TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/messages": (MAIL, BATCH, SOURCE),
+    "POST /v1/sends": (MAIL,),
     "GET /v1/groups": (READERS,),
     "PUT /v1/groups/{group}": (READERS,),
     "GET /v1/groups/{group}": (READERS,),

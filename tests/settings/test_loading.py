@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from restante import errors, limits
 from restante.settings import (
     ActionSettings,
+    BackplaneSettings,
     GroupSettings,
     HealthBounds,
     LiveSettings,
@@ -291,7 +292,14 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert (
         len(sources)
         == len(effective)
-        == 17 + 4 + len(ServerSettings.rules) + len(LiveSettings.rules) + 1 + groups + health
+        == 17
+        + 4
+        + len(ServerSettings.rules)
+        + len(LiveSettings.rules)
+        + 1
+        + groups
+        + health
+        + len(BackplaneSettings.rules)
     )
 
 
@@ -347,3 +355,12 @@ def test_the_line_of_each_key_is_where_it_was_written(tables: list[tuple[str, li
             text += f"{dotted((key,))} = {value}  # = [z]\n"
     found = key_lines(text)
     assert {path: line for path, line in found.items() if len(path) < 3} == written
+
+
+def test_values_for_kafka_are_not_shown(file: Writer) -> None:
+    path = file('[backplane]\ntopic = "mail"\nkafka = {"sasl.password" = "hush"}\n')
+    loaded = load(path, {})
+    assert loaded.settings.backplane.kafka == {"sasl.password": "hush"}
+    shown = {setting.key: setting.value for setting in loaded.effective()}
+    assert (shown["backplane.topic"], shown["backplane.kafka"]) == ("mail", {"sasl.password": "(not shown)"})
+    assert "hush" not in repr(loaded.settings)

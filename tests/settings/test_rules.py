@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from restante import errors, limits
 from restante.settings import (
     ActionSettings,
+    BackplaneSettings,
     GroupSettings,
     HealthBounds,
     HealthSettings,
     LiveSettings,
     OriginGroupSettings,
     OriginSettings,
-    Section,
     ServerSettings,
     Settings,
     WebhookSettings,
 )
+from restante.settings_rules import Section
 
 WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "partition_count", 0),
@@ -126,6 +127,13 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (GroupSettings, "heartbeat_seconds", 3_601),
     (GroupSettings, "handover_seconds", -1),
     (GroupSettings, "hold_seconds", -1),
+    (Settings, "backplane", 1),
+    (BackplaneSettings, "topic", "with spaces"),
+    (BackplaneSettings, "brokers", "no-port"),
+    (BackplaneSettings, "kafka", {"a": 1}),
+    (BackplaneSettings, "record_bytes_max", 10),
+    (BackplaneSettings, "delivery_seconds", 0),
+    (BackplaneSettings, "stored_seconds", 0),
     (WebhookSettings, "allowed_networks", "127.0.0.0/8"),
     (WebhookSettings, "allowed_networks", ["localhost"]),
     (WebhookSettings, "allowed_networks", ["10.1.2.3/8"]),
@@ -152,6 +160,7 @@ def test_every_setting_has_a_rule_and_a_wrong_value_above() -> None:
         OriginGroupSettings,
         ServerSettings,
         LiveSettings,
+        BackplaneSettings,
         WebhookSettings,
         GroupSettings,
         ActionSettings,

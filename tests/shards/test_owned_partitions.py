@@ -47,7 +47,8 @@ def test_a_shard_lists_what_it_has() -> None:
         assert [own.partition for own in shards.hubs[0].call(ListPartitions())] == [0, 1, 2, 3]
         assert [own.partition for own in shards.hubs[1].call(ListPartitions())] == [4, 5, 6, 7]
         assert shards.hubs[0].call(ListRecipients()).recipients == ()
-        assert {own.recipient for own in shards.hubs[1].call(ListRecipients()).recipients} == set(THERE)
+        listed = shards.hubs[1].call(ListRecipients()).recipients
+        assert {(own.recipient, own.partition) for own in listed} == {(name, 6) for name in THERE}
 
 
 FOREIGN: list[Call[object]] = [

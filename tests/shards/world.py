@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 from restante.assembly import system_clock
 from restante.calls.call import Answer, Call
 from restante.hub.door.hub import OpenHub
 from restante.model.shards.ranges import Ranges, even_ranges, shard_of
 from restante.model.storage.partition import partition_of
-from restante.ports.carrier import Shard
+from restante.ports.carrier import Shard, Silent
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 
@@ -25,6 +25,11 @@ class Shards:
 
     def __init__(self, count: int, settings: Settings = SETTINGS, clock: Callable[[], int] = system_clock) -> None:
         self.settings, self.clock = settings, clock
+        self.carried: list[Call[Any]] = []
+        self.lose: tuple[type[Call[Any]], ...] = ()
+        """Calls that do not arrive."""
+        self.lose_answers: tuple[type[Call[Any]], ...] = ()
+        """Calls whose answers do not."""
         self._ranges = even_ranges(settings.partition_count, count)
         self.stores = [MemoryStore() for _ in range(count)]
         self.hubs = [self._open(number) for number in range(count)]
@@ -37,7 +42,14 @@ class Shards:
             hub.close()
 
     def carry(self, partition: int, call: Call[Answer]) -> Answer:
-        return self.owner(partition).call(call)
+        """Bring a call to its owner, unless it is one of those that `lose` names."""
+        self.carried.append(call)
+        if isinstance(call, self.lose):
+            raise Silent(f"{type(call).__name__} was lost.")
+        answer = self.owner(partition).call(call)
+        if isinstance(call, self.lose_answers):
+            raise Silent(f"The answer to {type(call).__name__} was lost.")
+        return answer
 
     def ranges(self) -> Ranges:
         return self._ranges

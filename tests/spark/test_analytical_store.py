@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from restante.spark.jobs.analytical_batches import ByFiles, apply
 from restante.spark.jobs.analytical_changes import messages_of, states
-from restante.spark.jobs.analytical_filing import Filed, FilingWish, filed, whole_of
+from restante.spark.jobs.analytical_files import Filed, FilingWish, filed, whole_of
 from restante.spark.jobs.analytical_store import Options
 from restante.spark.jobs.analytical_tables import Tables, create_tables, folders_of, tables_at
 from restante.spark.source.schemas import CHANGES

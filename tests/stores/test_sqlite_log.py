@@ -21,7 +21,7 @@ from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.failures import RecordInDoubt, outcome_unknown, translated
 from restante.stores.sqlite.log import log_files
-from restante.stores.sqlite.log_reading import LogContent, read_log
+from restante.stores.sqlite.log_content import LogContent, read_log
 from restante.stores.sqlite.lookups import Lookups
 from restante.stores.sqlite.readers import ReadConnections
 from restante.stores.sqlite.record import (

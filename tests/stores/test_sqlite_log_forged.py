@@ -17,7 +17,7 @@ from restante.model.storage.changes import BlobKey, Changes, Space
 from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.commits import LogBounds
 from restante.stores.sqlite.log import log_files
-from restante.stores.sqlite.log_reading import read_log
+from restante.stores.sqlite.log_content import read_log
 from restante.stores.sqlite.record import CHECKSUM_BYTES, Deeds, Life, encode, unpack_lives
 from restante.stores.sqlite.schema import MIGRATIONS
 

@@ -13,7 +13,7 @@ from restante.work import reports, runner
 from restante.work.lease import WorkLease
 from restante.work.reader import WorkReader
 from restante.work.reports import ReportAnswer
-from restante.work.serving import WorkerPlace, work
+from restante.work.worker_process import WorkerPlace, work
 from tests.work import ledger_app
 
 STEPS = ("joined", "read", "begun", "handled", "committed", "reporting", "reported")

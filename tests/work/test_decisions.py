@@ -342,6 +342,17 @@ def test_the_time_of_a_heartbeat_decides_what_has_expired() -> None:
     assert bench.final() == {1: (OutcomeState.EXPIRED, 0, None)}
 
 
+def test_a_page_that_comes_late_does_not_turn_the_time_back() -> None:
+    bench = Bench()
+    bench.publish("a", expires_at=HUB_AHEAD + 7)
+    (read,) = bench.core.reads()
+    late = bench.hub.page(read, bench.now)
+    bench.now += 8
+    bench.core.page(late, bench.now)
+    assert bench.begun() == []
+    assert bench.final() == {1: (OutcomeState.EXPIRED, 0, None)}
+
+
 def test_so_many_actions_are_read_ahead_and_no_more() -> None:
     bench = Bench(read_ahead=10, concurrency=1)
     bench.publish(*["a"] * 25)

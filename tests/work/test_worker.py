@@ -24,7 +24,7 @@ from restante.model.publishing.message import Message
 from restante.server.serve import ServedHub, start
 from restante.work import Again, App, Fenced, Job, Located, Refused
 from restante.work.bodies import BodyMisfit
-from restante.work.serving import STUCK_EXIT
+from restante.work.worker_process import STUCK_EXIT
 from tests.work.workers import HEARTBEAT, SETTINGS, WorkerHere, wait_until
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from restante.settings import GroupSettings, Settings
 from restante.work import App
 from restante.work.runner import WorkRunner
-from restante.work.serving import WorkerPlace, work_async
+from restante.work.worker_process import WorkerPlace, work_async
 
 HEARTBEAT = 0.3
 SETTINGS = Settings(

@@ -19,7 +19,6 @@ export type ProblemCode =
   | "overloaded"
   | "unavailable"
   | "partly_stored"
-  | "partly_stored"
   | "outcome_unknown"
   | "storage_full"
   | "internal"

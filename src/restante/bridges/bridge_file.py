@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from restante.backplanes.kafka_library import DEFAULT_BROKERS
 from restante.bridges.in_rules import InRule
-from restante.bridges.kafka_library import DEFAULT_BROKERS
 from restante.errors import InvalidSettings
 
 

@@ -10,24 +10,39 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.in_messages import MappedRecords, RecordMapper
-from restante.bridges.in_rules import InRule, RawRecord
-from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.bridges.in_rules import InRule
+from restante.bridges.topic_records import TopicPlace, TopicRecords, by_place
 from restante.client.surface.surface import Hub
 from restante.errors import FaultyMessages, InvalidOperation, InvalidRequest, SourceUnknown, Unavailable
 from restante.model.mailboxes.answers import Receipt
 
 _log = logging.getLogger("restante.bridges")
-TopicPlace = tuple[str, int]
-"""A topic and the number of a partition."""
-_TIMESTAMP_NONE = 0
 _PAUSE_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+_GATHER_SECONDS = 0.02
+"""How long more records are waited for once there is one."""
+_BATCHES_UNDER_WAY = 2
+"""Of a topic partition: one is stored while the next becomes columns."""
+_READING = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+}
+_PREFETCH = {
+    "queued.min.messages": 200_000,
+    # If enough is fetched already, the client would look again only after a second.
+    "fetch.queue.backoff.ms": 10,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +57,7 @@ class InWish:
     """Before the names of its sources: for topics of the same name in several clusters."""
     kafka: dict[str, str] = field(default_factory=dict)
     """Further settings of the Kafka client."""
-    batch: int = 10_000
+    batch: int = 100_000
     until_end: bool = False
     """Whether to end where the topics end."""
 
@@ -62,7 +77,8 @@ class BridgeIn:
         self._library: Any = kafka_library()
         self._mappers = {rule.topic: RecordMapper(rule) for rule in wish.rules}
         self._stopping = threading.Event()
-        self._under_way: dict[TopicPlace, Future[int]] = {}
+        self._under_way: dict[TopicPlace, deque[Future[int]]] = {}
+        """By topic partition the batches that are under way, in order."""
         self._ended: set[TopicPlace] = set()
         """Topic partitions that are read to their ends."""
         self._failure: Exception | None = None
@@ -76,14 +92,7 @@ class BridgeIn:
         """Carry records over until it is stopped, or to the end; `tick` is called now and then."""
         library = self._library
         settings = kafka_settings(self._wish.brokers, self._wish.kafka)
-        reading = {
-            "group.id": self._wish.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-        self._consumer = library.Consumer({**settings, **reading})
+        self._consumer = library.Consumer({**_PREFETCH, **settings, **_READING, "group.id": self._wish.group})
         if any(rule.dead_letter for rule in self._wish.rules):
             self._letters = _DeadLetters(library.Producer({**settings, "enable.idempotence": True}))
         try:
@@ -99,10 +108,8 @@ class BridgeIn:
 
     def _carry(self, pool: ThreadPoolExecutor, tick: Callable[[], object]) -> None:
         while not self._stopping.is_set():
-            for place, records in self._polled().items():
-                self._settle(place)
-                mapper = self._mappers[place[0]]
-                self._under_way[place] = pool.submit(self._store, place, mapper, records)
+            for place, messages in self._polled().items():
+                self._submit(pool, place, messages)
             self._settle_done()
             tick()
             if self._wish.until_end and not self._under_way and self._at_end():
@@ -110,53 +117,61 @@ class BridgeIn:
         for place in list(self._under_way):
             self._settle(place)
 
-    def _polled(self) -> dict[TopicPlace, list[RawRecord]]:
+    def _submit(self, pool: ThreadPoolExecutor, place: TopicPlace, messages: list[Any]) -> None:
+        """A batch begins to be stored when the one before it is; until then it becomes columns."""
+        self._settle(place, _BATCHES_UNDER_WAY - 1)
+        under_way = self._under_way.setdefault(place, deque())
+        before = under_way[-1] if under_way else None
+        under_way.append(pool.submit(self._store, place, messages, before))
+
+    def _polled(self) -> dict[TopicPlace, list[Any]]:
         """The next records, by topic partition, in order."""
-        found: dict[TopicPlace, list[RawRecord]] = {}
         try:
-            polled = self._consumer.consume(self._wish.batch, 0.2)
+            polled = self._consumer.consume(1, _LOOK_SECONDS)
+            if polled:
+                polled += self._consumer.consume(self._wish.batch, _GATHER_SECONDS)
         except self._library.KafkaException as error:
             raise self._failure or unavailable(error) from error
         if self._failure is not None:
             raise self._failure
-        for message in polled:
-            if message.error() is not None:
-                if message.error().code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
-                    self._ended.add((message.topic(), message.partition()))
-                    continue
-                if message.error().fatal():
-                    raise unavailable(self._library.KafkaException(message.error()))
-                _log.warning("Kafka: %s", message.error().str())
-                continue
-            kind, timestamp = message.timestamp()
-            record = RawRecord(
-                message.offset(),
-                message.key(),
-                message.value(),
-                timestamp if kind else _TIMESTAMP_NONE,
-                tuple(message.headers() or ()),
-            )
-            place = message.topic(), message.partition()
-            self._ended.discard(place)
-            found.setdefault(place, []).append(record)
+        told = [message for message in polled if message.error() is not None]
+        found = by_place([message for message in polled if message.error() is None] if told else polled)
+        self._ended -= found.keys()
+        for message in told:
+            self._hear(message, found)
         return found
 
-    def _store(self, place: TopicPlace, mapper: RecordMapper, records: Sequence[RawRecord]) -> int:
-        """Store records of one topic partition; gives the offset after them. Waits for a hub that is away."""
+    def _hear(self, message: Any, found: dict[TopicPlace, list[Any]]) -> None:  # noqa: ANN401 - of an untyped library
+        """What the client tells instead of a record. An end that it tells before a record is none any more."""
+        error = message.error()
+        if error.code() == self._library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
+            place = message.topic(), message.partition()
+            if place not in found or found[place][-1].offset() < message.offset():
+                self._ended.add(place)
+        elif error.fatal():
+            raise unavailable(self._library.KafkaException(error))
+        else:
+            _log.warning("Kafka: %s", error.str())
+
+    def _store(self, place: TopicPlace, messages: list[Any], before: Future[int] | None) -> int:
+        """Store records of one topic partition, after those before; gives the offset after them."""
+        mapper, records = self._mappers[place[0]], TopicRecords.of_messages(messages)
+        mapped = mapper.mapped(records)
+        if before is not None:
+            before.result()
         while True:
             try:
-                self._send(place, mapper, records)
-                return records[-1].offset + 1
+                self._send(place, mapper, records, mapped)
+                return records.offsets[-1] + 1
             except Unavailable as error:
                 if not error.retriable or self._stopping.is_set():
                     raise
                 _log.warning("The hub does not answer: %s", error.message)
                 self._stopping.wait(_PAUSE_SECONDS)
 
-    def _send(self, place: TopicPlace, mapper: RecordMapper, records: Sequence[RawRecord]) -> None:
+    def _send(self, place: TopicPlace, mapper: RecordMapper, records: TopicRecords, mapped: MappedRecords) -> None:
         source, refused = self._wish.source(place), dict[int, str]()
         receipt: Receipt | None = None
-        mapped = mapper.mapped(records)
         while receipt is None:
             sent, rows = self._with_poison(mapped, mapper, records, source, refused)
             if not rows:
@@ -183,7 +198,7 @@ class BridgeIn:
         self,
         mapped: MappedRecords,
         mapper: RecordMapper,
-        records: Sequence[RawRecord],
+        records: TopicRecords,
         source: str,
         refused: dict[int, str],
     ) -> tuple[object, list[int]]:
@@ -198,17 +213,17 @@ class BridgeIn:
         rows = sorted(messages)
         return [messages[row] for row in rows], rows
 
-    def _settle(self, place: TopicPlace) -> None:
-        """Wait for the batch of a topic partition that is under way, and commit the offset after it."""
-        under_way = self._under_way.pop(place, None)
-        if under_way is None:
-            return
-        offset = under_way.result()
-        self._commit(place, offset)
+    def _settle(self, place: TopicPlace, left: int = 0) -> None:
+        """Wait until so many batches of a topic partition are under way, and commit the offset after the others."""
+        under_way = self._under_way.get(place, deque())
+        while len(under_way) > left:
+            self._commit(place, under_way.popleft().result())
+        if not under_way:
+            self._under_way.pop(place, None)
 
     def _settle_done(self) -> None:
-        for place in [place for place, under_way in self._under_way.items() if under_way.done()]:
-            self._settle(place)
+        for place, under_way in list(self._under_way.items()):
+            self._settle(place, sum(not batch.done() for batch in under_way))
 
     def _commit(self, place: TopicPlace, offset: int, *, waiting: bool = False) -> None:
         """That it is lost does no harm: what is read again is skipped."""
@@ -255,12 +270,11 @@ class BridgeIn:
         """Finish what is under way, so that the next process begins there."""
         for own in places:
             place = own.topic, own.partition
-            under_way = self._under_way.pop(place, None)
-            if under_way is not None:
-                try:
-                    self._commit(place, under_way.result(), waiting=True)
-                except Unavailable as error:
-                    self._failure = error
+            try:
+                for batch in self._under_way.pop(place, ()):
+                    self._commit(place, batch.result(), waiting=True)
+            except Unavailable as error:
+                self._failure = error
             self.counts.lags.pop(self._wish.source(place), None)
 
     def _lost(self, _consumer: Any, places: Sequence[Any]) -> None:  # noqa: ANN401 - of an untyped library
@@ -277,7 +291,7 @@ class _DeadLetters:
         self._producer = producer
         self._lock = threading.Lock()
 
-    def send(self, rule: InRule, source: str, records: Sequence[RawRecord], misfits: dict[int, str]) -> None:
+    def send(self, rule: InRule, source: str, records: TopicRecords, misfits: dict[int, str]) -> None:
         """All of them are there when this returns."""
         failed: list[str] = []
 

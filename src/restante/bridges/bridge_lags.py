@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
+from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.client.surface.surface import Hub
 from restante.errors import SourceUnknown
 

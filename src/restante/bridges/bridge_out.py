@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
-from restante.bridges.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.out_choices import OutChanges, OutForm
 from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
 from restante.client.surface.surface import Group, Hub, SharedPage
@@ -25,6 +25,8 @@ from restante.errors import InvalidOperation, Unavailable
 
 _log = logging.getLogger("restante.bridges")
 _WAIT_SECONDS = 30.0
+_PAGE_CHANGES = 50_000
+"""The most changes of a transaction: beginning and committing one takes some milliseconds, however few it has."""
 _CHUNK_RECORDS = 10_000
 _QUEUE_RECORDS = 200_000
 _LOOK_SECONDS = 0.2
@@ -108,7 +110,9 @@ class BridgeOut:
 
     def _carry(self, tick: Callable[[], object]) -> None:
         wish = self._wish
-        self._group = group = self._hub.group(wish.group, origins=wish.origins, kinds=wish.kinds, member=wish.member)
+        self._group = group = self._hub.group(
+            wish.group, origins=wish.origins, kinds=wish.kinds, member=wish.member, limit=_PAGE_CHANGES
+        )
         with group:
             watcher = threading.Thread(target=self._watch, args=(group,), name="restante-bridge-watch")
             watcher.start()

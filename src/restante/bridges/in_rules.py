@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from restante.errors import InvalidRequest
 
 Pick = Callable[["RawRecord"], str]
+RecordHeaders = Sequence[tuple[str, bytes | None]]
 _FORMS = "key, header:NAME or json:PATH"
 
 
@@ -78,30 +79,41 @@ class InRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise InvalidRequest("A bridge needs a topic.", parameter="topic")
 
 
+def rule_parts(rule: str) -> tuple[str, str]:
+    """`key`, `header` or `json`, and the name or path after it."""
+    form, _, rest = rule.partition(":")
+    if rule == "key" or (form == "header" and rest) or (form == "json" and rest and all(rest.split("."))):
+        return form, rest
+    raise InvalidRequest(f"A recipient is found by {_FORMS}, not {rule!r}.", parameter="recipient")
+
+
 def picker(rule: str) -> Pick:
     """The function that finds the recipient of a record."""
-    form, _, rest = rule.partition(":")
-    if rule == "key":
+    form, rest = rule_parts(rule)
+    if form == "key":
         return lambda record: _text(record.key, "the key")
-    if form == "header" and rest:
+    if form == "header":
         return lambda record: _text(record.header(rest), f"the header {rest}")
-    if form == "json" and rest and all(rest.split(".")):
-        return _json_picker(rest)
-    raise InvalidRequest(f"A recipient is found by {_FORMS}, not {rule!r}.", parameter="recipient")
+    return _json_picker(rest)
+
+
+def json_steps(path: str, leaf: Any) -> tuple[Any, int]:  # noqa: ANN401 - a type
+    """The type of values that have a path, each step named `found`; and how many steps it has."""
+    names = path.split(".")
+    for name in reversed(names):
+        leaf = msgspec.defstruct("Step", [("found", leaf, msgspec.field(name=name))], gc=False)
+    return leaf, len(names)
 
 
 def _json_picker(path: str) -> Pick:
     """Decodes what lies on the path alone: the rest of a value is passed over."""
-    names = path.split(".")
-    kind: Any = msgspec.Raw
-    for name in reversed(names):
-        kind = msgspec.defstruct("Step", [("found", kind, msgspec.field(name=name))], gc=False)
+    kind, depth = json_steps(path, msgspec.Raw)
     decoder = msgspec.json.Decoder(kind)
 
     def pick(record: RawRecord) -> str:
         try:
             found = decoder.decode(record.value or b"")
-            for _ in names:
+            for _ in range(depth):
                 found = found.found
             value = msgspec.json.decode(found)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.call import Call
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many, few_or_many
@@ -19,6 +20,8 @@ class Publish(Call[Receipt], frozen=True):
     batch: str | None = None
     source: str | None = None
     """Where the messages come from: those at positions that are stored are skipped."""
+    accept: Accept | None = None
+    """Whether to answer when they are stored, which is the default, or when the backplane has them."""
 
     @classmethod
     def of(
@@ -29,6 +32,7 @@ class Publish(Call[Receipt], frozen=True):
         producer: ProducerNumbers | None = None,
         batch: str | None = None,
         source: str | None = None,
+        accept: Accept | None = None,
     ) -> Publish:
         """Of a message, a sequence of them, or anything with Arrow columns."""
-        return cls(few_or_many(sent), partition, producer, batch, source)
+        return cls(few_or_many(sent), partition, producer, batch, source, accept)

@@ -33,8 +33,11 @@ class EnlistBatch(ShardCall[EnlistedBatch], frozen=True):
     partitions: tuple[int, ...]
 
 
-class CloseBatchParts(ShardCall[None], frozen=True):
-    """From home: these partitions take no more messages of the batch; answered when that is durable."""
+class CloseBatchParts(ShardCall[tuple[tuple[int, Counts], ...]], frozen=True):
+    """From home: these partitions take no more messages of the batch. Answered when that is durable.
+
+    The answer has the final counts of those partitions in which nothing of the batch is pending.
+    """
 
     batch: bytes
     partitions: tuple[int, ...]
@@ -53,6 +56,14 @@ class CountBatchParts(ShardCall[tuple[Counts, ...]], frozen=True):
 
     batch: bytes
     partitions: tuple[int, ...]
+
+
+class DeliverNotice(ShardCall[None], frozen=True):
+    """From home: tell a mailbox that a batch is complete. The message has always the same id, so it is there once."""
+
+    recipient: str
+    batch: bytes
+    payload: bytes
 
 
 class EnlistConsignment(ShardCall[None], frozen=True):

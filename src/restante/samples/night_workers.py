@@ -18,7 +18,7 @@ from restante.model.figures import counted
 from restante.samples.night_steps import NightResult, Watch, timed
 from restante.work import App, Job
 from restante.work.runner import WorkRunner
-from restante.work.serving import WorkerPlace, work_async
+from restante.work.worker_process import WorkerPlace, work_async
 
 ACTIONS = 500
 THINGS = 50

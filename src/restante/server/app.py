@@ -19,21 +19,22 @@ from restante.server.routes import (
     acknowledgements,
     actions,
     batches,
-    collecting,
     consignments,
     feed,
     groups,
     health,
     jobs,
     live_clients,
+    mailboxes,
     messages,
-    operating,
     partitions,
     producers,
     publishing,
+    sends,
     sources,
     tickets,
     tokens,
+    upkeep,
 )
 from restante.server.routes.pages import Pages
 
@@ -43,10 +44,11 @@ SOCKETS: tuple[Route, ...] = (*pipeline.SOCKETS, *web_socket.SOCKETS)
 """What a web socket can be opened for."""
 _WORKING: tuple[Route, ...] = (
     *publishing.ROUTES,
+    *sends.ROUTES,
     *producers.ROUTES,
     *sources.ROUTES,
     *consignments.ROUTES,
-    *collecting.ROUTES,
+    *mailboxes.ROUTES,
     *messages.ROUTES,
     *batches.ROUTES,
     *acknowledgements.ROUTES,
@@ -59,7 +61,7 @@ _WORKING: tuple[Route, ...] = (
     *live_clients.ROUTES,
     *tickets.ROUTES,
     *tokens.ROUTES,
-    *operating.ROUTES,
+    *upkeep.ROUTES,
     *health.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_WORKING, *Pages(_WORKING, SOCKETS).routes)

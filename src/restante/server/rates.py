@@ -117,7 +117,7 @@ class Rates:
         return msgspec.convert({"seconds": RATE_SECONDS, "next": self._taken, **empty, **named}, RateHistory)
 
     def _totals(self) -> _Totals:
-        metrics, commits = self._metrics, self._hub.core.committer.totals
+        metrics, commits = self._metrics, self._hub.commit_totals
         return _Totals(
             metrics.accepted.value + self._hub.consignment_totals().accepted,
             metrics.collected.value,

@@ -231,6 +231,10 @@ class ServedHub:
         return self._service.url
 
     @property
+    def service(self) -> RunningService:
+        return self._service
+
+    @property
     def desk(self) -> Desk:
         assert isinstance(self._service, Service), "a door has no hub"
         return self._service.desk

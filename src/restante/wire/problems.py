@@ -57,7 +57,7 @@ _STATUS: dict[int, tuple[str, ...]] = {
     421: ("not_owner",),
     429: ("overloaded",),
     500: ("internal", "data_damaged", "format_unsupported", "extra_missing", "invalid_settings"),
-    503: ("unavailable", "partly_stored", "outcome_unknown", "store_conflict", "data_locked"),
+    503: ("unavailable", "outcome_unknown", "partly_stored", "store_conflict", "data_locked"),
     504: ("origin_did_not_deliver",),
     507: ("storage_full",),
 }
@@ -115,8 +115,8 @@ _TITLES = {
     "extra_missing": "A part of the hub is not installed",
     "invalid_settings": "The settings are not valid",
     "unavailable": "The hub is not available",
-    "partly_stored": "Only a part is stored for certain",
     "outcome_unknown": "It may have been carried out",
+    "partly_stored": "Some messages are stored, others are not",
     "store_conflict": "Another owner has taken the partition",
     "data_locked": "The data folder is in use",
     "origin_did_not_deliver": "The origin did not deliver",

@@ -31,7 +31,15 @@ from restante.model.publishing.validation import COLUMNS
 from restante.wire.media import ARROW
 from restante.wire.publish_json import Making, encode_few
 
-__all__ = ["EncodedPublish", "columns_stream", "encode_columns", "encode_publish", "encode_stage", "stream_bytes"]
+__all__ = [
+    "EncodedPublish",
+    "columns_stream",
+    "encode_columns",
+    "encode_publish",
+    "encode_sourced",
+    "encode_stage",
+    "stream_bytes",
+]
 
 
 def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
@@ -42,6 +50,16 @@ def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms:
 def encode_stage(sent: Few | Many | EncodedPublish) -> EncodedPublish:
     """The same, without ids for those that have none: a repetition is known by the name of its parcel."""
     return _encode(sent, None)
+
+
+def encode_sourced(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
+    """The same, of messages with a source. A table goes as it is, and the hub alone judges it.
+
+    A repetition is known by its positions, so ids need not be made before the first attempt.
+    """
+    if isinstance(sent, Many) and isinstance(sent.content, pa.Table):
+        return EncodedPublish(ARROW, stream_bytes(sent.content))
+    return encode_publish(sent, random=random, now_ms=now_ms)
 
 
 def _encode(sent: Few | Many | EncodedPublish, making: Making | None) -> EncodedPublish:

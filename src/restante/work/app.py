@@ -56,6 +56,9 @@ class App:
         self._handlers: dict[str, ActionHandler[Any, Any]] = {}
         self._hub: AppHub | None = None
 
+    def __repr__(self) -> str:
+        return f"<App {self.name!r}: {', '.join(self._handlers) or 'no actions'}>"
+
     @property
     def handlers(self) -> Mapping[str, ActionHandler[Any, Any]]:
         """By the names of their actions."""
@@ -76,7 +79,14 @@ class App:
         after_poison: AfterPoison = "go_on",
         max_per_second: float | None = None,
     ) -> Callable[[Callable[P, T]], ActionHandler[P, T]]:
-        """The function does the action of this name, or of its own. `passing` are errors that may pass."""
+        """The function does the action of this name, or of its own. `passing` are errors that may pass.
+
+        ```python
+        @app.action("send_invoice", timeout=30)
+        def send_invoice(order: Order) -> None:
+            post(order)
+        ```
+        """
         rule = ActionRule(
             retries=self._rule.retries if retries is None else retries,
             wait_seconds=self._rule.wait_seconds if wait_seconds is None else wait_seconds,
@@ -109,16 +119,36 @@ class App:
         return self._hub
 
     def connect(self, hub: str | sync.Hub | asynchronous.Hub, *, token: str | None = None) -> None:
-        """Send its actions to this hub: an address, or a hub that was opened."""
+        """Send its actions to this hub: an address, or a hub that was opened.
+
+        ```python
+        app.connect("http://127.0.0.1:8470")
+        send_invoice.send(concerns="order-7", data=Order(7))
+        ```
+        """
         self.hub.choose(hub, token)
 
     def on_start(self, function: Hook) -> Hook:
-        """Called before the first action: to open pools."""
+        """Called before the first action: to open pools.
+
+        ```python
+        @app.on_start
+        def open_pool() -> None:
+            pool.open()
+        ```
+        """
         self.starting.append(function)
         return function
 
     def on_stop(self, function: Hook) -> Hook:
-        """Called after the last action, the last one added first."""
+        """Called after the last action, the last one added first.
+
+        ```python
+        @app.on_stop
+        def close_pool() -> None:
+            pool.close()
+        ```
+        """
         self.stopping.insert(0, function)
         return function
 

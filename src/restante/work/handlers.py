@@ -57,6 +57,9 @@ class ActionHandler(Generic[P, T]):
         self.__name__ = getattr(function, "__name__", name)
         self.__doc__ = function.__doc__
 
+    def __repr__(self) -> str:
+        return f"<ActionHandler of {self.name!r}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.function(*args, **kwargs)
 
@@ -78,7 +81,12 @@ class ActionHandler(Generic[P, T]):
         expires_in: float | None = None,
         origin: str | None = None,
     ) -> ActionRequest:
-        """The request for this action; data that the handler would not take is refused here."""
+        """The request for this action; data that the handler would not take is refused here.
+
+        ```python
+        run(app, [send_invoice.request(concerns="order-7", data=Order(7))])
+        ```
+        """
         encoded = b"{}" if data is None and (self.body is None or not self.body.takes_null) else encode_body(data)
         if self.body is not None:
             self.body.decode(encoded)
@@ -105,6 +113,11 @@ class ActionHandler(Generic[P, T]):
 
         Data that the handler would not take is refused here. The hub is the one of `app.connect(…)`, else of the
         environment's `RESTANTE_HUB`; in a handler, the worker's own. `send_async` is the same for asynchronous programs.
+
+        ```python
+        status = send_invoice.send(concerns="order-7", data=Order(7), wait=10)
+        print(status.state)
+        ```
         """
         request = self.request(concerns=concerns, data=data, id=id, expires_in=expires_in, origin=origin)
         return self._hub().send(_call_of(request, wait))
@@ -119,7 +132,12 @@ class ActionHandler(Generic[P, T]):
         origin: str | None = None,
         wait: float = 0,
     ) -> ActionStatus:
-        """As `send`, for asynchronous programs."""
+        """As `send`, for asynchronous programs.
+
+        ```python
+        status = await send_invoice.send_async(concerns="order-7", data=Order(7))
+        ```
+        """
         request = self.request(concerns=concerns, data=data, id=id, expires_in=expires_in, origin=origin)
         return await self._hub().send_async(_call_of(request, wait))
 

@@ -35,6 +35,12 @@ class ActionJob(msgspec.Struct, frozen=True, kw_only=True):
 
         Call it first thing in the transaction, `if not job.once(connection): return`; with `await` if the connection is
         asynchronous. `Fenced` if another worker has the partition meanwhile. The tables: `restante work --schema`.
+
+        ```python
+        with pool.connection() as connection:
+            if job.once(connection):
+                connection.execute("UPDATE orders SET paid = true WHERE id = %s", [job.concerns])
+        ```
         """
         key = OnceKey(self.group, self.concerns, self.id, self.number, self.partition, self.generation)
         return once(key, connection)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.bridges.in_rules import DataForm, InRule, Tombstones
-from restante.bridges.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.bridges.out_choices import Misfits, OutChanges, OutForm
 from restante.cli.shared.help import command_group, command_of
 from restante.cli.shared.hub_options import Door, at_hub
@@ -87,7 +87,7 @@ def in_(
     ] = None,
     group: Annotated[str, typer.Option(help="The consumer group that its processes share.")] = "restante",
     prefix: Prefix = "",
-    batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 10_000,
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="The most records to take at a time.")] = 100_000,
     brokers: Brokers = DEFAULT_BROKERS,
     kafka: KafkaOptions = None,
     metrics_port: Metrics = None,

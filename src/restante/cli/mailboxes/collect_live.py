@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from restante.cli.shared.live_showing import StateTeller, printer
+from restante.cli.shared.live_lines import StateTeller, printer
 from restante.cli.shared.plain import say
 from restante.model.figures import counted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
-from restante.cli.shared.live_showing import StateTeller, message_fields, readable
+from restante.cli.shared.live_lines import StateTeller, message_fields, readable
 from restante.cli.shared.output import write_output
 from restante.errors import RestanteError
 from restante.model.columns.plain_text import plain

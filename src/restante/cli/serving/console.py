@@ -31,7 +31,7 @@ def console(
     from restante.errors import ExtraMissing
 
     try:
-        from restante.console.serving import serve_console
+        from restante.console.standalone import serve_console
     except ImportError as error:
         raise ExtraMissing(
             f"The console needs more than is installed ({error}): pip install 'restante[server]'."

@@ -31,11 +31,7 @@ def serve(
     ] = None,
     shards: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Processes that have the messages, each some of the partitions. Default: 1, or what the folder has.",
-        ),
+        typer.Option(min=1, metavar="N", help="Processes that have the messages. Default: 1, or what the folder has."),
     ] = None,
     doors: Annotated[
         int | None,

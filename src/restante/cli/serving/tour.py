@@ -154,7 +154,7 @@ def _played(url: str, messages: int, recipients: int) -> NightResult:
     import restante
     from restante.samples.night_workers import act
     from restante.samples.sample_night import SampleMail, play
-    from restante.work.serving import WorkerPlace
+    from restante.work.worker_process import WorkerPlace
 
     post = SampleMail(messages, recipients)
     with _bars() as watch, restante.connect(url, token=_token()) as hub:

@@ -17,7 +17,7 @@ from restante.cli.shared.plain import say
 if TYPE_CHECKING:
     from restante.work import App
     from restante.work.runner import WorkRunner
-    from restante.work.serving import WorkerPlace
+    from restante.work.worker_process import WorkerPlace
 
 _PANEL = "How the worker is watched"
 
@@ -86,7 +86,7 @@ def work(  # noqa: PLR0917 - an option each
         import msgspec
 
         found.policy = msgspec.structs.replace(found.policy, concurrency=concurrency)
-    from restante.work.serving import WorkerPlace
+    from restante.work.worker_process import WorkerPlace
 
     place = WorkerPlace(hub=hub, token=token, member=member, port=port, host=host, liveness_file=liveness_file)
     raise typer.Exit(_worked(found, place))
@@ -123,7 +123,7 @@ def _worked(app: App, place: WorkerPlace) -> int:
 
     leave_pandas_out()
     from restante.cli.work.progress import WorkProgress
-    from restante.work.serving import work as serve
+    from restante.work.worker_process import work as serve
 
     progress = WorkProgress() if sys.stderr.isatty() else None
 

@@ -1,79 +1,103 @@
-"""Small acknowledgements of an asynchronous program, sent together: those of one turn of the event loop, and those that wait."""
+"""Small calls of an asynchronous program, sent together: those of one turn of the event loop, and those that wait."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from restante.client.batches.joint_calls import (
-    REQUESTS_MAX,
+    JointBounds,
     JointCall,
     JointQueue,
     Outcome,
     concerns_one_call,
+    is_to_be_repeated,
     own_error,
 )
-from restante.model.batches.batch_answers import Acknowledged
 
-Send = Callable[[Sequence[bytes]], Awaitable[tuple[Acknowledged, ...]]]
+T = TypeVar("T")
+Send = Callable[[Sequence[bytes]], Awaitable[Sequence[Outcome[T]]]]
 
 
 class _Caller(NamedTuple):
     call: JointCall
-    outcome: asyncio.Future[Outcome]
+    outcome: asyncio.Future[Any]
 
 
-class AsyncJointCalls:
+class AsyncJointCalls(Generic[T]):
     """The calls of the tasks that use one link, in one event loop after another."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send[T], bounds: JointBounds) -> None:
         self._send = send
-        self._calls: _CallsOfLoop | None = None
+        self._bounds = bounds
+        self._calls: _CallsOfLoop[T] | None = None
         """Made when it is needed: then there is an event loop."""
 
-    def acknowledge(self, call: JointCall) -> Coroutine[Any, Any, Acknowledged]:
+    def carry_out(self, call: JointCall) -> Coroutine[Any, Any, T]:
         loop = asyncio.get_running_loop()
         if self._calls is None or self._calls.loop is not loop:
-            self._calls = _CallsOfLoop(loop, self._send)
-        return self._calls.acknowledge(call)
+            self._calls = _CallsOfLoop(loop, self._send, self._bounds)
+        return self._calls.carry_out(call)
 
 
-class _CallsOfLoop:
-    """The calls of one event loop. Each request is carried by a task of its own, so no caller can take it along when it goes."""
+class _CallsOfLoop(Generic[T]):
+    """The calls of one event loop. Each request is carried by a task of its own, so no caller can take it along when it goes.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, send: Send) -> None:
+    Where the first goes alone, a call that finds nothing under way goes at once, in the task of its caller.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, send: Send[T], bounds: JointBounds) -> None:
         self.loop = loop
         self._send = send
-        self._queue: JointQueue[_Caller] = JointQueue()
+        self._bounds = bounds
+        self._queue: JointQueue[_Caller] = JointQueue(bounds)
         self._under_way: dict[asyncio.Task[None], list[_Caller]] = {}
+        self._alone = 0
+        """Requests of one call, which its own task carries."""
         self._flushing = False
 
-    async def acknowledge(self, call: JointCall) -> Acknowledged:
+    async def carry_out(self, call: JointCall) -> T:
+        if self._bounds.first_alone and not (self._alone or self._under_way or self._queue.waiting):
+            return await self._carry_alone(call)
+        outcome = await self._carry_jointly(call)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _carry_alone(self, call: JointCall) -> T:
+        self._alone += 1
+        try:
+            (outcome,) = await self._send((call.text,))
+        finally:
+            self._alone -= 1
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _carry_jointly(self, call: JointCall) -> Outcome[T]:
         caller = _Caller(call, self.loop.create_future())
         self._queue.waiting.append(caller)
         self._flush_soon()
         try:
-            outcome = await caller.outcome
+            outcome: Outcome[T] = await caller.outcome
         except asyncio.CancelledError:
             self._forget_abandoned()
             raise
-        if isinstance(outcome, Acknowledged):
-            return outcome
-        raise outcome
+        return outcome
 
     def _flush_soon(self) -> None:
         """Send at the end of this turn of the event loop: what other tasks say in it goes along."""
-        if self._queue.waiting and not self._flushing and len(self._under_way) < REQUESTS_MAX:
+        if self._queue.waiting and not self._flushing and len(self._under_way) < self._bounds.requests:
             self._flushing = True
             self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
-        while self._queue.waiting and len(self._under_way) < REQUESTS_MAX:
+        while self._queue.waiting and len(self._under_way) < self._bounds.requests:
             callers = [each for each in self._queue.take_along() if not each.outcome.done()]
             if callers:
-                task = self.loop.create_task(self._carry(callers), name="restante-acknowledge")
+                task = self.loop.create_task(self._carry(callers), name="restante-joint-calls")
                 self._under_way[task] = callers
                 task.add_done_callback(self._settled)
 
@@ -101,9 +125,12 @@ class _CallsOfLoop:
                 _tell(caller, own_error(error))
         else:
             for caller, answer in zip(callers, answers, strict=True):
-                _tell(caller, answer)
+                if len(callers) > 1 and is_to_be_repeated(answer):
+                    await self._carry((caller,))
+                else:
+                    _tell(caller, answer)
 
 
-def _tell(caller: _Caller, outcome: Outcome) -> None:
+def _tell(caller: _Caller, outcome: object) -> None:
     if not caller.outcome.done():
         caller.outcome.set_result(outcome)

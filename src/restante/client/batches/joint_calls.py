@@ -1,6 +1,6 @@
-"""Small acknowledgements of several callers, sent in one request: what goes together, and whose fault a refusal is.
+"""Small calls of several callers, sent in one request: what goes together, and whose fault a refusal is.
 
-A request costs the hub far more than the ids in it. So while a few requests are under way, further calls wait, and go out
+They are acknowledgements, or sends. A request costs the hub far more than what is in it. So while a few requests are under way, further calls wait, and go out
 together. Each caller gets an answer of its own, as if its call had gone alone. No input and output is done here.
 """
 
@@ -15,11 +15,9 @@ from restante.calls.batches import AcknowledgeItems
 from restante.client.batches.batch_protocol import acknowledgement
 from restante.client.sending.send_queue import SendQueue
 from restante.errors import Forbidden, RestanteError, Unauthenticated, Unavailable
-from restante.model.batches.batch_answers import Acknowledged
 
-REQUESTS_MAX = limits.ACKNOWLEDGE_REQUESTS_MAX
-
-Outcome: TypeAlias = Acknowledged | Exception
+T = TypeVar("T")
+Outcome: TypeAlias = T | Exception
 
 
 class JointCall(NamedTuple):
@@ -27,12 +25,27 @@ class JointCall(NamedTuple):
 
     text: bytes
     weight: int
-    """How many items and ranges it names."""
+    """How many items and ranges it names, or how many bytes it has."""
 
-    @property
-    def is_large(self) -> bool:
+
+class JointBounds(NamedTuple):
+    """How much goes into one request, and how many are under way."""
+
+    weight: int
+    calls: int
+    requests: int
+    first_alone: bool = False
+    """A task that finds nothing under way does not wait for others that may come in its turn of the event loop."""
+
+    def is_large(self, call: JointCall) -> bool:
         """Too large to share a request with another of its kind: it gains nothing by waiting for others."""
-        return 2 * self.weight > limits.ACKNOWLEDGE_ITEMS_TARGET
+        return 2 * call.weight > self.weight
+
+
+ACKNOWLEDGEMENTS = JointBounds(
+    limits.ACKNOWLEDGE_ITEMS_TARGET, limits.ACKNOWLEDGED_CALLS_MAX, limits.ACKNOWLEDGE_REQUESTS_MAX
+)
+SENDS = JointBounds(limits.SENDS_BYTES_TARGET, limits.SENDS_MAX, limits.SENDS_REQUESTS_MAX, first_alone=True)
 
 
 class JointWaiting(Protocol):
@@ -51,12 +64,16 @@ def joint_call(call: AcknowledgeItems) -> JointCall:
 class JointQueue(SendQueue[W]):
     """The callers that wait for a request."""
 
+    def __init__(self, bounds: JointBounds) -> None:
+        super().__init__()
+        self.bounds = bounds
+
     def take_along(self, weight: int = 0, calls: int = 0) -> list[W]:
         """The first callers, as many as fit into a request that has so much already."""
         count = 0
-        for caller in islice(self.waiting, limits.ACKNOWLEDGED_CALLS_MAX - calls):
+        for caller in islice(self.waiting, self.bounds.calls - calls):
             weight += caller.call.weight
-            if weight > limits.ACKNOWLEDGE_ITEMS_TARGET:
+            if weight > self.bounds.weight:
                 break
             count += 1
         return self.take_first(count)
@@ -67,6 +84,11 @@ def concerns_one_call(error: Exception) -> bool:
     if not isinstance(error, RestanteError) or error.retriable:
         return False
     return not isinstance(error, Unavailable | Unauthenticated | Forbidden)
+
+
+def is_to_be_repeated(answer: object) -> bool:
+    """Whether a call was refused for now, among others that were not: alone it is repeated as long as patience lasts."""
+    return isinstance(answer, RestanteError) and answer.retriable
 
 
 def own_error(error: Exception) -> Exception:

@@ -1,24 +1,26 @@
-"""Small acknowledgements of several threads, sent together: one of the threads sends for all that wait."""
+"""Small calls of several threads, sent together: one of the threads sends for all that wait."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from restante.client.batches.joint_calls import (
-    REQUESTS_MAX,
+    JointBounds,
     JointCall,
     JointQueue,
     Outcome,
     concerns_one_call,
+    is_to_be_repeated,
     own_error,
 )
-from restante.model.batches.batch_answers import Acknowledged
 
-Send = Callable[[Sequence[bytes]], tuple[Acknowledged, ...]]
+T = TypeVar("T")
+Send = Callable[[Sequence[bytes]], Sequence[Outcome[T]]]
 
 
-class _Caller:
+class _Caller(Generic[T]):
     """A thread with its call. It waits until it has its outcome, or until it is its turn to send."""
 
     __slots__ = ("call", "gone", "leads", "outcome", "thread", "woken")
@@ -26,25 +28,26 @@ class _Caller:
     def __init__(self, call: JointCall) -> None:
         self.call = call
         self.thread = threading.get_ident()
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome[T] | None = None
         self.leads = False
         self.gone = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
 
-class JointCalls:
+class JointCalls(Generic[T]):
     """The calls of all threads that use one link. It has no thread of its own: the caller that comes first sends at once."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send[T], bounds: JointBounds) -> None:
         self._send = send
+        self._bounds = bounds
         self._mutex = threading.Lock()
-        self._queue: JointQueue[_Caller] = JointQueue()
+        self._queue: JointQueue[_Caller[T]] = JointQueue(bounds)
         self._leaders: set[int] = set()
         """The threads that send, or were told to. Nobody waits unless there are as many as there may be."""
 
-    def acknowledge(self, call: JointCall) -> Acknowledged:
-        caller = _Caller(call)
+    def carry_out(self, call: JointCall) -> T:
+        caller: _Caller[T] = _Caller(call)
         try:
             self._line_up(caller)
             if not caller.leads:
@@ -55,20 +58,20 @@ class JointCalls:
             if caller.leads or caller.outcome is None:
                 self._leave(caller)
         assert caller.outcome is not None, "it was told, or has sent its call itself"
-        if isinstance(caller.outcome, Acknowledged):
-            return caller.outcome
-        raise caller.outcome
+        if isinstance(caller.outcome, Exception):
+            raise caller.outcome
+        return caller.outcome
 
-    def _line_up(self, caller: _Caller) -> None:
+    def _line_up(self, caller: _Caller[T]) -> None:
         """A thread that leads already and comes again was kept by an interrupt from passing its turn on: it still has it."""
         with self._mutex:
-            if len(self._leaders) < REQUESTS_MAX or caller.thread in self._leaders:
+            if len(self._leaders) < self._bounds.requests or caller.thread in self._leaders:
                 self._leaders.add(caller.thread)
                 caller.leads = True
             else:
                 self._queue.waiting.append(caller)
 
-    def _lead(self, caller: _Caller) -> None:
+    def _lead(self, caller: _Caller[T]) -> None:
         """Send its call, and those of others along."""
         with self._mutex:
             callers = [caller, *self._queue.take_along(caller.call.weight, calls=1)]
@@ -77,7 +80,7 @@ class JointCalls:
         finally:
             self._release(callers[1:])
 
-    def _carry(self, callers: Sequence[_Caller]) -> None:
+    def _carry(self, callers: Sequence[_Caller[T]]) -> None:
         try:
             answers = self._send([caller.call.text for caller in callers])
         except Exception as error:  # noqa: BLE001 - any error belongs to the callers
@@ -89,9 +92,12 @@ class JointCalls:
                 caller.outcome = own_error(error)
         else:
             for caller, answer in zip(callers, answers, strict=True):
-                caller.outcome = answer
+                if len(callers) > 1 and is_to_be_repeated(answer):
+                    self._carry((caller,))
+                else:
+                    caller.outcome = answer
 
-    def _release(self, callers: Sequence[_Caller]) -> None:
+    def _release(self, callers: Sequence[_Caller[T]]) -> None:
         """Wake callers that have their outcome. One that has none, as the sender was interrupted, waits on: to repeat does no harm."""
         with self._mutex:
             lost = [caller for caller in callers if caller.outcome is None and not caller.gone]
@@ -100,7 +106,7 @@ class JointCalls:
                 if caller.outcome is not None:
                     caller.woken.release()
 
-    def _leave(self, caller: _Caller) -> None:
+    def _leave(self, caller: _Caller[T]) -> None:
         """Pass the turn to send on, if it was this one's. One that was interrupted while it waited leaves the line."""
         with self._mutex:
             caller.gone = True
@@ -111,7 +117,7 @@ class JointCalls:
                 self._queue.waiting.remove(caller)
 
     def _appoint(self) -> None:
-        if self._queue.waiting and len(self._leaders) < REQUESTS_MAX:
+        if self._queue.waiting and len(self._leaders) < self._bounds.requests:
             following = self._queue.waiting.popleft()
             self._leaders.add(following.thread)
             following.leads = True

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
-from restante.client.transport.link import AsyncLink
+from restante.client.transport.link import AsyncLink, where
 from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
 
@@ -15,6 +15,9 @@ class Jobs:
 
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
+
+    def __repr__(self) -> str:
+        return f"<Jobs of the hub {where(self._link)}>"
 
     async def report(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
-from restante.client.transport.link import Link
+from restante.client.transport.link import Link, where
 from restante.model.jobs.job_answers import JobReport, JobRun, JobStatus
 
 
@@ -16,6 +16,9 @@ class Jobs:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+
+    def __repr__(self) -> str:
+        return f"<Jobs of the hub {where(self._link)}>"
 
     def report(
         self,

@@ -10,9 +10,10 @@ from typing import cast
 
 from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
+from restante.calls.publishing import Publish
 from restante.client.actions import action_protocol
 from restante.client.batches import batch_protocol
-from restante.client.batches.joint_calls import joint_call
+from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, Outcome, joint_call
 from restante.client.batches.joint_sync import JointCalls
 from restante.client.consignments import consignment_protocol
 from restante.client.feed import feed_protocol
@@ -20,13 +21,16 @@ from restante.client.groups import group_protocol
 from restante.client.groups.member_link import MemberLink
 from restante.client.jobs import job_protocol
 from restante.client.live.live_socket_sync import SyncSocketDoor
+from restante.client.publishing.joint_sends import joint_send, may_share, send_each
 from restante.client.sockets.publish_socket_sync import PublishSocket
 from restante.client.sources import source_protocol
 from restante.client.transport import protocol
 from restante.client.transport.dialogues import Dialogues, dialogue_of
 from restante.client.transport.http_carrier_sync import HttpCarrier
 from restante.client.transport.options import Retrying, Terms
+from restante.client.transport.small_protocol import publish_encoded
 from restante.model.batches.batch_answers import Acknowledged
+from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few, Many
 from restante.wire.publish import EncodedPublish, encode_publish
 
@@ -47,20 +51,22 @@ class HttpLink(HttpCarrier):
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
-        self._joint = JointCalls(self._acknowledge)
+        self._joint = JointCalls(self._acknowledge, ACKNOWLEDGEMENTS)
+        self._sends: JointCalls[Receipt] = JointCalls(self._send_each, SENDS)
 
     def with_retrying(self, retrying: Retrying) -> HttpLink:
         """A link over the same connections, with other patience. Closing one closes both."""
         other = copy(self)
         other._terms = replace(self._terms, retrying=retrying)  # noqa: SLF001 - a copy of itself
-        other._joint = JointCalls(other._acknowledge)  # noqa: SLF001 - a copy of itself
+        other._joint = JointCalls(other._acknowledge, ACKNOWLEDGEMENTS)  # noqa: SLF001 - a copy of itself
+        other._sends = JointCalls(other._send_each, SENDS)  # noqa: SLF001 - a copy of itself
         return other
 
     def frames(self) -> PublishSocket:
         """A link of its own to the same hub, for parcels over one web socket."""
         return PublishSocket(self._terms)
 
-    def encode(self, sent: Few | Many) -> EncodedPublish:
+    def encode(self, sent: Few | Many | EncodedPublish) -> EncodedPublish:
         """What a publish would send. It takes that in place of the messages."""
         return encode_publish(sent, now_ms=self._terms.now_ms(), random=self._terms.random)
 
@@ -68,18 +74,31 @@ class HttpLink(HttpCarrier):
         """Say a call to the hub, and hear what it answers."""
         if isinstance(call, AcknowledgeItems):
             return cast("Answer", self._acknowledge_jointly(call))
+        if isinstance(call, Publish) and may_share(call):
+            return cast("Answer", self._publish_jointly(call))
         return self._run(dialogue_of(DIALOGUES, self._terms, call))
 
     def _acknowledge_jointly(self, call: AcknowledgeItems) -> Acknowledged:
         """A small call may share a request with others that are made at the same time."""
         joint = joint_call(call)
-        if joint.is_large:
+        if ACKNOWLEDGEMENTS.is_large(joint):
             (answer,) = self._acknowledge((joint.text,))
             return answer
-        return self._joint.acknowledge(joint)
+        return self._joint.carry_out(joint)
 
     def _acknowledge(self, calls: Sequence[bytes]) -> tuple[Acknowledged, ...]:
         return self._run(batch_protocol.acknowledge(self._terms, calls))
+
+    def _publish_jointly(self, call: Publish) -> Receipt:
+        """A small send may share a request with others that wait at the same time."""
+        encoded = self.encode(call.sent)
+        joint = joint_send(encoded)
+        if joint is None or SENDS.is_large(joint):
+            return self._run(publish_encoded(self._terms, encoded))
+        return self._sends.carry_out(joint)
+
+    def _send_each(self, sends: Sequence[bytes]) -> Sequence[Outcome[Receipt]]:
+        return self._run(send_each(self._terms, sends))
 
     def apart(self, *, timeout: float | None = None) -> MemberLink:
         """A link of its own to the same hub, for the threads of a member. Each call is tried once."""

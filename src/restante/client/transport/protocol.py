@@ -70,12 +70,13 @@ from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Many
 from restante.model.publishing.message import Message
 from restante.wire.live import LIVE_GAP
-from restante.wire.publish import encode_publish
+from restante.wire.publish import encode_publish, encode_sourced
 
 
 def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
     """The ids are made before the first attempt, so that a repetition finds what an earlier one stored."""
-    encode = partial(encode_publish, call.sent, now_ms=terms.now_ms(), random=terms.random)
+    encoder = encode_publish if call.source is None else encode_sourced
+    encode = partial(encoder, call.sent, now_ms=terms.now_ms(), random=terms.random)
     encoded = (yield LongWork(encode)) if isinstance(call.sent, Many) else encode()
     numbers = _numbers(call.producer)
     return (

@@ -12,13 +12,13 @@ from restante.console.pages import (
     jobs,
     mailbox,
     message,
-    operating,
+    operators,
     overview,
     partitions,
     recipients,
     sign_in,
 )
-from restante.console.web.routing import ConsoleRoute
+from restante.console.web.console_routes import ConsoleRoute
 
 ROUTES: tuple[ConsoleRoute, ...] = (
     *overview.ROUTES,
@@ -32,7 +32,7 @@ ROUTES: tuple[ConsoleRoute, ...] = (
     *groups.ROUTES,
     *actions.ROUTES,
     *jobs.ROUTES,
-    *operating.ROUTES,
+    *operators.ROUTES,
     *deeds.ROUTES,
 )
 """Every address of the console, less signing in and out, streams, and its own style and script."""

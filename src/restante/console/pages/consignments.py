@@ -7,8 +7,8 @@ from restante.console.view.figures import byte_count, relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, facts, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.model.consignments.consignment_answers import (
     ConsignmentDetails,

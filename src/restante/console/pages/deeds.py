@@ -12,8 +12,8 @@ from restante.console.view.figures import counted
 from restante.console.view.frame import form, page
 from restante.console.view.markup import Child, Markup, at, clean, tag
 from restante.console.view.tables import badge, note
+from restante.console.web.console_routes import ConsoleRoute, May
 from restante.console.web.exchanges import ConsoleReply, redirect
-from restante.console.web.routing import ConsoleRoute, May
 from restante.console.web.visits import ConsoleVisitor, Visit
 from restante.errors import InvalidRequest, NotFound
 from restante.model.actions.action_answers import ActionStatus

@@ -7,8 +7,8 @@ from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.tables import badge, facts, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.model.groups.group_answers import GroupPage, GroupStatus
 

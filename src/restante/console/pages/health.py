@@ -10,8 +10,8 @@ from restante.console.view.figures import relative, short
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, tag
 from restante.console.view.tables import section, state_mark, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 
 _FLOWS = {

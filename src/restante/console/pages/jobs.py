@@ -12,8 +12,8 @@ from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.run_tables import is_number, report, shown, worded
 from restante.console.view.tables import badge, facts, note, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import ConsoleVisitor, Visit
 from restante.limits import JOB_SILENT_SECONDS
 from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobRunState, JobStatus

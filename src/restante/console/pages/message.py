@@ -10,8 +10,8 @@ from restante.console.view.figures import byte_count, number, relative, whole
 from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, facts, section
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.errors import NotFound
 from restante.limits import CONSOLE_HEX_BYTES_MAX, CONSOLE_PICTURE_BYTES_MAX, CONSOLE_SHOWN_BYTES_MAX

@@ -13,9 +13,9 @@ from restante.console.view.frame import page
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import Values, line_plot, max_of, minute_strip
 from restante.console.view.tables import note, on_its_way, section, state_mark, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply, redirect
 from restante.console.web.patience import Remembered
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.model.batches.batch_answers import BatchPage
 from restante.model.jobs.job_answers import JobPage

@@ -11,8 +11,8 @@ from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.plots import column_plot
 from restante.console.view.tables import magnitude, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.errors import NotFound
 from restante.limits import UNFILED_RUNS_MAX
@@ -32,16 +32,23 @@ async def partitions(visit: Visit) -> ConsoleReply:
     if one is not None and not found.partitions:
         raise NotFound(f"There is no partition {one}.")
     owners = {partition.owner for partition in found.partitions}
-    single = (
-        tag("p", f"One node owns all of them: {next(iter(owners), '')}.", class_="soft") if len(owners) == 1 else None
-    )
     return page(
         visit,
         "Partitions" if one is None else f"Partition {one}",
         visit.moving("plot", _plot(found)) if one is None else None,
-        single,
+        _nodes(owners) if one is None else None,
         visit.moving("list", tag("div", _table(found, owners), class_="panel")),
         pager(visit, found.next, first=visit.number("after") is None) if one is None else None,
+    )
+
+
+def _nodes(owners: set[str]) -> Markup | None:
+    """A hub of one process has no nodes to tell apart: a line says so."""
+    if len(owners) != 1:
+        return None
+    (owner,) = owners
+    return tag(
+        "p", f"This hub is one process, {owner}: it owns every partition, and there are no other nodes.", class_="soft"
     )
 
 

@@ -7,8 +7,8 @@ from restante.console.view.figures import relative, whole
 from restante.console.view.frame import page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import magnitude, on_its_way, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply, redirect
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.errors import InvalidRequest
 

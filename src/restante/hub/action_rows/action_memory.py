@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,6 +53,8 @@ class ActionMemory:
     under_way: OrderedDict[tuple[int, int], TriedAction] = field(default_factory=OrderedDict)
     died: OrderedDict[tuple[int, int], int] = field(default_factory=OrderedDict)
     """How many workers died of an action that has no outcome yet."""
+    opened: Mapping[int, int] = field(default_factory=dict)
+    """By partition the last number when the hub was opened: of actions up to it the deaths may be known to their rows alone."""
     totals: dict[str, ActionTotals] = field(default_factory=dict)
     """By name. Strangers choose names: those beyond a bound are counted together, under none."""
     busy: list[Callable[[int], Collection[int]]] = field(default_factory=list)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from restante.hub.action_rows.action_memory import ActionPlace
-from restante.hub.batches.binding import binding, count_settled
+from restante.hub.batches.bound_messages import binding, count_settled
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.model.actions.action_kind import ACTION_KIND

@@ -11,9 +11,12 @@ from restante.calls.actions import ReadAction, SendAction, SendActions
 from restante.calls.publishing import Publish
 from restante.errors import ActionUnknown, InvalidRequest
 from restante.hub.actions.look_up import follow_action, look_up
+from restante.hub.engine import filing
+from restante.hub.engine.committer import CommitRequest
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.groups.memory import GroupMemory
-from restante.hub.publishing.calls import publish
+from restante.hub.publishing.calls import publish, publish_request
+from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import AcceptedAction, AcceptedActions, ActionStatus
 from restante.model.actions.action_row import ActionState
@@ -28,7 +31,10 @@ _MICROSECONDS = 1_000_000
 
 def send_action(core: Core, call: SendAction, caller: Grant) -> ActionStatus:
     message, publishing = prepared(core, call)
-    return answered(core, call, message, publish(core, publishing, caller))
+    request = publish_request(core, publishing, caller)
+    filing.relieve(core)
+    receipt = core.submit(request)
+    return answered(core, call, message, receipt, published_at(request))
 
 
 def prepared(core: Core, call: SendAction) -> tuple[Message, Publish]:
@@ -37,16 +43,22 @@ def prepared(core: Core, call: SendAction) -> tuple[Message, Publish]:
     return message, Publish(few_or_many([message]))
 
 
-def answered(core: Core, call: SendAction, message: Message, receipt: Receipt) -> ActionStatus:
-    """What is answered when the action is stored; one that was known before tells what became of it."""
-    found = accepted_now(core, message) if receipt.accepted and call.wait <= 0 else None
+def published_at(request: CommitRequest[Receipt]) -> int:
+    """When an answered request stored its messages."""
+    assert isinstance(request, PublishRequest), "actions are stored at once"
+    return request.published_at
+
+
+def answered(core: Core, call: SendAction, message: Message, receipt: Receipt, at: int) -> ActionStatus:
+    """What is answered when the action is stored, `at` then; one that was known before tells what became of it."""
+    found = accepted_now(message, at) if receipt.accepted and call.wait <= 0 else None
     if found is None:
         assert message.id is not None, "an action has its id before it is stored"
         found = follow_action(core, ReadAction(message.id, message.recipient, call.wait), EVERYTHING)
     return declared_status(core, call.wanted.action, found)
 
 
-def accepted_now(core: Core, message: Message) -> ActionStatus:
+def accepted_now(message: Message, at: int) -> ActionStatus:
     assert message.id is not None, "an action has its id before it is stored"
     return ActionStatus(
         id=shown_id(message.id),
@@ -55,7 +67,7 @@ def accepted_now(core: Core, message: Message) -> ActionStatus:
         state=ActionState.ACCEPTED,
         attempts=0,
         deaths=0,
-        accepted_at=moment(core.clock()),
+        accepted_at=moment(at),
         begun_at=None,
         ended_at=None,
     )
@@ -107,7 +119,14 @@ def _message(core: Core, wanted: WantedAction, carried: Mapping[str, str]) -> Me
             f"No group has declared the action {wanted.action!r}. Start the worker that does it, or correct the name.",
             action=wanted.action,
         )
-    seconds = min(settings.actions.expires_seconds, settings.groups.hold_seconds)
+    held = settings.groups.hold_seconds
     message_id = uuid_text(core.new_uuid()) if wanted.id is None else wanted.id
     now = moment(core.clock())
-    return message_of(wanted, message_id=message_id, now=now, expires_seconds=seconds, carried=carried)
+    return message_of(
+        wanted,
+        message_id=message_id,
+        now=now,
+        expires_seconds=min(settings.actions.expires_seconds, held),
+        expires_seconds_max=held,
+        carried=carried,
+    )

@@ -14,7 +14,8 @@ from restante.errors import ActionUnknown, InvalidRequest, MessageErased, Messag
 from restante.hub.action_rows.action_memory import ActionPlace
 from restante.hub.actions.look_up import check_id, find_action, look_up
 from restante.hub.engine.core import Core, uuid_text
-from restante.hub.groups.group_rows import known_group
+from restante.hub.groups.group_rows import unknown_group
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.mailboxes.history import find
 from restante.hub.removal import removal
 from restante.model.access.access import EVERYTHING, Grant
@@ -32,7 +33,7 @@ from restante.model.actions.action_row import (
 from restante.model.columns import media_types
 from restante.model.groups.group_names import check_group
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.publishing.message import Message
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number
@@ -43,7 +44,7 @@ _encoder = msgspec.json.Encoder()
 def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
     """By partition and number. A page ends before it becomes too large to be sent."""
     name, size = check_group(call.group), page_size(call.limit)
-    known_group(core, name)
+    _check_known(core, name)
     found: list[PoisonedAction] = []
     room = limits.ANSWER_BYTES_TARGET
     for place, poison in _entries(core, name, _start(core, call.after)):
@@ -55,6 +56,12 @@ def list_poison(core: Core, call: ListPoison, _: Grant) -> PoisonPage:
             found.append(shown)
             room -= len(_encoder.encode(shown))
     return PoisonPage(poison=tuple(found), next=None)
+
+
+def _check_known(core: Core, name: str) -> None:
+    """`GroupUnknown` unless there is such a group, or poison that a deleted one left."""
+    if name not in core.memory(GroupMemory).groups and next(_entries(core, name, (0, 0)), None) is None:
+        raise unknown_group(name)
 
 
 def _start(core: Core, after: str | None) -> tuple[int, int]:
@@ -130,8 +137,8 @@ def _content(message: Message) -> tuple[Raw | UnsetType, str | UnsetType, str | 
 
 def _poison_of(core: Core, group: str, action_id: str, concerns: str | None) -> ActionRow:
     name = check_group(group)
-    known_group(core, name)
     check_id(action_id)
+    _check_known(core, name)
     _, row = find_action(core, action_id, concerns)
     if row.state is not ActionState.POISONED or row.group != name:
         raise ActionUnknown(

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from restante import limits
+from restante.hub.batches.batch_parts import enlisted_of
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import put_notices
 from restante.hub.engine.core import Core, uuid_text
@@ -29,6 +30,7 @@ from restante.model.batches.batch import (
     plus,
 )
 from restante.model.batches.batch_answers import Counting
+from restante.model.shards.batch_parts import total_at_home
 from restante.model.storage.change import ChangeKind, ChangeRecord, encode_change
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.keys import number_key
@@ -79,6 +81,10 @@ def counts_of(core: Core, draft: RequestDraft, partition: int, batch_id: bytes) 
 
 
 def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
+    """All counts of a batch, at home; of several shards, those that were reported as final."""
+    if core.shard is not None:
+        home = home_of(core, batch_id)
+        return total_at_home(counts_of(core, draft, home, batch_id), enlisted_of(draft, home, batch_id).values())
     return added_up(counts_of(core, draft, partition, batch_id) for partition in core.owned)
 
 

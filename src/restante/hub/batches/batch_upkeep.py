@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from restante.errors import BatchUnknown, DataDamaged, Unavailable
 from restante.hub.batches.batch_counts import home_of, put_row, row_of, total_of
+from restante.hub.batches.batch_parts import have_closed, is_being_closed
 from restante.hub.batches.batches import (
     counters_of,
     counts_by_partition,
@@ -22,7 +23,7 @@ from restante.hub.batches.batches import (
     stored_batches,
     stored_row,
 )
-from restante.hub.batches.binding import forget_bindings
+from restante.hub.batches.bound_messages import forget_bindings
 from restante.hub.batches.hand_items import (
     HandItems,
     HandItemsKnown,
@@ -35,8 +36,10 @@ from restante.hub.batches.hand_items import (
 )
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
+from restante.hub.batches.part_calls import closing
 from restante.hub.engine.core import Core, uuid_text
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import run
 from restante.hub.engine.tasks import Task, guarded
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import (
@@ -53,6 +56,7 @@ from restante.model.batches.batch import (
 from restante.model.batches.batch_answers import BatchState, Counting, Reaped, ReapedBatch
 from restante.model.columns.bits import SEGMENT_CHUNKS, chunk_of, is_full
 from restante.model.mailboxes.answers import moment
+from restante.model.shards.batch_parts import PartState, decode_part
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, number_key
 
@@ -212,6 +216,8 @@ def _delete(partition: int, space: Space, keys: Sequence[bytes], draft: RequestD
 def delete(core: Core, batch_id: bytes, caller: Grant) -> None:
     """From now on nobody knows it; what is stored of it goes in slices, the last of its rows at the end."""
     core.commit(partial(plan_delete, core, batch_id, caller))
+    if core.shard is not None:
+        run(core, closing(core, batch_id))
     try:
         tidy(core, batch_id)
     except Unavailable as error:  # It is deleted. What is left of it goes later: the commit has asked for that.
@@ -222,6 +228,7 @@ def plan_delete(core: Core, batch_id: bytes, caller: Grant, draft: RequestDraft)
     row = check_usable(row_of(core, draft, batch_id), batch_id, caller)
     free_key(core, draft, batch_id, row)
     put_row(core, draft, batch_id, msgspec.structs.replace(row, deleted_at=core.clock()))
+    have_closed(core, draft, home_of(core, batch_id), batch_id)
     draft.applies.append(partial(_forget, core, batch_id))
 
 
@@ -232,6 +239,10 @@ def _forget(core: Core, batch_id: bytes) -> None:
 
 def tidy(core: Core, batch_id: bytes) -> None:
     """Drop what a complete or deleted batch no longer needs."""
+    if core.shard is not None:
+        _tidy_parts(core, batch_id)
+        if home_of(core, batch_id) not in core.owned or is_being_closed(core, home_of(core, batch_id), batch_id):
+            return
     row = stored_row(core, batch_id)
     if row is None or row.swept or not (row.deleted_at or row.completed_at):
         return
@@ -247,12 +258,25 @@ def tidy(core: Core, batch_id: bytes) -> None:
         core.do_between_commits(partial(core.memory(HandItemsKnown).pop, batch_id, None))
 
 
+def _tidy_parts(core: Core, batch_id: bytes) -> None:
+    """Drop what the partitions of a shard have of a batch that was deleted. That they knew it stays a while."""
+    values = {partition: core.store.get(partition, Space.BATCH_PART, batch_id) for partition in core.owned}
+    if any(value is not None and decode_part(value).state is PartState.DELETED for value in values.values()):
+        forget_bindings(core, batch_id)
+        for partition in core.owned:
+            if partition != home_of(core, batch_id) and core.store.get(partition, Space.BATCH_COUNT, batch_id):
+                core.commit(partial(_delete, partition, Space.BATCH_COUNT, [batch_id]))
+        core.do_between_commits(partial(_forget_counts, core, batch_id))
+
+
 def _plan_gone(core: Core, batch_id: bytes, draft: RequestDraft) -> None:
     """The last rows of a batch."""
     for partition in core.owned:
         if draft.get(partition, Space.BATCH_COUNT, batch_id) is not None:
             draft.delete(partition, Space.BATCH_COUNT, batch_id)
     home = home_of(core, batch_id)
+    for key, _ in draft.scan_prefix(home, Space.BATCH_ENLISTED, batch_id) if core.shard is not None else ():
+        draft.delete(home, Space.BATCH_ENLISTED, key)
     value = draft.get(home, Space.BATCH, batch_id)
     if value is not None:
         draft.put(home, Space.BATCH, batch_id, encode_batch(msgspec.structs.replace(decode_batch(value), swept=True)))
@@ -275,7 +299,19 @@ def tidy_leftovers(core: Core) -> int:
             core.memory(BatchMemory).work.look_at(batch_id)
         if core.closing.is_set():
             break
-    return tidied
+    return tidied + (_tidy_leftover_parts(core) if core.shard is not None else 0)
+
+
+def _tidy_leftover_parts(core: Core) -> int:
+    deleted = {
+        batch_id
+        for partition in core.owned
+        for batch_id, value in core.store.scan(partition, Space.BATCH_PART)
+        if decode_part(value).state is PartState.DELETED
+    }
+    for batch_id in deleted:
+        _tidy_parts(core, batch_id)
+    return len(deleted)
 
 
 def _has_bits(core: Core, batch_id: bytes) -> bool:
@@ -344,13 +380,17 @@ def _reap(core: Core, batch_id: bytes) -> bool:
     except BatchUnknown:
         return False
     if reaped:
+        if core.shard is not None:
+            run(core, closing(core, batch_id))
         tidy(core, batch_id)
     return reaped
 
 
 def _plan_reap(core: Core, batch_id: bytes, draft: RequestDraft) -> bool:
     row = check_known(row_of(core, draft, batch_id), batch_id)
-    if not is_reapable(row, total_of(core, draft, batch_id), now=core.clock(), **_patience(core)):
+    # Of several shards the counts were gathered just before, and nobody can add them up in one commit.
+    total = total_of(core, draft, batch_id) if core.shard is None else added_up(())
+    if not is_reapable(row, total, now=core.clock(), **_patience(core)):
         return False
     if core.memory(BatchMemory).is_kept(batch_id):
         return False

@@ -26,12 +26,15 @@ from restante.hub.batches.batch_counts import (
     row_of,
     total_of,
 )
+from restante.hub.batches.batch_parts import have_closed
 from restante.hub.batches.hand_items import GROUPS_A_ROW, HandItems, groups_key, items_of, packed_group
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notices import deliveries
+from restante.hub.batches.part_calls import closing, gathering
 from restante.hub.engine.core import Core, is_text, parse_uuid, uuid_text
 from restante.hub.engine.newest_rows import newest_first
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import run
 from restante.model.access.access import Grant
 from restante.model.access.ownership import may_see, owner_of, spaces_of
 from restante.model.batches.batch import (
@@ -67,7 +70,7 @@ from restante.model.batches.batch_answers import (
 )
 from restante.model.batches.webhook_rules import check_webhook, new_secret, secret_text
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.partition import partition_of
 from restante.ports.counters import Counters
@@ -89,8 +92,17 @@ def open_batch(core: Core, call: OpenBatch, caller: Grant) -> BatchOpened:
         notify=call.notify,
         caller=caller,
     )
-    own = core.new_uuid() if call.batch_id is None else check_id(call.batch_id)
+    own = new_id(core, call.key) if call.batch_id is None else check_id(call.batch_id)
     return core.commit(partial(plan_open, core, own, row, caller))
+
+
+def new_id(core: Core, key: str | None) -> bytes:
+    """An id that this hub has the home of; on a shard, in the partition of the key, if there is one."""
+    wanted = core.owned if key is None else (partition_of(key, core.deed.partition_count),)
+    while True:
+        made = core.new_uuid()
+        if core.shard is None or home_of(core, made) in wanted:
+            return made
 
 
 def new_row(
@@ -110,7 +122,7 @@ def new_row(
     if counting is Counting.ESTIMATED:
         counters_of(core)
     if notify is not None:
-        core.address(notify)
+        core.address_anywhere(notify)
     url, secret = ("", b"") if webhook is None else check_webhook(webhook, core.settings.webhooks.allowed_networks)
     made = webhook is not None and not secret
     return BatchRow(
@@ -130,7 +142,7 @@ def plan_open(core: Core, batch_id: bytes, row: BatchRow, caller: Grant, draft: 
     value = draft.get(home_of(core, batch_id), Space.BATCH, batch_id)
     if value is not None:
         return _opened(batch_id, _check_same(batch_id, decode_batch(value), row))
-    if row.key is not None:
+    if row.key is not None and not _is_key_elsewhere(core, row):
         if row.unique:
             _check_unique(core, draft, row.key, caller)
         partition, prefix = _key_place(core, row.key, row.owner)
@@ -138,6 +150,17 @@ def plan_open(core: Core, batch_id: bytes, row: BatchRow, caller: Grant, draft: 
     put_row(core, draft, batch_id, row)
     draft.applies.append(partial(_count_opened, core))
     return _opened(batch_id, row)
+
+
+def _is_key_elsewhere(core: Core, row: BatchRow) -> bool:
+    """Whether another shard has the keys of that name. Then nobody here can say whether one is unique."""
+    if row.key is None or partition_of(row.key, core.deed.partition_count) in core.owned:
+        return False
+    if row.unique:
+        raise InvalidRequest(
+            "A batch whose key is to be unique gets its id from the hub: propose none.", parameter="id"
+        )
+    return True
 
 
 def _count_opened(core: Core) -> None:
@@ -182,7 +205,7 @@ def _key_place(core: Core, key: str, owner: bytes) -> tuple[int, bytes]:
 
 def free_key(core: Core, draft: RequestDraft, batch_id: bytes, row: BatchRow) -> None:
     """A batch that is no longer open leaves its key to others."""
-    if row.key is not None and not row.sealed_at:
+    if row.key is not None and not row.sealed_at and not _is_key_elsewhere(core, row):
         partition, prefix = _key_place(core, row.key, row.owner)
         draft.delete(partition, Space.BATCH_KEY, prefix + batch_id)
 
@@ -236,6 +259,9 @@ def _put_group(draft: RequestDraft, items: HandItems, begin: int) -> None:
 
 def seal(core: Core, batch_id: bytes, caller: Grant) -> Sealed:
     row = core.commit(partial(plan_seal, core, batch_id, caller))
+    if core.shard is not None:
+        run(core, closing(core, batch_id))
+        row = check_known(stored_row(core, batch_id), batch_id)
     if row.counting is Counting.ESTIMATED and not row.completed_at:
         row = settle_estimated(core, batch_id) or row
     return Sealed(complete=bool(row.completed_at))
@@ -248,6 +274,7 @@ def plan_seal(core: Core, batch_id: bytes, caller: Grant, draft: RequestDraft) -
     free_key(core, draft, batch_id, row)
     sealed = msgspec.structs.replace(row, sealed_at=core.clock())
     put_row(core, draft, batch_id, sealed)
+    have_closed(core, draft, home_of(core, batch_id), batch_id)
     return conclude(core, draft, batch_id) or sealed
 
 
@@ -430,6 +457,9 @@ def wait(core: Core, batch_id: bytes, seconds: float, caller: Grant) -> BatchSta
 
 
 def counts_by_partition(core: Core, batch_id: bytes) -> Sequence[Counts]:
+    """What each partition counts of a batch; at home, and not in the committer's thread."""
+    if core.shard is not None:
+        return run(core, gathering(core, batch_id))
     places = [EntryKey(p, Space.BATCH_COUNT, batch_id) for p in core.owned]
     found = core.store.get_many(places)
     return [decode_counts(found[place]) for place in places if place in found]

@@ -19,7 +19,7 @@ from restante.calls.batches import (
     WaitForBatch,
 )
 from restante.errors import InvalidRequest
-from restante.hub.batches import batch_upkeep, batches
+from restante.hub.batches import batch_upkeep, batches, part_calls
 from restante.hub.batches.acknowledge import Acknowledge
 from restante.hub.batches.batches import check_id
 from restante.hub.engine.committer import CommitRequest
@@ -101,4 +101,5 @@ FUNCTIONS: Functions = {
     WaitForBatch: wait_for_batch,
     DeleteBatch: delete_batch,
     ReapBatches: reap,
+    **part_calls.FUNCTIONS,
 }

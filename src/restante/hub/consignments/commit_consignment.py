@@ -34,10 +34,10 @@ from restante.hub.engine.core import Core, Stale, uuid_text
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import enter_runs
 from restante.hub.engine.plan import RequestDraft
-from restante.hub.publishing.batch_binding import bind_duplicates, bind_stretches
+from restante.hub.publishing.batch_items import bind_duplicates, bind_stretches
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch import check_open
-from restante.model.batches.binding import BoundStretch
+from restante.model.batches.bound_stretches import BoundStretch
 from restante.model.consignments.consignment import (
     Attempt,
     ConsignmentRow,

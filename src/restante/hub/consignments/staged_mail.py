@@ -20,7 +20,7 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.identity_reads import find, has_newer
 from restante.hub.engine.partitions import Partition, PartitionRow, load_run
 from restante.hub.engine.row_reads import read_piece, read_records
-from restante.hub.publishing.batch_binding import Duplicates
+from restante.hub.publishing.batch_items import Duplicates
 from restante.hub.publishing.identities import Judged, Seen, Verdict, judge
 from restante.hub.publishing.publish import maybe_stored
 from restante.hub.publishing.refuse import verdict_faults

@@ -20,7 +20,7 @@ from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import entries, examine_entries
 from restante.hub.engine.core import uuid_text
 from restante.model.batches.batch import Counts, decode_batch, decode_counts
-from restante.model.batches.binding import NOTHING_BOUND, BindingRole, BoundStretch, load_bindings
+from restante.model.batches.bound_stretches import NOTHING_BOUND, BindingRole, BoundStretch, load_bindings
 from restante.model.mailboxes.bundle import decode_bundle
 from restante.model.storage.changes import Space
 from restante.model.storage.head import EMPTY_HEAD, Apart, apart_of, decode_head, waiting_mask

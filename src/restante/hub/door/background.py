@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from restante.hub.actions.upkeep import forget_texts
-from restante.hub.batches import batch_upkeep
+from restante.hub.backplane import tasks as backplane
+from restante.hub.batches import batch_upkeep, part_calls
 from restante.hub.consignments import consignments
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
@@ -28,9 +29,12 @@ TASKS = (
     housekeeping(CHORES),
     outbox.TASK,
     batch_upkeep.TASK,
+    part_calls.TASK,
     notice_delivery.TASK,
     members.TASK,
     delayed.TASK,
+    backplane.READER,
+    backplane.WAITS,
 )
 
 

@@ -40,11 +40,15 @@ from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
 from restante.hub.actions.group_checks import check_groups
 from restante.hub.actions.status import action_totals
+from restante.hub.backplane import calls as backplane_calls
+from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches import calls as batches
 from restante.hub.batches.acknowledge import plan_acknowledgements
 from restante.hub.batches.batch_counts import bell_hash
+from restante.hub.batches.batch_parts import load_part_work
 from restante.hub.batches.batches import check_id
 from restante.hub.batches.memory import BatchMemory
+from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
@@ -55,12 +59,14 @@ from restante.hub.door.delayed_calls import find_table
 from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
+from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.committer import CommitRequest, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
+from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
@@ -96,6 +102,7 @@ from restante.model.groups.group_answers import Checkpointed, GroupTotals
 from restante.model.mailboxes.answers import Dequeued, PartitionStatus, Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.letter import Letter
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -115,6 +122,7 @@ FUNCTIONS: Functions = {
     **actions.FUNCTIONS,
     **jobs.FUNCTIONS,
     **publishing.FUNCTIONS,
+    **backplane_calls.FUNCTIONS,
     **upkeep.FUNCTIONS,
     **delayed_calls.FUNCTIONS,
 }
@@ -134,7 +142,7 @@ _READING = (
 class OpenHub:
     """An open hub. Every method may be called from any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a hub is made of
         self,
         store: Store,
         *,
@@ -144,19 +152,24 @@ class OpenHub:
         random: Callable[[int], bytes],
         counters: Counters | None = None,
         post_webhook: PostWebhook | None = None,
+        backplane: Backplane | None = None,
         shard: Shard | None = None,
     ) -> None:
         deed, fence, partitions = open_partitions(store, settings, random, shard)
         self._core = Core(store, settings, clock, deed, fence, partitions, random, shard)
         self._core.remember(Origins(origins))
         self._core.remember(BatchMemory(counters, post_webhook))
+        self._core.remember(load_part_work(store, self._core.owned))
+        self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
         self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
+        backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
+        self._core.memory(ActionMemory).opened = {own.number: own.counters.visible for own in partitions}
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
@@ -190,13 +203,15 @@ class OpenHub:
         finally:
             self._core.committer.close()
             self._core.store.close()
+            backplane_calls.end(self._core)
             counters = self._core.memory(BatchMemory).counters
             if counters is not None:
                 counters.close()
 
     def publish_soon(self, call: Publish, waiter: LoopWaiter[Receipt]) -> None:
         """Publish a few messages; the waiter gets the request, answered, in its own event loop."""
-        self._core.committer.submit_soon(publishing.publish_request(self._core, call, self._caller), waiter)
+        if not backplane_calls.publish_soon(self._core, call, self._caller, waiter):
+            self._core.committer.submit_soon(publishing.publish_request(self._core, call, self._caller), waiter)
 
     def publish_letters_soon(
         self,
@@ -208,6 +223,9 @@ class OpenHub:
         numbers: ProducerNumbers | None = None,
     ) -> None:
         """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
+        if numbers is None and self.backplane.doorway is not None:
+            backplane_calls.publish_letters_soon(self._core, letters, partition, caller, waiter)
+            return
         request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
         self._core.committer.submit_soon(request, waiter)
 
@@ -219,6 +237,10 @@ class OpenHub:
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
         return bool(self._core.unfiled.overdue) or self._core.committer.full
+
+    def asks_first(self, call: Publish) -> bool:
+        """Whether a publish has to ask another shard first: then not in an event loop."""
+        return call.batch is not None and is_to_be_enlisted(self._core, check_id(call.batch))
 
     @property
     def closing(self) -> bool:
@@ -239,6 +261,21 @@ class OpenHub:
         return self._core
 
     @property
+    def owned(self) -> range:
+        """The partitions that this hub has: all of them, unless it is one shard of several."""
+        return self._core.owned
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the store has."""
+        return len(self._core.partitions)
+
+    @property
+    def commit_totals(self) -> CommitTotals:
+        """How many commits there were since the hub was opened, and how long they took."""
+        return self._core.committer.totals
+
+    @property
     def batch_totals(self) -> BatchMemory:
         """What batches came to since the hub was opened."""
         return self._core.memory(BatchMemory)
@@ -247,6 +284,11 @@ class OpenHub:
     def producer_totals(self) -> ProducerMemory:
         """How often producers were answered as before, or refused, since the hub was opened."""
         return self._core.memory(ProducerMemory)
+
+    @property
+    def backplane(self) -> BackplaneMemory:
+        """What the hub has of a backplane."""
+        return self._core.memory(BackplaneMemory)
 
     @property
     def source_totals(self) -> SourceTotals:

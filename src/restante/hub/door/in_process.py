@@ -98,7 +98,7 @@ class InProcess(InProcessLive):
 async def _publish(link: InProcess, call: Publish) -> Receipt:
     """A few messages are queued here; many are checked and laid out in a thread."""
     loop = asyncio.get_running_loop()
-    if not isinstance(call.sent, Few) or link.hub.crowded:
+    if not isinstance(call.sent, Few) or link.hub.crowded or link.hub.asks_first(call):
         link.hub.hand_over(loop)  # The thread must not come before what was sent before it.
         return await link.thread(link.hub.call, call)
     future: asyncio.Future[CommitRequest[Receipt]] = loop.create_future()

@@ -8,7 +8,14 @@ import msgspec
 
 from restante.calls.actions import ReadAction, ReportOutcomes, SendAction, SendActions
 from restante.calls.publishing import Publish
-from restante.hub.actions.accept import accepted_now, answered_many, declared_status, prepared, prepared_many
+from restante.hub.actions.accept import (
+    accepted_now,
+    answered_many,
+    declared_status,
+    prepared,
+    prepared_many,
+    published_at,
+)
 from restante.hub.actions.look_up import bell_of, check_id
 from restante.hub.actions.outcomes import is_remembered, report_request
 from restante.hub.door.in_process_threads import OwnWays, Threads
@@ -22,12 +29,19 @@ from restante.model.publishing.few_or_many import Few
 
 async def send_action(link: Threads, call: SendAction) -> ActionStatus:
     message, publishing = prepared(link.hub.core, call)
-    receipt = await _published(link, publishing)
-    if receipt.accepted and call.wait <= 0:
-        found = accepted_now(link.hub.core, message)
-    else:
-        assert message.id is not None, "an action has its id before it is stored"
-        found = await read_action(link, ReadAction(message.id, message.recipient, call.wait))
+    if link.hub.crowded or not isinstance(publishing.sent, Few):
+        link.hub.hand_over(asyncio.get_running_loop())
+        found = await link.thread(link.hub.call, msgspec.structs.replace(call, wait=0))
+        return found if call.wait <= 0 or found.is_final else await _followed(link, call, found.id, found.concerns)
+    request = await _queued(link, publishing)
+    if request.answer().accepted and call.wait <= 0:
+        return declared_status(link.hub.core, call.wanted.action, accepted_now(message, published_at(request)))
+    assert message.id is not None, "an action has its id before it is stored"
+    return await _followed(link, call, message.id, message.recipient)
+
+
+async def _followed(link: Threads, call: SendAction, action_id: str, concerns: str) -> ActionStatus:
+    found = await read_action(link, ReadAction(action_id, concerns, call.wait))
     return declared_status(link.hub.core, call.wanted.action, found)
 
 
@@ -45,9 +59,13 @@ async def _published(link: Threads, call: Publish) -> Receipt:
     if not isinstance(call.sent, Few) or link.hub.crowded:
         link.hub.hand_over(loop)
         return await link.thread(link.hub.call, call)
-    future: asyncio.Future[CommitRequest[Receipt]] = loop.create_future()
+    return (await _queued(link, call)).answer()
+
+
+async def _queued(link: Threads, call: Publish) -> CommitRequest[Receipt]:
+    future: asyncio.Future[CommitRequest[Receipt]] = asyncio.get_running_loop().create_future()
     link.hub.publish_soon(call, future)
-    return (await future).answer()
+    return await future
 
 
 async def read_action(link: Threads, call: ReadAction) -> ActionStatus:

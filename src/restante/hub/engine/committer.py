@@ -305,7 +305,7 @@ class Committer:
             else:
                 self._commit(work)
                 batch = self._without_those_put_off(work)
-            _answer(batch)
+            answer_all(batch)
             self._lay_pen_down()
             del work, batch  # These references would keep the requests in memory until the next commit.
 
@@ -453,7 +453,7 @@ def _fail(batch: Sequence[CommitRequest[object]], error: BaseException) -> None:
         request.error = failure if knew_nothing else request.error or failure
 
 
-def _answer(batch: Iterable[CommitRequest[object]]) -> None:
+def answer_all(batch: Iterable[CommitRequest[Any]]) -> None:
     """Wake everybody; those of one event loop with one call."""
     loops: dict[asyncio.AbstractEventLoop, list[CommitRequest[object]]] = {}
     for request in batch:

@@ -206,6 +206,13 @@ class Core:
         raise Unavailable("The mailbox changes faster than it can be read. Try again.")
 
     def address(self, recipient: str) -> MailboxAddress:
+        """Where a recipient lives, if that is here, and its name is one."""
+        address = self.address_anywhere(recipient)
+        self.require_owned(address.partition)
+        return address
+
+    def address_anywhere(self, recipient: str) -> MailboxAddress:
+        """Where a recipient lives, if its name is one."""
         if not is_text(recipient) or not recipient.strip():
             raise InvalidRequest(f"A recipient's name is text that is not blank, not {recipient!r}.")
         if len(recipient) > limits.RECIPIENT_CHARACTERS_MAX:
@@ -215,9 +222,7 @@ class Core:
         problem = name_problem(recipient)
         if problem is not None:
             raise InvalidRequest(f"A recipient's name {problem}: {recipient!r}.")
-        address = self.locate(recipient)
-        self.require_owned(address.partition)
-        return address
+        return self.locate(recipient)
 
     def require_owned(self, partition: int) -> None:
         """`NotOwner`, if another shard has the partition."""

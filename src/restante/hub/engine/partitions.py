@@ -15,7 +15,7 @@ from restante import limits
 from restante.errors import DataDamaged, FormatUnsupported
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.row_reads import read_front
-from restante.model.batches.binding import NOTHING_BOUND, load_bindings
+from restante.model.batches.bound_stretches import NOTHING_BOUND, load_bindings
 from restante.model.columns.hashing import Hashes
 from restante.model.removal.erasure import Erased, decode_erased
 from restante.model.storage.changes import BlobKey, Changes, Space

@@ -114,7 +114,9 @@ def snapshot(core: Core, call: ReadSnapshot, _: Grant) -> SnapshotAnswer:
 
 def feed_readers(core: Core) -> tuple[ReaderStatus, ...]:
     """How far each reader that gave a name has read."""
-    return core.memory(FeedMemory).readers.status([partition.counters.visible for partition in core.partitions])
+    return core.memory(FeedMemory).readers.status(
+        {partition.number: partition.counters.visible for partition in core.partitions}
+    )
 
 
 def check_feed(core: Core, call: ReadFeed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ class NamedReaders:
             while len(self._readers) > limits.READERS_REMEMBERED_MAX:
                 self._readers.popitem(last=False)
 
-    def status(self, visible: Sequence[int]) -> tuple[ReaderStatus, ...]:
+    def status(self, visible: Mapping[int, int]) -> tuple[ReaderStatus, ...]:
         """The known readers, by name; `visible` is the end of each partition's log."""
         with self._lock:
             return tuple(
@@ -55,7 +55,7 @@ class NamedReaders:
             )
 
 
-def _lag(reader: _Reader, visible: Sequence[int]) -> int:
+def _lag(reader: _Reader, visible: Mapping[int, int]) -> int:
     return sum(max(0, visible[partition] - position) for partition, position in reader.positions.items())
 
 

@@ -7,6 +7,7 @@ was told when it joined may be old.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -16,9 +17,10 @@ from restante.hub.action_rows.action_memory import ActionMemory, HandedAction
 from restante.hub.engine.core import Core
 from restante.hub.groups.memory import GroupMemory
 from restante.model.actions.action_kind import ACTION_KIND, ACTION_PROPERTY
+from restante.model.actions.action_row import action_key, decode_action
 from restante.model.actions.settled_heads import is_open
 from restante.model.columns.arrow import column_of, numbers_of, string_array
-from restante.model.storage.changes import Space
+from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.head import EMPTY_HEAD, Head, decode_head
 from restante.model.storage.keys import Cabinet, cabinet_key
 
@@ -32,7 +34,7 @@ def handed_out(core: Core, group: str, partition: int, table: pa.Table) -> pa.Ta
     memory = core.memory(ActionMemory)
     memory.hand_out(partition, actions)
     attempts = [_attempts(memory, partition, action.number) for action in actions]
-    deaths = [memory.died.get((partition, action.number), 0) for action in actions]
+    deaths = _deaths(core, partition, actions)
     return _with_columns(table.take(column_of(np.array(rows, np.int64))), owners, attempts, deaths)
 
 
@@ -69,6 +71,20 @@ def _name(properties: list[tuple[str, str]] | None) -> str | None:
 def _attempts(memory: ActionMemory, partition: int, number: int) -> int:
     found = memory.under_way.get((partition, number))
     return 0 if found is None else found.attempts
+
+
+def _deaths(core: Core, partition: int, actions: Sequence[HandedAction]) -> list[int]:
+    """How many workers died of each. Those from before the hub was opened are read from their rows."""
+    memory = core.memory(ActionMemory)
+    last = memory.opened.get(partition, 0)
+    older = {
+        EntryKey(partition, Space.ACTION, action_key(action.recipient_hash, action.number)): action.number
+        for action in actions
+        if action.number <= last
+    }
+    stored = core.store.get_many(tuple(older)) if older else {}
+    rows = {older[key]: decode_action(value).deaths for key, value in stored.items()}
+    return [memory.died.get((partition, action.number), rows.get(action.number, 0)) for action in actions]
 
 
 class _Heads:

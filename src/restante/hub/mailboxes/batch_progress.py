@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from restante.calls.batches import ReadProgress
 from restante.errors import DataDamaged, InvalidRequest
 from restante.hub.batches.batch_counts import home_of
+from restante.hub.batches.batch_parts import unknown
 from restante.hub.batches.batches import check_id
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.damage import tell_once
@@ -30,13 +31,15 @@ from restante.hub.mailboxes.mailbox import Chunk, look
 from restante.hub.mailboxes.message_columns import STATES, WAITING
 from restante.hub.mailboxes.overview import Overview, overview
 from restante.model.access.access import Grant
+from restante.model.access.ownership import may_see
 from restante.model.batches.batch import check_visible, decode_batch
 from restante.model.batches.batch_answers import ProgressPage, RecipientProgress
-from restante.model.batches.binding import Spans
+from restante.model.batches.bound_stretches import Spans
 from restante.model.columns.arrow import column_of, strings_of
 from restante.model.mailboxes.answers import moment
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.publishing.message import NEVER, State
+from restante.model.shards.batch_parts import decode_part
 from restante.model.storage.catalog import DrawerPlace
 from restante.model.storage.change import ChangeKind, ChangeRecord
 from restante.model.storage.changes import Space
@@ -86,9 +89,19 @@ def progress(core: Core, call: ReadProgress, caller: Grant) -> ProgressPage:
 def visible_batch(core: Core, call: ReadProgress, caller: Grant) -> bytes:
     """The batch that is asked for, if the caller may see it."""
     batch_id = check_id(call.batch_id)
+    if home_of(core, batch_id) not in core.owned:
+        _check_part(core, batch_id, caller)
+        return batch_id
     value = core.store.get(home_of(core, batch_id), Space.BATCH, batch_id)
     check_visible(None if value is None else decode_batch(value), batch_id, caller)
     return batch_id
+
+
+def _check_part(core: Core, batch_id: bytes, caller: Grant) -> None:
+    """Where another shard is home: whoever may see a batch is known if it has messages here."""
+    value = core.store.get(core.owned.start, Space.BATCH_PART, batch_id)
+    if value is not None and not may_see(caller, decode_part(value).owner):
+        raise unknown(batch_id)
 
 
 def _page(found: list[tuple[int, RecipientProgress]], *, more: bool) -> ProgressPage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from restante.errors import BundleUnknown
-from restante.hub.batches.binding import count_shares
+from restante.hub.batches.bound_messages import count_shares
 from restante.hub.engine.committer import CommitRequest, Planned
 from restante.hub.engine.core import Core, MailboxAddress, uuid_text
 from restante.hub.engine.plan import RequestDraft

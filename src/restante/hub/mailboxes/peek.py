@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from restante import limits
 from restante.calls.mailboxes import Peek
 from restante.errors import BundleIdUsed, BundleOpen, InvalidRequest
-from restante.hub.batches.binding import shares_of
+from restante.hub.batches.bound_messages import shares_of
 from restante.hub.engine.core import Core, MailboxAddress, Stale, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.row_reads import with_data

@@ -23,7 +23,7 @@ from restante.model.access.access import Grant
 from restante.model.columns.arrow import Column, column_of, strings_of
 from restante.model.mailboxes.answers import RecipientPage, RecipientSummary, moment
 from restante.model.mailboxes.filters import check_filter
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 
 AGE_MAX = 5_000_000
 """A listing is at most this old, in microseconds."""
@@ -114,7 +114,7 @@ def _list(core: Core, now: int) -> Listing:
         pa.concat_arrays([recipient for recipient, _, _ in parts]),
         np.concatenate([waiting for _, waiting, _ in parts]),
         np.concatenate([oldest for _, _, oldest in parts]),
-        np.repeat(np.arange(len(parts)), [len(waiting) for _, waiting, _ in parts]),
+        np.repeat(np.array(core.owned), [len(waiting) for _, waiting, _ in parts]),
     )
 
 

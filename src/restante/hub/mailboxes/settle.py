@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.hub.action_rows.settled_rows import note_settled
-from restante.hub.batches.binding import count_settled
+from restante.hub.batches.bound_messages import count_settled
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
 from restante.model.publishing.message import ACTION_KIND

@@ -7,13 +7,16 @@ from typing import assert_never
 
 from restante.calls.producers import ListProducers, OpenLink, ReadProducer
 from restante.calls.publishing import Publish
+from restante.calls.shards import DeliverNotice
 from restante.errors import InvalidRequest
+from restante.hub.batches.part_calls import enlist_if_new
 from restante.hub.engine import filing
 from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core, parse_uuid
 from restante.hub.engine.functions import Functions
 from restante.hub.publishing import producers, sources
 from restante.hub.publishing.delayed import delay_request, refuse_combined
+from restante.hub.publishing.notice_delivery import deliver
 from restante.hub.publishing.publish import check_partition, large_publish
 from restante.hub.publishing.publish_request import PlainPublish, PublishRequest, ReadMessages
 from restante.hub.publishing.sent import check_messages, sent_columns, taken_apart
@@ -30,6 +33,8 @@ from restante.model.sources.source import refuse_positions
 
 
 def publish(core: Core, call: Publish, caller: Grant) -> Receipt:
+    if core.shard is not None and call.batch is not None:
+        enlist_if_new(core, parse_uuid(call.batch, "batch"))
     request = publish_request(core, call, caller)
     filing.relieve(core)
     return core.submit(request)
@@ -150,4 +155,5 @@ FUNCTIONS: Functions = {
     ReadProducer: read_producer,
     ListProducers: list_producers,
     **sources.FUNCTIONS,
+    DeliverNotice: deliver,
 }

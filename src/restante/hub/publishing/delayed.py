@@ -28,7 +28,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.tasks import Task, guarded
 from restante.hub.publishing.delayed_memory import DelayedMemory, delayed_row
 from restante.hub.publishing.identities import Judged, Verdict, judge
-from restante.hub.publishing.laying_out import arrived
+from restante.hub.publishing.lay_out import arrived
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.refuse import verdict_faults, whole_refusal
 from restante.model.columns.text_ids import id_bytes
@@ -45,7 +45,7 @@ from restante.model.publishing.delay import (
     rows_of,
     size_faults,
 )
-from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.message import ACTION_KIND, MessageColumns
 from restante.model.publishing.refusals import refusal
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import number_key
@@ -106,9 +106,9 @@ def _put(draft: RequestDraft, arrivals: Arrivals, row: DelayedRow, index: int) -
             text = arrivals.columns.id_texts(np.array([index]))[0]
             raise refusal([conflict(index, text)])
         return None
-    due = DueKey(row.due, int(arrivals.fingerprint[index]), key)
+    due = DueKey(row.due, int(arrivals.fingerprint[index]), key, row.kind == ACTION_KIND)
     draft.put(partition, Space.DELAYED, key, encode_delayed(row))
-    draft.put(partition, Space.DELAYED_DUE, due.encoded(), b"")
+    draft.put(partition, Space.DELAYED_DUE, due.encoded(), due.value)
     return partition, due
 
 

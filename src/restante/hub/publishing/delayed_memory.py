@@ -33,7 +33,7 @@ class DelayedMemory:
         self._fingerprints: dict[int, int] = {}
         """How many delayed messages have each."""
         self._mailboxes: dict[bytes, int] = {}
-        """How many delayed messages each recipient has, by `mailbox_part` of their keys."""
+        """How many delayed messages each recipient has, actions left out, by `mailbox_part` of their keys."""
         self._woken = False
 
     @property
@@ -45,7 +45,7 @@ class DelayedMemory:
         return bool(self._fingerprints) and any(one in self._fingerprints for one in fingerprints)
 
     def count_for(self, address: MailboxAddress) -> int:
-        """How many messages are delayed for a recipient."""
+        """How many messages are delayed for a recipient; actions are no mail."""
         return self._mailboxes.get(mailbox_part(delayed_key(address.hash, address.recipient, bytes(16))), 0)
 
     def add(self, places: Sequence[Place]) -> None:
@@ -54,18 +54,21 @@ class DelayedMemory:
                 heapq.heappush(self._heap, (due.due, partition, due))
                 self._known[partition, due.key] = due
                 _count(self._fingerprints, due.fingerprint, 1)
-                _count(self._mailboxes, mailbox_part(due.key), 1)
+                if not due.is_action:
+                    _count(self._mailboxes, mailbox_part(due.key), 1)
             self._changed.notify_all()
 
     def remove(self, places: Sequence[Place]) -> None:
         """What is gone stays in the heap, and is passed over, until its time comes or most of the heap is gone."""
         with self._changed:
             for partition, due in places:
-                if self._known.get((partition, due.key)) != due:
+                known = self._known.get((partition, due.key))
+                if known is None or known.encoded() != due.encoded():
                     continue  # Gone already, or sent again with another time since.
                 del self._known[partition, due.key]
                 _count(self._fingerprints, due.fingerprint, -1)
-                _count(self._mailboxes, mailbox_part(due.key), -1)
+                if not known.is_action:
+                    _count(self._mailboxes, mailbox_part(due.key), -1)
             if len(self._heap) > _HEAP_SPARE + 2 * len(self._known):
                 self._heap = [entry for entry in self._heap if self._known.get((entry[1], entry[2].key)) == entry[2]]
                 heapq.heapify(self._heap)
@@ -114,7 +117,7 @@ def load_delayed(store: Store, owned: range) -> DelayedMemory:
     """The memory of a store that was just opened."""
     memory = DelayedMemory()
     for partition in owned:
-        memory.add([(partition, DueKey.of(key)) for key, _ in store.scan(partition, Space.DELAYED_DUE)])
+        memory.add([(partition, DueKey.of(key, value)) for key, value in store.scan(partition, Space.DELAYED_DUE)])
     return memory
 
 

@@ -9,15 +9,18 @@ import uuid
 import msgspec
 
 from restante import limits
+from restante.calls.shards import DeliverNotice
 from restante.errors import DataDamaged, RestanteError, Unavailable
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.batches.notice_schedule import NoticePlace
 from restante.hub.batches.notices import batch_and_way
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
 from restante.hub.engine.tasks import Task, Tasks, guarded
 from restante.hub.publishing.publish import large_publish
 from restante.hub.publishing.sent import own_columns
+from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.notice import (
     NOT_REACHED,
     WEBHOOK,
@@ -28,7 +31,7 @@ from restante.model.batches.notice import (
     encode_notice,
     receiver_of,
 )
-from restante.model.batches.webhook_signing import signed_headers
+from restante.model.batches.webhook_signatures import signed_headers
 from restante.model.publishing.message import HUB_ORIGIN, Message
 from restante.model.storage.changes import Space
 from restante.ports.webhook import WebhookCall
@@ -174,20 +177,32 @@ def _outcome(status: int) -> NoticeOutcome:
     return NoticeOutcome(problem=f"answered {status}", final=status == 410)
 
 
-def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
-    """The message has always the same id, so that it is there once however often it is published."""
+def deliver(core: Core, call: DeliverNotice, _: Grant) -> None:
+    """Publish a notice for a mailbox of this hub, once however often that is asked for."""
     message = Message(
-        recipient=state.target,
-        id=str(uuid.uuid5(batch, "completed")),
+        recipient=call.recipient,
+        id=str(uuid.uuid5(uuid.UUID(bytes=call.batch), "completed")),
         origin=HUB_ORIGIN,
         kind=KIND,
-        data=msgspec.json.decode(state.payload),
+        data=msgspec.json.decode(call.payload),
     )
+    core.submit(large_publish(core, own_columns(message), None))
+
+
+def _publish(core: Core, batch: uuid.UUID, state: NoticeState) -> NoticeOutcome:
+    call = DeliverNotice(state.target, batch.bytes, state.payload)
     try:
-        core.submit(large_publish(core, own_columns(message), None))
+        if core.locate(state.target).partition in core.owned:
+            deliver(core, call, EVERYTHING)
+        else:
+            run(core, _delivery(core, call))
     except RestanteError as error:
         return NoticeOutcome(problem=error.message, final=not error.retriable)
     return NoticeOutcome()
+
+
+def _delivery(core: Core, call: DeliverNotice) -> Procedure[None]:
+    yield Ask(core.locate(call.recipient).partition, call)
 
 
 def _decoded(partition: int, value: bytes) -> NoticeState:

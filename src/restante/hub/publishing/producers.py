@@ -29,13 +29,13 @@ from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
-from restante.hub.publishing.batch_binding import OpenBatches
+from restante.hub.publishing.batch_items import OpenBatches
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.hub.publishing.refuse import whole_refusal
 from restante.model.access.access import Grant
 from restante.model.access.ownership import NO_OWNER, OWNER_BYTES, may_see, owner_of, spaces_of
 from restante.model.mailboxes.answers import ProducerPage, ProducerState, Receipt
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.producers import producer
 from restante.model.producers.parcel_digest import Digests, digests_of_columns, of_batch
 from restante.model.producers.producer import ProducerRow, Standing, key_owner, producer_key, standing, state_of
@@ -149,7 +149,7 @@ def _admit(core: Core, draft: RequestDraft, request: PublishRequest, batches: Op
         where = standing(row, numbers, count)
         # A repetition is answered as it was, also if its batch has been sealed since.
         if where is Standing.NEXT and request.batch is not None:
-            batches.check(request.batch, request.caller)
+            batches.check(request.batch, request)
         if where is Standing.NEXT and count:
             return True
         request.result = _NOTHING if row is None or where is Standing.NEXT else _repeated(core, draft, request, row)

@@ -32,10 +32,10 @@ from restante.hub.engine.mailbags import put_mailbag
 from restante.hub.engine.owned import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
-from restante.hub.publishing.batch_binding import Duplicates, bind_duplicates, bind_items
+from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
-from restante.hub.publishing.laying_out import arrived, laid_out, taken
+from restante.hub.publishing.lay_out import arrived, laid_out, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
 from restante.hub.publishing.publish_few import plan_few
 from restante.hub.publishing.publish_request import LaidOut, PublishRequest, Unit, size_of
@@ -73,22 +73,32 @@ def large_publish(
     arrivals = arrived(core, columns)
     if _misplaced(request, arrivals.partition):
         raise whole_refusal(core, columns, (), partition)
-    start = np.array([0, len(columns)])
+    return prepared(core, request, arrivals)
+
+
+def prepared(core: Core, request: PublishRequest, arrivals: Arrivals) -> PublishRequest:
+    """A publish of messages that are right and have ids: judged, and laid out if all of them are new."""
+    start = np.array([0, len(arrivals)])
     with core.pins.reading():
-        judged = judge(core, arrivals, start, np.ones(len(columns), np.bool_))
+        judged = judge(core, arrivals, start, np.ones(len(arrivals), np.bool_))
     request.unit = Unit([request], start, judged)
-    if not judged.verdict.any() and len(columns):
+    if not judged.verdict.any() and len(arrivals):
         request.unit.parcel = laid_out(core, arrivals, judged.grouped)
     return request
 
 
 def check_partition(core: Core, partition: int | None) -> None:
+    """Whether there is such a partition, and it is this hub's."""
+    check_number(core, partition)
+    if partition is not None:
+        core.require_owned(partition)
+
+
+def check_number(core: Core, partition: int | None) -> None:
     if partition is not None and not 0 <= partition < core.deed.partition_count:
         raise PartitionUnknown(
             f"There is no partition {partition}: partitions go from 0 to {core.deed.partition_count - 1}."
         )
-    if partition is not None:
-        core.require_owned(partition)
 
 
 def plan_publishes(
@@ -258,7 +268,10 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
     stored = np.flatnonzero((verdict == Verdict.NEW) & unit.accepted())
     number = np.zeros(0, np.int64)
     if len(stored):
-        number = _store(core, draft, unit.parcel or _parcel_of(core, unit, stored))
+        parcel = unit.parcel or _parcel_of(core, unit, stored)
+        number = _store(core, draft, parcel)
+        for request in unit.requests:
+            request.published_at = parcel.published_at
     _receipts(unit, stored, number)
     for index, request in enumerate(unit.requests):
         if request.batch is not None and request.result is not None and request.result.duplicates:
@@ -381,6 +394,8 @@ def _receipts(unit: Unit, stored: NDArray[np.int64], number: NDArray[np.int64]) 
             continue
         first, last = borders[index], borders[index + 1]
         accepted = last - first
+        if request.hear_rows is not None:
+            request.hear_rows(stored[first:last] - starts[index], number[first:last])
         if accepted == 1 and partitions:
             receipts: tuple[PartitionReceipt, ...] = (_receipt(partitions[first], numbers[first], numbers[first]),)
         else:

@@ -68,7 +68,7 @@ def plan_few(core: Core, draft: RequestDraft, requests: Sequence[PublishRequest]
     for encoded in mailbags:
         _store(core, draft, encoded, bags[encoded.group])
     draft.concerns.append(hashes)
-    numbers = _give_receipts(requests, addresses, bags)
+    numbers = _give_receipts(requests, addresses, bags, now)
     mail = Handed(letters, ids, numbers, now)
     if ACTION_KIND in [letter.kind for letter in letters]:
         accept_letters(core, draft, letters, addresses, ids, numbers, now)
@@ -206,12 +206,12 @@ def _store(core: Core, draft: RequestDraft, encoded: EncodedSegment, bag: _Bag) 
 
 
 def _give_receipts(
-    requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress], bags: dict[int, _Bag]
+    requests: Sequence[PublishRequest], addresses: Sequence[MailboxAddress], bags: dict[int, _Bag], now: int
 ) -> list[int]:
     """Answer each request; gives the number of each letter."""
     at, given = 0, []
     for request in requests:
-        count = request.count()
+        count, request.published_at = request.count(), now
         if count == 1:
             bag = bags[addresses[at].partition]
             number = bag.following

@@ -76,6 +76,10 @@ class SourcedRows:
     """The rows beyond those positions."""
 
 
+HearRows = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
+"""Takes the rows that are stored, in order, and their numbers."""
+
+
 class PublishedBeside(Protocol):
     """What is done in the commit of a publish, if it is not refused."""
 
@@ -94,9 +98,11 @@ class PublishRequest(CommitRequest[Receipt]):
         "beside",
         "caller",
         "digests",
+        "hear_rows",
         "letters",
         "numbers",
         "partition",
+        "published_at",
         "source",
         "unit",
     )
@@ -126,8 +132,12 @@ class PublishRequest(CommitRequest[Receipt]):
         self.light = numbers is None and batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""
+        self.hear_rows: HearRows | None = None
+        """Who hears, while it is planned, which of its messages are new, and what their numbers are."""
         self.source: SourcedRows | None = None
         """Where its messages come from, if it says so."""
+        self.published_at = 0
+        """When its messages were stored, once it is answered; 0: nothing was."""
         self.unit: Unit | None = None
         """A large publish is prepared by its caller's thread."""
 
@@ -157,16 +167,13 @@ class PlainPublish(PublishRequest):
         numbers: ProducerNumbers | None = None,
         line: Line | None = None,
     ) -> None:
-        # What the classes above begin with, written out: every small publish comes by here.
         size = ROW_BYTES * len(letters)
         for letter in letters:
             size += len(letter.data)
-        self.size, self.line, self.light, self.reads = size, line, numbers is None, ()
-        self.alone = self.put_off = False
-        self.result = self.error = self.waiter = self.batch = self.digests = None
-        self.beside = self.source = self.unit = None
-        self.letters, self.partition, self.numbers, self.caller = letters, partition, numbers, caller
-        self._messages, self._read = (), read
+        super().__init__((), partition=partition, numbers=numbers, caller=caller, line=line, size=size)
+        self.letters = letters
+        self.light = numbers is None
+        self._read = read
 
     @property
     def messages(self) -> Sequence[Message]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.hub.action_rows.settled_rows import erase_actions
-from restante.hub.batches.binding import count_settled
+from restante.hub.batches.bound_messages import count_settled
 from restante.hub.engine.core import Core, MailboxAddress, Stale
 from restante.hub.engine.filing import drop_unreachable
 from restante.hub.engine.partitions import Partition, load_run, run_key

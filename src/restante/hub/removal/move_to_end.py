@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from restante.hub.action_rows.settled_rows import move_action
-from restante.hub.batches.binding import bind_moved
+from restante.hub.batches.bound_messages import bind_moved
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.live_mail import Elsewhere
 from restante.hub.engine.mailbags import put_mailbag

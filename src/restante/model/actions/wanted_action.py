@@ -30,19 +30,26 @@ class WantedAction(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
 
 
-def check_expires_in(seconds: float | None) -> None:
-    if seconds is not None and not 0 < seconds <= _SECONDS_MAX:
+def check_expires_in(seconds: float | None, most: float = _SECONDS_MAX) -> None:
+    """`most` is for how long a group holds the feed back: no action can wait for longer."""
+    if seconds is not None and not 0 < seconds <= min(most, _SECONDS_MAX):
         raise InvalidRequest(
-            f"expires_in is a number of seconds, more than 0 and at most {_SECONDS_MAX:,.0f}, not {seconds!r}.",
+            f"expires_in is a number of seconds, more than 0 and at most {min(most, _SECONDS_MAX):,.0f}, not {seconds!r}.",
             field="expires_in",
         )
 
 
 def message_of(
-    wanted: WantedAction, *, message_id: str, now: datetime, expires_seconds: float, carried: Mapping[str, str]
+    wanted: WantedAction,
+    *,
+    message_id: str,
+    now: datetime,
+    expires_seconds: float,
+    expires_seconds_max: float,
+    carried: Mapping[str, str],
 ) -> Message:
     """The message of an action. `expires_seconds` counts where it says nothing; `carried` are further properties."""
-    check_expires_in(wanted.expires_in)
+    check_expires_in(wanted.expires_in, expires_seconds_max)
     seconds = expires_seconds if wanted.expires_in is None else wanted.expires_in
     return Message(
         recipient=wanted.concerns,

@@ -17,6 +17,7 @@ from restante.limits import PROPERTIES_BYTES_MAX, PROPERTIES_JSON_BYTES_MAX, PRO
 from restante.model.columns.arrow import (
     Column,
     binaries_of,
+    bytes_of,
     column_of,
     map_array,
     nulls_of,
@@ -31,7 +32,7 @@ from restante.model.publishing.validation import Faults
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
 
-_NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
+_QUOTE, _BACKSLASH, _FIRST_PLAIN = b'"\\ '
 _decoder = msgspec.json.Decoder(list[dict[str, str]])
 
 
@@ -75,7 +76,15 @@ def encode_properties(maps: pa.MapArray[Any, Any] | None, n: int, faults: Faults
 
 
 def decode_properties(objects: pa.BinaryArray) -> pa.MapArray[Any, Any]:
-    """The way back; null where a message has no properties."""
+    """The way back; null where a message has no properties. Where many are the same, each is decoded once."""
+    encoded: Column = objects.dictionary_encode()
+    if 2 * len(encoded.dictionary) > len(objects):
+        return _decoded(objects)
+    maps: pa.MapArray[Any, Any] = _decoded(encoded.dictionary).take(encoded.indices)
+    return maps
+
+
+def _decoded(objects: pa.BinaryArray) -> pa.MapArray[Any, Any]:
     filled: NDArray[np.bool_] = np.diff(offsets_of(objects)) > 0
     if not filled.any():
         return pa.nulls(len(objects), MAP_TYPE)
@@ -138,12 +147,19 @@ def _repeated(entries: _Entries, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _objects(entries: _Entries, empty: NDArray[np.bool_]) -> pa.BinaryArray:
-    pairs = joined(json_texts(entries.keys), json_texts(entries.items), ":")
+    pairs = _pairs(entries.keys, entries.items)
     offsets = column_of(entries.offsets.astype(np.int32))
     lists = pa.ListArray.from_arrays(offsets, pairs, mask=column_of(empty | (entries.counts() == 0)))
     rows = pc.binary_join(lists, ",")
     objects: pa.BinaryArray = joined("{", rows, "}", "").fill_null("").view(pa.binary())
     return objects
+
+
+def _pairs(keys: pa.StringArray, items: pa.StringArray) -> Column:
+    """Each entry as JSON writes it."""
+    if _need_escapes(keys) or _need_escapes(items):
+        return joined(json_texts(keys), json_texts(items), ":")
+    return joined('"', keys, '":"', items, '"', "")
 
 
 def _bounded(objects: pa.BinaryArray, faults: Faults) -> pa.BinaryArray:
@@ -169,8 +185,14 @@ def joined(*parts: Column) -> Column:
 
 def json_texts(texts: pa.StringArray) -> Column:
     """Each text as JSON writes it: mostly it need only be quoted."""
-    if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE), min_count=0).as_py():
+    if not _need_escapes(texts):
         return joined('"', texts, '"', "")
     encoded = texts.dictionary_encode()
     quoted = [msgspec.json.encode(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(quoted, pa.string()).take(encoded.indices)
+
+
+def _need_escapes(texts: pa.StringArray) -> bool:
+    """Whether some text has a quote, a backslash or a control character. All bytes at once take a tenth of what texts take."""
+    content = bytes_of(texts)
+    return bool((content < _FIRST_PLAIN).any() or (content == _QUOTE).any() or (content == _BACKSLASH).any())

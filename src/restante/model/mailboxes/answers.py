@@ -29,6 +29,14 @@ class PartitionReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last_sequence_number: int
 
 
+class LogPosition(msgspec.Struct, frozen=True, gc=False):
+    """Where messages of a send stand in the log of the backplane."""
+
+    partition: int
+    position: int
+    messages: int
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What became of a send: accepted + duplicates + skipped = sent."""
 
@@ -41,6 +49,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """How many of those accepted are kept aside until they are due."""
     skipped: int = 0
     """How many lie at or below the position of their source that is stored."""
+    stored: bool = True
+    """False: those accepted are in the backplane, and will be stored."""
+    positions: tuple[LogPosition, ...] = ()
+    """Where they are in the backplane, if they are not known to be stored."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.model.batches.binding import Share
+from restante.model.batches.bound_stretches import Share
 from restante.model.storage.head import Head, NumberRange, Numbers, waiting_mask
 from restante.model.storage.rows import BUNDLEABLE, INLINE, RecordArray
 

@@ -1,6 +1,6 @@
 """Delayed messages: kept aside until they are due, one small row each, and then published like any other.
 
-A row is found by its identity, recipient and id; a second, empty one sorts by time, so that what is due is found without
+A row is found by its identity, recipient and id; a second, all but empty one sorts by time, so that what is due is found without
 reading what waits. Both go in the commit that publishes the message, or takes it back.
 """
 
@@ -18,8 +18,10 @@ from restante.limits import DATA_BYTES_MAX
 from restante.model.columns.arrow import offsets_of, strings_of
 from restante.model.columns.hashing import fingerprint
 from restante.model.columns.texts import Texts
-from restante.model.publishing.message import MessageColumns
+from restante.model.publishing.message import ACTION_KIND, MessageColumns
 from restante.model.storage.keys import key_number, number_key
+
+_ACTION = b"a"
 
 
 class DelayedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,13 +59,19 @@ class DueKey(NamedTuple):
     fingerprint: int
     key: bytes
     """Of the message's own row."""
+    is_action: bool = False
+    """It is no mail, and nobody is told that mail of it is to come; said by the row's value."""
 
     @classmethod
-    def of(cls, key: bytes) -> DueKey:
-        return cls(key_number(key), key_number(key[8:]), key[16:])
+    def of(cls, key: bytes, value: bytes = b"") -> DueKey:
+        return cls(key_number(key), key_number(key[8:]), key[16:], value == _ACTION)
 
     def encoded(self) -> bytes:
         return number_key(self.due) + number_key(self.fingerprint) + self.key
+
+    @property
+    def value(self) -> bytes:
+        return _ACTION if self.is_action else b""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -95,6 +103,7 @@ def due_key(recipient_hash: int, row: DelayedRow) -> DueKey:
         row.due,
         fingerprint(recipient_hash, first, second),
         delayed_key(recipient_hash, row.recipient, row.id),
+        row.kind == ACTION_KIND,
     )
 
 

@@ -51,6 +51,11 @@ class Space(IntEnum):
     ACTION_POISON = 44
     ACTION_TEXTS = 45
     SOURCE = 47
+    BATCH_PART = 50
+    BATCH_ENLISTED = 51
+    BATCH_REPORT = 52
+    BATCH_CLOSING = 53
+    BACKPLANE_POISON = 58
     JOB = 61
     JOB_RUN = 62
     JOB_TABLE = 63

@@ -179,7 +179,8 @@ class WorkCore:
         work = self._partitions.get(page.partition)
         if work is None or work.generation != page.generation:
             return
-        work.hub_ahead = page.now - now
+        # A page that was long on its way has an earlier time than it is: only one that tells a later time counts.
+        work.hub_ahead = max(work.hub_ahead, page.now - now)
         for action in page.actions:
             if action.number > work.read:
                 self._take(work, action)

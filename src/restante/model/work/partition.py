@@ -6,6 +6,7 @@ its first open one tells the position, and its length how far the worker has rea
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -46,7 +47,7 @@ class PartitionWork:
         self.things: dict[str, WorkThing] = {}
         """Those that have open actions."""
         self.ready: deque[WorkThing] = deque()
-        self.hub_ahead = 0.0
+        self.hub_ahead = -math.inf
         """The hub's time less the worker's monotonic one."""
         self._policy = policy
         self._order: deque[WorkEntry] = deque()

@@ -30,7 +30,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.storage.partition import partition_of
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
-from restante.server.doors.gathering import GATHERED
+from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
 from restante.settings import Settings
 

@@ -25,6 +25,7 @@ from restante.errors import (
     FaultyMessages,
     InvalidRequest,
     PartitionMismatch,
+    PartlyAnswered,
     PartlyStored,
     RestanteError,
 )
@@ -256,6 +257,5 @@ def _partly(silent: int, stored: Receipt, made: tuple[str, ...]) -> PartlyStored
     if made:
         details["ids"] = list(made)
     again = "Send it again under these ids." if made else "Send it again: what is stored is skipped."
-    return PartlyStored(
-        f"{silent} of the shards did not answer in time, the others have stored theirs. {again}", **details
-    )
+    kind = PartlyStored if made else PartlyAnswered
+    return kind(f"{silent} of the shards did not answer in time, the others have stored theirs. {again}", **details)

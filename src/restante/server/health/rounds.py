@@ -57,7 +57,7 @@ class HealthRounds:
         self._since: Since = {}
         self._history = HealthHistory()
         self._began_at = time.monotonic()
-        self._owned = cycle(hub.core.owned)
+        self._owned = cycle(hub.owned)
         """The partitions that are written to, one after another."""
         self._partition = next(self._owned)
         """The next one to be checked deeply."""

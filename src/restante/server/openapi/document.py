@@ -12,15 +12,14 @@ from restante.limits import CORRELATION_ID_CHARACTERS_MAX, HEADER_BYTES_MAX, SEN
 from restante.model.access.access import Role
 from restante.server.openapi import (
     batches,
-    collecting,
     consignments,
     feed,
     groups,
     headers,
     health,
     live,
+    mailboxes,
     messages,
-    operating,
     pages,
     partitions,
     places,
@@ -28,6 +27,7 @@ from restante.server.openapi import (
     producers,
     publishing,
     schemas,
+    upkeep,
 )
 from restante.server.openapi.actions import action_routes
 from restante.server.openapi.examples import Example, examples
@@ -38,7 +38,7 @@ from restante.wire import media
 
 SUBJECTS: tuple[Subject, ...] = (
     publishing.SUBJECT,
-    collecting.SUBJECT,
+    mailboxes.SUBJECT,
     messages.SUBJECT,
     live.SUBJECT,
     batches.SUBJECT,
@@ -50,8 +50,8 @@ SUBJECTS: tuple[Subject, ...] = (
     action_routes.SUBJECT,
     job_routes.SUBJECT,
     partitions.SUBJECT,
-    operating.ACCESS,
-    operating.SUBJECT,
+    upkeep.ACCESS,
+    upkeep.SUBJECT,
     health.SUBJECT,
     pages.SUBJECT,
 )

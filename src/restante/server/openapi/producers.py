@@ -8,7 +8,7 @@ from restante.limits import OWNER_LEVEL_MAX, PRODUCER_GROUP_MAX, PUBLISHED_SEQUE
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import LIMIT, PARTITION, READING, SOURCE_NAME, WRITING, after_text, after_token
 from restante.server.openapi.query import query
-from restante.server.requests.numbering import GROUP, LEVEL, MADE_ANEW, SEQUENCE
+from restante.server.requests.producer_numbers import GROUP, LEVEL, MADE_ANEW, SEQUENCE
 from restante.wire import media
 
 

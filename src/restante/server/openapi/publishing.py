@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX
+from restante.limits import PIPELINE_FRAMES_MAX, SEND_BYTES_MAX, SENDS_BYTES_MAX, SENDS_MAX
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject, of_schema
 from restante.server.openapi.places import BATCH_ID, PARTITION, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING
@@ -118,6 +118,27 @@ PARCEL = Operation(
     answers=(_STORED,),
     problems=("partition_mismatch", "partition_unknown", *NUMBERED_PROBLEMS, *_PROBLEMS),
 )
+EACH = Operation(
+    method="POST",
+    path="/v1/sends",
+    name="publishEach",
+    summary="Make several small sends in one request",
+    text=f"""
+For programs with many small sends at the same time, which share a request: at most {SENDS_MAX:,} sends and {SENDS_BYTES_MAX:,}
+bytes. Each send is what the JSON body of `POST /v1/messages` says, and is stored whole, or refused whole, as if it had come
+alone. `answers` has a receipt, or a problem, for each in their order; most of them share one commit. Give the messages ids:
+then the request may be repeated.
+""",
+    bodies=(BodyContent(media_type=media.JSON, schema=of_schema("SendsBody")),),
+    answers=(
+        Answer(
+            status=200,
+            text="Each send is stored and safe on disk, or has its problem.",
+            contents=(BodyContent(media_type=media.JSON, schema=of_schema("SendsAnswer")),),
+        ),
+    ),
+    problems=("body_too_large", "unsupported_media_type", *WRITING),
+)
 LINK = f"""
 
 The WebSocket `/v1/publish` is for many small publishes: they are pipelined, stored in the order sent, and each is
@@ -136,4 +157,4 @@ it. With `"batch": b` the messages of a frame become items of a batch. With `"so
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.
 """
-SUBJECT = Subject(name="Publishing", text="Send messages." + LINK, operations=(PUBLISH, PARCEL))
+SUBJECT = Subject(name="Publishing", text="Send messages." + LINK, operations=(PUBLISH, PARCEL, EACH))

@@ -60,12 +60,13 @@ from restante.server.routes.health import Health
 from restante.server.routes.jobs import ReportJobBody
 from restante.server.routes.live_clients import LiveClientPage
 from restante.server.routes.messages import PurgeBody, Removed
-from restante.server.routes.operating import Done, SettingsInForce
 from restante.server.routes.partitions import Place
 from restante.server.routes.producers import LinkBody
+from restante.server.routes.sends import SendAnswer, SendsAnswer
 from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
 from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
+from restante.server.routes.upkeep import Done, SettingsInForce
 from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
@@ -313,6 +314,8 @@ _VALUES = (
     ReapBody,
     AcknowledgeBody,
     Answers,
+    SendAnswer,
+    SendsAnswer,
     BatchOpened,
     ItemGroups,
     Sealed,
@@ -383,6 +386,10 @@ def components() -> dict[str, Any]:
             "anyOf": [record({"messages": _MESSAGES}), _MESSAGES, of_schema("Message")],
             "description": "Messages in the field `messages`, a bare list of them, or one message.",
         },
+        "SendsBody": record(
+            {"sends": {"type": "array", "items": of_schema("Messages"), "maxItems": limits.SENDS_MAX}},
+            description="Sends in their order, each as the body of a publish would say it.",
+        ),
         "ShownMessage": SHOWN,
         "CloudEvent": EVENT,
         "CloudEvents": {"type": "array", "items": of_schema("CloudEvent"), "maxItems": limits.SEND_MESSAGES_MAX},

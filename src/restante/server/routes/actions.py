@@ -135,7 +135,8 @@ async def report(desk: Desk, exchange: Exchange) -> None:
 
 
 _PUBLISHER = frozenset({Role.PUBLISHER})
-_ASKING = frozenset({Role.PUBLISHER, Role.RECIPIENT, Role.WORKER})
+_ASKING = frozenset(Role)
+"""To those who may not know of an action it is not there: they hear no more than that."""
 _WORKING = frozenset({Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 

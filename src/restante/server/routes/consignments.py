@@ -27,8 +27,8 @@ from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming, read_apart
 from restante.server.desk import Desk
 from restante.server.requests import batch_names
-from restante.server.requests.numbering import whole_number
 from restante.server.requests.options import asked
+from restante.server.requests.producer_numbers import whole_number
 from restante.server.route_table import Route
 
 _NO_STORE = ((b"cache-control", b"no-store"),)

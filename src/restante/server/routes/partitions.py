@@ -11,7 +11,7 @@ from restante.calls.mailboxes import ListPartitions, PartitionOf
 from restante.errors import PartitionUnknown
 from restante.model.access.access import Role
 from restante.model.mailboxes.answers import PartitionStatus
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
 from restante.server.route_table import Route

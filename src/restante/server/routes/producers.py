@@ -15,8 +15,8 @@ from restante.model.access.access import Role
 from restante.server.connections.bodies import read_request
 from restante.server.connections.exchange import Exchange
 from restante.server.desk import Desk
-from restante.server.requests.numbering import whole_number
 from restante.server.requests.options import asked
+from restante.server.requests.producer_numbers import whole_number
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
 

@@ -14,7 +14,7 @@ from restante.server.connections.incoming_messages import incoming
 from restante.server.desk import Desk
 from restante.server.requests.batch_names import batch_of
 from restante.server.requests.label import Label
-from restante.server.requests.numbering import producer_numbers, refuse_numbers
+from restante.server.requests.producer_numbers import producer_numbers, refuse_numbers
 from restante.server.requests.source_names import source_of
 from restante.server.route_table import Route
 

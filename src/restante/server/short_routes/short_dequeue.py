@@ -11,7 +11,7 @@ from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Dequeued
 from restante.server.connections.short_way import PlainHead
 from restante.server.route_table import Route
-from restante.server.routes import collecting
+from restante.server.routes import mailboxes
 from restante.server.short_routes.short_route import GivenHeaders, ShortRoute
 
 _PATH = re.compile(rb"/v1/recipients/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)/bundles/([0-9A-Fa-f-]{36})")
@@ -22,7 +22,7 @@ _NO_BODY = (None, b"0")
 class ShortDequeue(ShortRoute[Dequeued]):
     """A dequeue takes no room: a connection waits for few answers, and the committer bounds its queue."""
 
-    route: ClassVar[Route] = collecting.DEQUEUE
+    route: ClassVar[Route] = mailboxes.DEQUEUE
     status: ClassVar[int] = 200
     takes_room: ClassVar[bool] = False
     recurs: ClassVar[bool] = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -13,10 +12,8 @@ from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
-from restante.model.publishing.message import Message
-from restante.model.publishing.refusals import Flawed
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.numbering import NUMBER_HEADERS, plain_numbers
+from restante.server.requests.producer_numbers import NUMBER_HEADERS, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
@@ -26,7 +23,7 @@ from restante.server.short_routes.short_route import (
     small_json_length,
 )
 from restante.wire.incoming.incoming_json import decode_json
-from restante.wire.incoming.plain_json import plain_letters
+from restante.wire.incoming.plain_json import plain_letters, plain_messages
 
 _PARCELS = re.compile(rb"/v1/partitions/([0-9]{1,9})/parcels")
 
@@ -60,7 +57,7 @@ class ShortPublish(ShortRoute[Receipt]):
     ) -> bool:
         letters = plain_letters(body)
         if letters is not None:
-            read = partial(_messages, body)
+            read = partial(plain_messages, body)
             self.desk.hub.publish_letters_soon(letters, read, listener, grant, partition, numbers)
             return True
         sent = few_or_many(decode_json(body))
@@ -68,13 +65,6 @@ class ShortPublish(ShortRoute[Receipt]):
             return False
         self.desk.own_of(grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
         return True
-
-
-def _messages(body: bytes) -> Sequence[Message]:
-    """The messages of a body that was plainly right."""
-    sent = decode_json(body)
-    assert not isinstance(sent, Flawed), "what is plainly right has no faults"
-    return sent
 
 
 class ShortParcel(ShortPublish):

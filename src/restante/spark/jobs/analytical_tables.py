@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType, VariantType
 from restante.spark.documents import CARRIED, Fidelity
 from restante.spark.documents import MISMATCHES as VALUES
 from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
-from restante.spark.jobs.analytical_filing import (
+from restante.spark.jobs.analytical_files import (
     DELIVERIES_BY,
     DELIVERY_STATISTICS,
     MESSAGE_STATISTICS,

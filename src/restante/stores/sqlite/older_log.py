@@ -13,7 +13,7 @@ from pathlib import Path
 from xxhash import xxh3_64_digest
 
 from restante.stores.sqlite.log import log_files
-from restante.stores.sqlite.log_reading import lacks_commits, require_own
+from restante.stores.sqlite.log_content import lacks_commits, require_own
 from restante.stores.sqlite.overlay import Generation
 from restante.stores.sqlite.record import Record, decode
 from restante.stores.sqlite.writer import Writer

@@ -31,7 +31,7 @@ from restante.stores.sqlite.files import BlobFiles, byte_count, flush_names
 from restante.stores.sqlite.journal import JOURNAL_BYTES_TARGET, Journal
 from restante.stores.sqlite.lock import FolderLock
 from restante.stores.sqlite.log import Log, LogFile, log_files
-from restante.stores.sqlite.log_reading import read_log
+from restante.stores.sqlite.log_content import read_log
 from restante.stores.sqlite.lookups import Lookups, row_id_of
 from restante.stores.sqlite.older_log import bring_in_older_log
 from restante.stores.sqlite.overlay import Generation, Overlay

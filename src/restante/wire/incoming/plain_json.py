@@ -6,6 +6,8 @@ origin and a kind. Whatever is not plainly right is left to `decode_json` and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import UNSET
 
@@ -13,7 +15,9 @@ from restante.errors import RestanteError
 from restante.limits import FEW_MESSAGES_MAX
 from restante.model.publishing.broadcast import Broadcast
 from restante.model.publishing.letter import Letter, bare_letter, letter_of
-from restante.wire.incoming.incoming_json import SentMessage, message_of, sent_of
+from restante.model.publishing.message import Message
+from restante.model.publishing.refusals import Flawed
+from restante.wire.incoming.incoming_json import SentMessage, decode_json, message_of, sent_of
 from restante.wire.json_values import compact, utf8_body
 
 _TEXT = ord('"')
@@ -37,6 +41,13 @@ def plain_letters(body: bytes) -> list[Letter] | None:
     except (msgspec.MsgspecError, ValueError, RecursionError, RestanteError):
         return None
     return letters
+
+
+def plain_messages(body: bytes) -> Sequence[Message]:
+    """The messages of a body that was plainly right."""
+    sent = decode_json(body)
+    assert not isinstance(sent, Flawed), "what is plainly right has no faults"
+    return sent
 
 
 def _letter(sent: SentMessage) -> Letter | None:

@@ -174,7 +174,11 @@ def time_writer(table: pa.Table, name: str, *, key: str) -> Writer:
     distinct = times.null_count or pc.min(times) != pc.max(times)
     if not distinct:
         return same(_time_texts(times[:1], key)[0].as_py())
-    return lambda rows: (_time_texts(times[rows], key),)
+    encoded = times.view(pa.int64()).dictionary_encode()
+    if 2 * len(encoded.dictionary) > len(times):
+        return lambda rows: (_time_texts(times[rows], key),)
+    texts, codes = _time_texts(encoded.dictionary.view(times.type), key), encoded.indices
+    return lambda rows: (texts.take(codes[rows]).fill_null(""),)
 
 
 def _time_texts(times: Column, key: str) -> Column:

@@ -7,6 +7,7 @@ from typing import Any
 
 from restante import limits
 from restante.server.openapi.parts import Schema
+from restante.settings import GroupSettings
 
 _JSON: Schema = {"description": "Any JSON value."}
 _CODE = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,63}$", "description": "Lower-case letters, digits and `_`."}
@@ -31,8 +32,8 @@ def complete(made: dict[str, Any], fields: Mapping[str, Schema]) -> None:
         own["expires_in"] = {
             "type": "number",
             "exclusiveMinimum": 0,
-            "maximum": 100 * 366 * 86_400,
-            "description": "Seconds from acceptance; by default the setting `actions.expires_seconds`.",
+            "maximum": GroupSettings().hold_seconds,
+            "description": "Seconds from acceptance, at most the setting `groups.hold_seconds`; by default `actions.expires_seconds`.",
         }
     made["NamedActionBody"]["properties"]["action"] = _NAME
     made["ActionsBody"]["properties"]["actions"]["description"] = "All are accepted, or none."

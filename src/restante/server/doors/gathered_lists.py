@@ -28,7 +28,7 @@ from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.groups.group_answers import GroupPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
-from restante.model.mailboxes.paging import page_size
+from restante.model.mailboxes.page_size import page_size
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 
 T = TypeVar("T")

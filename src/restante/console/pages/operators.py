@@ -9,8 +9,8 @@ from restante.console.view.figures import relative, whole
 from restante.console.view.frame import form, page, pager
 from restante.console.view.markup import Child, Markup, at, link, tag
 from restante.console.view.tables import badge, note, section, table
+from restante.console.web.console_routes import ConsoleRoute
 from restante.console.web.exchanges import ConsoleReply
-from restante.console.web.routing import ConsoleRoute
 from restante.console.web.visits import Visit
 from restante.errors import InvalidRequest
 from restante.limits import TOKEN_NOTE_CHARACTERS_MAX

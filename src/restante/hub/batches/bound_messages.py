@@ -13,11 +13,12 @@ import msgspec
 import numpy as np
 
 from restante.hub.batches.batch_counts import conclude, count, row_of
+from restante.hub.batches.batch_parts import is_part_there, report_if_final
 from restante.hub.engine.core import Core
 from restante.hub.engine.partitions import Partition
 from restante.hub.engine.plan import Note, RequestDraft
 from restante.model.batches.batch import Counts
-from restante.model.batches.binding import BindingRole, Bindings, BoundStretch, Share, binding_key
+from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch, Share, binding_key
 from restante.model.storage.change import ChangeKind
 from restante.model.storage.changes import Space
 from restante.model.storage.head import Numbers
@@ -68,13 +69,28 @@ def count_settled(core: Core, draft: RequestDraft, partition: int, numbers: Numb
 
 def count_shares(core: Core, draft: RequestDraft, partition: int, shares: Sequence[Share], kind: ChangeKind) -> None:
     for batch, items, duplicates in shares:
-        if row_of(core, draft, batch) is None:
+        if not _is_counted(core, draft, partition, batch):
             continue
         done = msgspec.structs.replace(Counts(duplicates_waiting=-duplicates), **{_COUNTED_AS[kind]: items})
         counted = count(core, draft, partition, batch, done)
         if items and not counted.bound_pending:
             # While something is pending here, there is no need to ask the other partitions.
-            conclude(core, draft, batch)
+            _conclude(core, draft, partition, batch, counted)
+
+
+def _is_counted(core: Core, draft: RequestDraft, partition: int, batch: bytes) -> bool:
+    """Whether a batch is still there, as far as this partition knows."""
+    if core.shard is not None:
+        return is_part_there(draft, partition, batch)
+    return row_of(core, draft, batch) is not None
+
+
+def _conclude(core: Core, draft: RequestDraft, partition: int, batch: bytes, counted: Counts) -> None:
+    """Nothing of a batch is pending in a partition."""
+    if core.shard is not None:
+        report_if_final(core, draft, partition, batch, counted)
+    else:
+        conclude(core, draft, batch)
 
 
 def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: int) -> None:
@@ -82,7 +98,7 @@ def bind_moved(core: Core, draft: RequestDraft, partition: int, old: int, new: i
     known = binding(draft, partition)
     shares = known.shares(np.array([old], np.int64)) if known else ()
     for batch, items, duplicates in shares:
-        if row_of(core, draft, batch) is None:
+        if not _is_counted(core, draft, partition, batch):
             continue
         stretch = BoundStretch(new, new, batch)
         if items:

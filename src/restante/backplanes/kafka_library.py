@@ -12,16 +12,18 @@ from restante.errors import ExtraMissing, InvalidRequest, Unavailable
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
 _OURS = {
+    "acks",
     "auto.offset.reset",
     "enable.auto.commit",
     "enable.auto.offset.store",
     "enable.idempotence",
     "group.id",
+    "isolation.level",
     "transactional.id",
 }
-"""What makes a bridge exactly once is not to be set otherwise."""
+"""What makes bridges and backplanes exactly once is not to be set otherwise."""
 _FROM_ENVIRONMENT = "env:"
-_log = logging.getLogger("restante.bridges.kafka")
+_log = logging.getLogger("restante.kafka")
 
 
 def kafka_library() -> ModuleType:
@@ -29,7 +31,7 @@ def kafka_library() -> ModuleType:
     try:
         import confluent_kafka  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ExtraMissing(f"Bridges need confluent-kafka ({error}): pip install 'restante[kafka]'.") from error
+        raise ExtraMissing(f"Kafka needs confluent-kafka ({error}): pip install 'restante[kafka]'.") from error
     return confluent_kafka
 
 
@@ -37,7 +39,7 @@ def kafka_settings(brokers: str, given: Mapping[str, str]) -> dict[str, Any]:
     """What every client is configured with: where the brokers are, and what the user adds (SASL, TLS, sizes)."""
     for name in given:
         if name in _OURS:
-            raise InvalidRequest(f"The Kafka setting {name} is the bridge's own: leave it out.", parameter=name)
+            raise InvalidRequest(f"The Kafka setting {name} is the hub's own: leave it out.", parameter=name)
     found = {name: _value(name, value) for name, value in given.items()}
     return {"bootstrap.servers": brokers, "logger": _log, **found}
 

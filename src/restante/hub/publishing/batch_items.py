@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from restante.errors import RestanteError
 from restante.hub.batches.batch_counts import count, row_of
-from restante.hub.batches.binding import BoundSoFar, binding, put_stretch
-from restante.hub.engine.core import Core
+from restante.hub.batches.batch_parts import check_parts
+from restante.hub.batches.bound_messages import BoundSoFar, binding, put_stretch
+from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.publishing.publish_request import PublishRequest
-from restante.model.access.access import Grant
 from restante.model.batches.batch import BatchRow, Counts, check_open
-from restante.model.batches.binding import BindingRole, Bindings, BoundStretch
+from restante.model.batches.bound_stretches import BindingRole, Bindings, BoundStretch
 from restante.model.mailboxes.bundle import decode_bundle, encode_bundle
 from restante.model.publishing.arrival import Arrivals
 from restante.model.storage.changes import Space
@@ -37,8 +37,12 @@ class OpenBatches:
         self._draft = draft
         self._rows: dict[bytes, BatchRow | None] = {}
 
-    def check(self, batch: bytes, caller: Grant) -> None:
+    def check(self, batch: bytes, request: PublishRequest) -> None:
         """`BatchUnknown` or `BatchSealed`, if it takes no more from the caller."""
+        caller = request.caller
+        if self._core.shard is not None:
+            check_parts(self._draft, _partitions_of(self._core, request), batch, caller)
+            return
         if batch not in self._rows:
             self._rows[batch] = row_of(self._core, self._draft, batch)
         check_open(self._rows[batch], batch, caller)
@@ -48,11 +52,20 @@ class OpenBatches:
         if request.batch is None:
             return False
         try:
-            self.check(request.batch, request.caller)
+            self.check(request.batch, request)
         except RestanteError as error:
             request.error = error
             return True
         return False
+
+
+def _partitions_of(core: Core, request: PublishRequest) -> set[int]:
+    """Where the messages of a publish go. What is no message is refused later."""
+    if request.unit is not None:
+        return set(np.unique(request.unit.arrivals.partition).tolist())
+    sent = request.letters if request.letters is not None else request.messages
+    names = {getattr(each, "recipient", None) for each in sent}
+    return {core.locate(name).partition for name in names if isinstance(name, str) and is_text(name)}
 
 
 def bind_items(core: Core, draft: RequestDraft, publishes: Iterable[PublishRequest]) -> None:

@@ -1,0 +1,66 @@
+"""Small sends that share a request: which may, and the dialogue that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from restante.calls.publishing import Publish
+from restante.client.batches.joint_calls import JointCall, Outcome
+from restante.client.transport.exchange import Dialogue, HttpRequest
+from restante.client.transport.http_answers import carried_out
+from restante.client.transport.options import Terms
+from restante.client.transport.requests import WITH_JSON
+from restante.client.transport.retries import Answered, answered
+from restante.client.transport.small_protocol import publish_encoded
+from restante.errors import OutcomeUnknown
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import EncodedPublish, Few
+from restante.wire.media import JSON
+from restante.wire.problems import error_of
+
+_PATH = "/v1/sends"
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    receipt: Receipt | None = None
+    problem: dict[str, Any] | None = None
+
+
+class _Answers(msgspec.Struct, frozen=True):
+    answers: tuple[_Answer, ...]
+
+
+def may_share(call: Publish) -> bool:
+    """Whether a send says nothing but its messages, and those are few."""
+    return (
+        isinstance(call.sent, Few)
+        and call.partition is None
+        and call.producer is None
+        and call.batch is None
+        and call.source is None
+    )
+
+
+def joint_send(encoded: EncodedPublish) -> JointCall | None:
+    """A send as it stands among others; None if it is no JSON."""
+    return JointCall(encoded.body, len(encoded.body)) if encoded.content_type == JSON else None
+
+
+def send_each(terms: Terms, sends: Sequence[bytes]) -> Dialogue[Sequence[Outcome[Receipt]]]:
+    """The receipt of each send, or what it was refused for."""
+    if len(sends) == 1:
+        return ((yield from publish_encoded(terms, EncodedPublish(JSON, sends[0]))),)
+    request = HttpRequest("POST", _PATH, terms.timeout, headers=WITH_JSON, body=b'{"sends":[%b]}' % b",".join(sends))
+    answer: Answered = yield from answered(terms, lambda _: request)
+    answers = carried_out(answer.response, terms.address, 200, _Answers).answers
+    if len(answers) != len(sends):
+        told = f"The hub at {terms.address.url} has answered {len(answers)} of {len(sends)} sends."
+        raise OutcomeUnknown(f"{told} They may have been carried out; repeating them does no harm.")
+    return [_outcome(each) for each in answers]
+
+
+def _outcome(answer: _Answer) -> Outcome[Receipt]:
+    return error_of(answer.problem or {}) if answer.receipt is None else answer.receipt

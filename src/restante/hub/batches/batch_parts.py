@@ -1,0 +1,165 @@
+"""The parts of batches in the partitions of a shard, and what a batch's home keeps of them; on a draft.
+
+A hub that has all partitions has no parts: there the row of the batch says everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from restante.errors import BatchUnknown, Unavailable
+from restante.hub.engine.core import Core, uuid_text
+from restante.hub.engine.plan import RequestDraft
+from restante.model.access.access import Grant
+from restante.model.batches.batch import Counts
+from restante.model.shards.batch_parts import (
+    BatchPart,
+    EnlistedPart,
+    PartState,
+    check_takes,
+    decode_enlisted,
+    decode_part,
+    encode_part,
+    enlisted_key,
+    is_final,
+    key_partition,
+)
+from restante.model.storage.changes import Space
+from restante.model.storage.keys import after_prefix
+from restante.ports.store import StoreReader
+
+Enlisted = dict[int, EnlistedPart]
+"""By partition."""
+
+
+class NotEnlisted(Unavailable):
+    """The partition is not known to the batch's home yet."""
+
+
+@dataclass(slots=True)
+class PartWork:
+    """What is to be done between shards about batches, as the store has it. Only commits add to it, or take from it."""
+
+    wanted: threading.Event = field(default_factory=threading.Event)
+    reports: set[tuple[int, bytes]] = field(default_factory=set)
+    """Partition and batch: final counts that home has not taken yet."""
+    closings: set[bytes] = field(default_factory=set)
+    """Batches at home here whose parts are not all closed yet."""
+
+    def report(self, partition: int, batch_id: bytes) -> None:
+        self.reports.add((partition, batch_id))
+        self.wanted.set()
+
+    def close(self, batch_id: bytes) -> None:
+        self.closings.add(batch_id)
+        self.wanted.set()
+
+
+def load_part_work(store: StoreReader, owned: range) -> PartWork:
+    work = PartWork()
+    for partition in owned:
+        work.reports.update((partition, key) for key, _ in store.scan(partition, Space.BATCH_REPORT))
+        work.closings.update(key for key, _ in store.scan(partition, Space.BATCH_CLOSING))
+    return work
+
+
+def part_of(draft: RequestDraft, partition: int, batch_id: bytes) -> BatchPart | None:
+    value = draft.get(partition, Space.BATCH_PART, batch_id)
+    return None if value is None else decode_part(value)
+
+
+def put_part(draft: RequestDraft, partition: int, batch_id: bytes, part: BatchPart) -> None:
+    draft.put(partition, Space.BATCH_PART, batch_id, encode_part(part))
+
+
+def is_part_there(draft: RequestDraft, partition: int, batch_id: bytes) -> bool:
+    """Whether what becomes of the batch's messages is still counted."""
+    part = part_of(draft, partition, batch_id)
+    return part is not None and part.state is not PartState.DELETED
+
+
+def check_parts(draft: RequestDraft, partitions: Iterable[int], batch_id: bytes, caller: Grant) -> None:
+    """`BatchUnknown`, `BatchSealed` or `NotEnlisted`, if these partitions take no more of the batch from the caller."""
+    for partition in partitions:
+        part = part_of(draft, partition, batch_id)
+        if part is None:
+            raise NotEnlisted(f"Batch {uuid_text(batch_id)} is not known in partition {partition} yet. Try again.")
+        check_takes(part, batch_id, caller)
+
+
+def report_if_final(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, counts: Counts) -> bool:
+    """Have home told, if this draft brings the end of a part."""
+    part = part_of(draft, partition, batch_id)
+    if part is None or not is_final(part, counts):
+        return False
+    draft.put(partition, Space.BATCH_REPORT, batch_id, b"")
+    draft.applies.append(partial(core.memory(PartWork).report, partition, batch_id))
+    return True
+
+
+def plan_enlisted(partitions: Sequence[int], batch_id: bytes, owner: bytes, draft: RequestDraft) -> None:
+    """Home has taken these partitions. A part that was closed meanwhile stays so."""
+    for partition in partitions:
+        if part_of(draft, partition, batch_id) is None:
+            put_part(draft, partition, batch_id, BatchPart(owner))
+
+
+def enlisted_of(draft: RequestDraft, home: int, batch_id: bytes) -> Enlisted:
+    """What home has of a batch's parts."""
+    entries = draft.scan_prefix(home, Space.BATCH_ENLISTED, batch_id)
+    return {key_partition(key): decode_enlisted(value) for key, value in entries}
+
+
+def stored_enlisted(core: Core, home: int, batch_id: bytes) -> Enlisted:
+    entries = core.store.scan(home, Space.BATCH_ENLISTED, start=batch_id, end=after_prefix(batch_id))
+    return {key_partition(key): decode_enlisted(value) for key, value in entries}
+
+
+def put_enlisted(draft: RequestDraft, home: int, batch_id: bytes, partition: int, part: EnlistedPart) -> None:
+    draft.put(home, Space.BATCH_ENLISTED, enlisted_key(batch_id, partition), encode_part(part))
+
+
+def plan_enlist(draft: RequestDraft, home: int, batch_id: bytes, partitions: Iterable[int]) -> None:
+    """At home: these partitions may get messages of the batch from now on."""
+    known = enlisted_of(draft, home, batch_id)
+    for partition in partitions:
+        if partition not in known:
+            put_enlisted(draft, home, batch_id, partition, EnlistedPart())
+
+
+def plan_final(draft: RequestDraft, home: int, batch_id: bytes, partition: int, counts: Counts) -> None:
+    """At home: the final counts of a part. Of one that nobody knows, nothing is kept."""
+    known = enlisted_of(draft, home, batch_id).get(partition)
+    if known is not None and known.final is None:
+        state = max(known.state, PartState.CLOSED)
+        put_enlisted(draft, home, batch_id, partition, EnlistedPart(PartState(state), counts))
+
+
+def plan_closed(draft: RequestDraft, home: int, batch_id: bytes, partitions: Iterable[int], state: PartState) -> None:
+    """At home: these parts are closed."""
+    known = enlisted_of(draft, home, batch_id)
+    for partition in partitions:
+        part = known.get(partition)
+        if part is not None and part.state < state:
+            put_enlisted(draft, home, batch_id, partition, msgspec.structs.replace(part, state=state))
+
+
+def have_closed(core: Core, draft: RequestDraft, home: int, batch_id: bytes) -> None:
+    """In the commit that seals or deletes a batch: its parts are to be closed, however long that takes."""
+    if core.shard is not None:
+        draft.put(home, Space.BATCH_CLOSING, batch_id, b"")
+        draft.applies.append(partial(core.memory(PartWork).close, batch_id))
+
+
+def is_being_closed(core: Core, home: int, batch_id: bytes) -> bool:
+    return core.shard is not None and core.store.get(home, Space.BATCH_CLOSING, batch_id) is not None
+
+
+def unknown(batch_id: bytes) -> BatchUnknown:
+    text = uuid_text(batch_id)
+    return BatchUnknown(f"There is no batch {text}. It may have been deleted, or reaped.", batch=text)

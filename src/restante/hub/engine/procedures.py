@@ -1,0 +1,73 @@
+"""What is done over several shards, step by step: a procedure yields what it asks of others, and is sent their answers.
+
+A procedure is a generator without I/O of its own but commits. In an open hub a thread drives it, and waits; the simulation
+drives many of them side by side, and decides what is answered when, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from restante.calls.call import Call
+from restante.errors import RestanteError, Unavailable
+from restante.hub.engine.core import Core
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that the owner of a partition is to carry out. The answer is sent back, or its error thrown in."""
+
+    partition: int
+    call: Call[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """So many seconds in which others go on."""
+
+    seconds: float
+
+
+Procedure: TypeAlias = Generator[Ask | Rest, Any, T]
+
+
+class OwnAnswers:
+    """How this hub answers what it asks of itself."""
+
+    def __init__(self) -> None:
+        self.call: Callable[[Call[Any]], Any] = _nobody
+
+
+def _nobody(_: Call[Any]) -> object:
+    raise Unavailable("The hub is being opened. Try again.")
+
+
+def run(core: Core, procedure: Procedure[T]) -> T:
+    """Carry a procedure out, waiting for each answer."""
+    try:
+        step = next(procedure)
+        while True:
+            try:
+                answer = _answered(core, step)
+            except RestanteError as error:
+                step = procedure.throw(error)
+            else:
+                step = procedure.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _answered(core: Core, step: Ask | Rest) -> object:
+    if isinstance(step, Rest):
+        if core.closing.wait(step.seconds):
+            raise Unavailable("The hub is being closed. Try again.")
+        return None
+    if step.partition in core.owned:
+        return core.memory(OwnAnswers).call(step.call)
+    assert core.shard is not None, "a hub that has all partitions asks nobody"
+    return core.shard.carrier.carry(step.partition, step.call)

@@ -1,0 +1,87 @@
+"""Poison: records of the backplane that could not be stored, kept with the reason."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from restante.errors import DataDamaged, Fault, FaultyMessages, RestanteError
+from restante.limits import FAULTS_SHOWN_MAX
+from restante.model.mailboxes.answers import moment
+from restante.model.storage.keys import key_number, number_key
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
+    """A record as it came, and why it was refused."""
+
+    refused_at: int
+    """Microseconds since 1970 UTC."""
+    code: str
+    reason: str
+    messages: int
+    """How many it has; 0 if it cannot be read."""
+    faults: tuple[tuple[int, str, str], ...]
+    """Of the first messages that are at fault: index, code, detail."""
+    content: bytes
+
+
+_decoder = msgspec.msgpack.Decoder(RefusedRow)
+
+
+class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A refused record as operators see it."""
+
+    partition: int
+    position: int
+    refused_at: datetime
+    code: str
+    reason: str
+    messages: int
+    errors: tuple[Fault, ...]
+    bytes: int
+
+
+class RefusedPage(msgspec.Struct, frozen=True, kw_only=True):
+    poison: tuple[RefusedRecord, ...]
+    next: str | None
+
+
+def poison_row(error: RestanteError, messages: int, content: bytes, now: int) -> RefusedRow:
+    faults = error.faults[:FAULTS_SHOWN_MAX] if isinstance(error, FaultyMessages) else ()
+    told = tuple((fault.index, fault.code, fault.detail) for fault in faults)
+    return RefusedRow(now, error.code, error.message, messages, told, content)
+
+
+def poison_key(position: int) -> bytes:
+    return number_key(position)
+
+
+def key_position(key: bytes) -> int:
+    return key_number(key)
+
+
+def encode_poison(row: RefusedRow) -> bytes:
+    return _encoder.encode(row)
+
+
+def decode_poison(value: bytes) -> RefusedRow:
+    try:
+        return _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataDamaged(f"A refused record cannot be read: {error}. Run `restante doctor`.") from error
+
+
+def shown(partition: int, position: int, row: RefusedRow) -> RefusedRecord:
+    return RefusedRecord(
+        partition=partition,
+        position=position,
+        refused_at=moment(row.refused_at),
+        code=row.code,
+        reason=row.reason,
+        messages=row.messages,
+        errors=tuple(Fault(index=index, code=code, detail=detail) for index, code, detail in row.faults),
+        bytes=len(row.content),
+    )

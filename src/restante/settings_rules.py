@@ -1,0 +1,60 @@
+"""What a setting may be, and sections of settings that are checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from restante.errors import InvalidSettings
+
+_SHOWN_CHARACTERS_MAX = 80
+
+
+class Rule(NamedTuple):
+    """What a setting may be: in words, and as a test of values that have the right type."""
+
+    allowed: str
+    holds: Callable[[Any], bool] = lambda _: True
+    secret: bool = False
+    """Values are never shown, wrong ones neither."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings that are checked together."""
+
+    rules: ClassVar[Mapping[str, Rule]] = {}
+
+    def __post_init__(self) -> None:
+        found = [(name, problem_with(type(self), name, getattr(self, name))) for name in self.rules]
+        problems = [f"{name}: {problem}" for name, problem in found if problem is not None]
+        if problems:
+            raise InvalidSettings("; ".join(problems) + ".", problems=problems)
+
+
+@cache
+def types_of(section: type[Section]) -> Mapping[str, Any]:
+    """The settings of a section and their types."""
+    return {field.name: field.type for field in msgspec.structs.fields(section)}
+
+
+def problem_with(section: type[Section], name: str, value: object) -> str | None:
+    """What is wrong with a value for a setting, and what is allowed; nothing if it is right."""
+    rule = section.rules[name]
+    try:
+        right = rule.holds(msgspec.convert(value, types_of(section)[name]))
+    except (msgspec.ValidationError, OverflowError):
+        right = False
+    return None if right else must_be(rule, value)
+
+
+def must_be(rule: Rule, value: object) -> str:
+    if rule.secret or (isinstance(value, str) and "@" in value):
+        return f"must be {rule.allowed}"  # What stands before an @ may be a password.
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return f"must be {rule.allowed}, not a number so large"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    shown = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
+    return f"must be {rule.allowed}, not {shown}"
