@@ -67,7 +67,7 @@ class Service(HttpServer):
 
     desk: Desk
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a program which serves a hub may choose
         self,
         folder: str | os.PathLike[str] | None,
         settings: Settings,
