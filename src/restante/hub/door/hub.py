@@ -169,7 +169,7 @@ class OpenHub:
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
-        self._core.memory(ActionMemory).opened = {own.number: own.counters.visible for own in partitions}
+        self._core.memory(ActionMemory).open({own.number: own.counters.visible for own in partitions})
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
