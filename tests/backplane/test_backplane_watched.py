@@ -14,7 +14,7 @@ import restante
 from restante.assembly import open_store
 from restante.backplanes.memory import MemoryBackplane
 from restante.calls.backplane import DeleteRefusedRecord, ListRefusedRecords, ReadBackplane
-from restante.client.surface.surface import Hub
+from restante.client.surface.sync import Hub
 from restante.errors import MessageConflict, NotFound
 from restante.hub.backplane.status import forget_poison
 from restante.hub.doctor.doctor import examine
