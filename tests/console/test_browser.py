@@ -238,9 +238,12 @@ def test_a_narrow_page_can_be_read_too(scene: Scene) -> None:
 def test_a_narrow_page_shows_the_name_of_its_page(scene: Scene) -> None:
     with scene.page(width=380) as page:
         page.goto("/console/tokens")
-        box = page.locator(".frame > nav a[aria-current]").bounding_box()
-        assert box is not None
-        assert 0 <= box["x"] <= 380 - box["width"]
+        page.wait_for_function(
+            """() => {
+              const box = document.querySelector(".frame > nav a[aria-current]").getBoundingClientRect();
+              return box.left >= 0 && box.right <= innerWidth + 1;
+            }"""
+        )
         assert page.evaluate("window.scrollY") == 0
 
 
