@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PATHS := src tests bench tools examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
+.PHONY: help setup run run-catalog drive-catalog test test-spark test-kills test-wire test-counts test-browser test-all test-long check check-durations generate format bench bench-peers picture pictures docs lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,9 @@ test-kills: setup ## Run the campaigns that kill processes under load, less the 
 
 test-wire: setup ## Run every rule of the hub over the network, and made-up and spoilt requests; less the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "wire and not long"
+
+test-counts: setup ## Run the tests that try less in `make test`, with their usual counts.
+	$(PYTEST) --hypothesis-profile ci -m "counted and not long and not spark and not kills and not wire and not kafka"
 
 test-browser: setup ## Look at the console in a real browser, Chromium of this system; skipped with a line where there is none.
 	$(PYTEST) --hypothesis-profile ci -m "browser and not long" -rs

@@ -8,6 +8,7 @@ every engine, beside all that is about the network itself.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,11 @@ profiles.register()
 
 WORKERS_PER_CORE = 2
 """Tests mostly wait: for disks, sockets and threads. With a worker for each core, half of the cores' time was idle."""
+
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where the system has one. A hub that is opened there takes half the processor time."""
+MEMORY_ROOM_BYTES = 4 * 1024**3
+"""So much must be free in it; a run leaves a few hundred MiB, which the third run after it removes."""
 
 _HERE = str(Path(__file__).parent)
 _SPARK_SMOKE = (
@@ -45,10 +51,27 @@ _WIRE_TESTS = tuple(
     for page in ("batches", "catalog", "first-steps", "many-writers", "reading-along")
 )
 """Pages whose examples run many programs against a served hub."""
+_BENCH_PROCESSES = (
+    "test_batches.py::test_the_hub_counts_a_batch_down_to_one_completion",
+    "test_idempotent.py::test_each_way_of_small_publishes_stores_everything_and_only_the_numbered_ones_leave_producers",
+    "test_idempotent.py::test_each_way_of_large_parcels_stores_everything_and_only_the_numbered_ones_leave_a_producer",
+    "test_live.py::TestOurs::test_the_client_and_bare_sockets_get_everything_in_order[client]",
+    "test_live.py::TestOurs::test_those_that_read_nothing_are_connected_and_get_nothing",
+    "test_live.py::TestOurs::test_connections_may_wait_for_more",
+)
+"""Workloads of the benchmarks in processes of their own, beside one that is for people."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
+_COUNTS = (profiles.by_profile, profiles.places)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
+
+
+def pytest_configure() -> None:
+    """Folders of tests lie in memory. `TMPDIR` puts them elsewhere, and so do the long tests, which write more."""
+    elsewhere = {"PYTEST_DEBUG_TEMPROOT", "TMPDIR", "RESTANTE_LONG"} & os.environ.keys()
+    if not elsewhere and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_ROOM_BYTES:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -80,8 +103,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kafka)
         if item.path.name in _KILLS or item.nodeid.endswith(_KILLS_TESTS):
             item.add_marker(pytest.mark.kills)
-        if item.path.name in _WIRE_FILES or item.nodeid.endswith(_WIRE_TESTS):
+        if item.path.name in _WIRE_FILES or item.nodeid.endswith((*_WIRE_TESTS, *_BENCH_PROCESSES)):
             item.add_marker(pytest.mark.wire)
+        if _is_counted(item):
+            item.add_marker(pytest.mark.counted)
         if item.path.name in _BROWSER:
             item.add_marker(pytest.mark.browser)
         distant = _distant_engine(item)
@@ -98,6 +123,12 @@ def _folder_of(item: pytest.Item) -> str:
 
 def _is_quick(item: pytest.Item) -> bool:
     return item.path.name in _WITHOUT_SPARK or item.nodeid.split("[")[0].endswith(_SPARK_SMOKE)
+
+
+def _is_counted(item: pytest.Item) -> bool:
+    """Whether a test tries more with the profile `ci`: its module has a count of `tests.profiles`."""
+    module = item.getparent(pytest.Module)
+    return module is not None and any(getattr(module.obj, count.__name__, None) is count for count in _COUNTS)
 
 
 def _distant_engine(item: pytest.Item) -> str | None:

@@ -45,6 +45,8 @@ SIZES = (1, 5, 80)
 PUBLIC = 40
 """So many of the staged messages come another way too."""
 PATIENCE_SECONDS = 120
+PAUSE_SECONDS = 0.01
+"""So long publishers and readers leave the processor to the writers."""
 SETTINGS = Settings(partition_count=4, housekeeping_seconds=0)
 NAMES = tuple(f"recipient {number}" for number in range(5))
 
@@ -138,11 +140,12 @@ class Race:
             some = generator.sample(known, 3)
             self.public |= {message.id or "" for message in some}
             self.hub.call(Publish.of(some))
+            self.over.wait(PAUSE_SECONDS)
 
     def collect(self, name: str) -> None:
         while True:
             last = self.over.is_set()
-            bundle = self.hub.call(Peek(name, max_messages=50))
+            bundle = self.hub.call(Peek(name, max_messages=50, wait=0 if last else PAUSE_SECONDS))
             if isinstance(bundle, BundleAnswer):
                 ids = [str(UUID(bytes=identity)) for identity in bundle.table["id"].to_pylist()]
                 if not self.committing.is_set():

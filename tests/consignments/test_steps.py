@@ -33,6 +33,7 @@ from tests.consignments.examined import findings_of
 from tests.crash.seen import Mailbox, check_counters, seen
 from tests.hub.engines import FakeClock
 from tests.hub.test_steps import SETTINGS, FaultyStore, message
+from tests.profiles import places
 
 NAMES = ("ada", "ben", "dora")
 IDLE_SECONDS = 50.0
@@ -202,7 +203,7 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all_and_is_mended_by_a_
         there.store.plan_fault(0, 0)
         assert not carried_out(act, there.hub, Unavailable)
     for write, steps in enumerate(writes):
-        for step in range(steps + 1):
+        for step in places(steps + 1):
             with world(act.later) as there:
                 there.store.plan_fault(write, step)
                 done = carried_out(act, there.hub, Unavailable)
@@ -221,7 +222,7 @@ def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name
     act = ACTS[name]
     before, after, writes = outcome_of(act)
     for write, steps in enumerate(writes):
-        for step in range(steps):
+        for step in places(steps):
             with world(act.later) as there:
                 there.store.plan_fault(write, step, StorageFull("no room"))
                 done = carried_out(act, there.hub, StorageFull)

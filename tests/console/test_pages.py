@@ -117,7 +117,7 @@ def test_what_is_wrong_comes_first(tmp_path_factory: pytest.TempPathFactory) -> 
         page = Browsing(running.url).get("").page
     assert "What is wrong" in page.text
     assert page.text.index("disk left") < page.text.index("Messages in")
-    assert "All is well" not in page.text
+    assert "Every part of the hub is well" not in page.text
 
 
 def test_health_shows_flows_and_measures(visitor: Browsing) -> None:

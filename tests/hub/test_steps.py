@@ -27,6 +27,7 @@ from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import Seen, check_counters, inside, seen
 from tests.hub.engines import START, FakeClock
+from tests.profiles import places
 
 PARTITIONS = 2
 RETENTION_SECONDS = 100.0
@@ -203,7 +204,7 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all(name: str) -> None:
     before, after, writes = outcome_of(act)
     assert writes
     for write, steps in enumerate(writes):
-        for step in range(steps + 1):
+        for step in places(steps + 1):
             with world() as there:
                 there.clock.advance(act.later)
                 there.store.plan_fault(write, step)
@@ -236,7 +237,7 @@ def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name
     act = ACTS[name]
     before, after, writes = outcome_of(act)
     for write, steps in enumerate(writes):
-        for step in range(steps):
+        for step in places(steps):
             with world() as there:
                 there.clock.advance(act.later)
                 there.store.plan_fault(write, step, StorageFull("no room"))
@@ -290,7 +291,7 @@ def test_filing_stopped_at_any_step_hides_and_changes_nothing(
         expected = collected(there.hub)
     assert len(writes) >= least * PARTITIONS
     for write, steps in enumerate(writes):
-        for step in range(steps + 1):
+        for step in places(steps + 1):
             with world() as there:
                 there.store.plan_fault(write, step)
                 with pytest.raises(Unavailable):
@@ -314,7 +315,7 @@ def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names(
     monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
     _, _, writes = outcome_of(ACTS["file"])
     for write, steps in enumerate(writes):
-        for step in range(steps + 1):
+        for step in places(steps + 1):
             with world() as there:
                 there.store.plan_fault(write, step)
                 with pytest.raises(Unavailable):

@@ -16,6 +16,7 @@ from restante.client.publishing.pipeline_sync import Pipeline
 from restante.client.publishing.sendable import MessageFields, sendable
 from restante.client.surface import surface
 from restante.errors import Fault
+from restante.model.backplane.accept import AcceptName
 from restante.model.consignments.consignment_answers import BatchWish
 from restante.model.publishing.few_or_many import Few, Many
 from restante.model.publishing.message import Message
@@ -86,6 +87,7 @@ class ReferenceHub:
         partition: int | None = None,
         batch: BatchName | None = None,
         source: str | None = None,
+        accept: AcceptName | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],

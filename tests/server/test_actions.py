@@ -44,6 +44,9 @@ class Working:
         answer = self._wire("POST", self._path, {"after": self._after}).json()
         return [{**row, "page": page} for page in answer["pages"] for row in page["changes"]]
 
+    def ask(self, headers: dict[str, str] | None = None, **said: Any) -> Any:
+        return self._wire("POST", self._path, {"after": self._after, **said}, headers=headers or {})
+
     def report(self, row: dict[str, Any], **said: Any) -> Any:
         page = row["page"]
         outcome = {"sequence_number": row["sequence_number"], "state": "done", "attempts": 1, **said}
@@ -71,6 +74,23 @@ def test_an_action_is_accepted_with_a_location_and_answered_later(wire: Wire) ->
     assert wire.get("/v1/actions/c%201?redirect=false").status == 200
     again = wire("POST", "/v1/actions/add_comment", {"concerns": "item/7", "data": {"text": "good"}, "id": "c 1"})
     assert (again.status, again.json()["state"]) == (202, "done")
+
+
+def test_a_few_come_as_json_and_many_as_columns_to_who_takes_both(wire: Wire) -> None:
+    worker = Working(wire, "both", "take_both")
+    accept = {"Accept": "application/vnd.apache.arrow.stream, application/json;q=0.9"}
+    wire("POST", "/v1/actions/take_both", {"concerns": "x", "id": "one"})
+    few = worker.ask(running=[], headers=accept)
+    assert few.headers["content-type"] == "application/json"
+    assert [row["id"] for page in few.json()["pages"] for row in page["changes"]] == ["one"]
+    assert wire.get("/v1/actions/one").json()["state"] == "under_way", "a worker that says what runs begins it at once"
+    worker.ask(running=[], headers=accept)
+    many = [{"action": "take_both", "concerns": f"t{number}"} for number in range(300)]
+    assert wire("POST", "/v1/actions", {"actions": many}).status == 202
+    assert worker.ask(headers=accept).headers["content-type"] == "application/vnd.apache.arrow.stream"
+    assert len(worker.read()) == 301
+    bad = worker.ask(running=[{"partition": 0}])
+    assert (bad.status, bad.problem["code"]) == (400, "invalid_request")
 
 
 def test_a_wait_ends_with_the_outcome(wire: Wire, served: ServedHub) -> None:

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tools import check_words
 from tools.check_words import INSIDE, PLAIN, _texts_of, docstrings, found, shown_texts
 
 
@@ -26,8 +27,9 @@ def test_words_of_the_inside_are_found_in_texts_and_not_in_remarks() -> None:
     ]
 
 
-def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at() -> None:
+def test_docstrings_of_the_client_and_texts_of_the_code_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(source.endswith("recipient_async.py, peek") for source, _ in docstrings())
+    monkeypatch.setattr(check_words, "SOURCES", check_words.SOURCES / "client" / "transport")
     texts = dict(shown_texts())
     assert "src/restante/client/transport/unreachable.py" in texts
     assert all(" " in text.strip() for text in texts.values())

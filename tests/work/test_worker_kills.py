@@ -177,6 +177,24 @@ def test_an_action_that_ends_its_worker_at_once_becomes_poison(served: Served, w
         assert {each.state.value for each in found} == {"done"}, "what ran beside the cause is not poisoned with it"
 
 
+def test_an_action_that_comes_to_a_worker_and_ends_it_at_once_counts_from_the_first_death(
+    served: Served, workers: Workers
+) -> None:
+    """The worker has its partitions, and no heartbeat has named the action when it dies."""
+    with restante.connect(served.url, retries=PATIENT) as hub:
+        worker = workers.start()
+        before = hub.act("take_turn", concerns="a", data={"turn": 0})
+        assert hub.outcome(before.id, wait=20).state.value == "done"
+        killer = hub.act("end_worker", concerns="a")
+        for death in range(1, 4):
+            worker = worker if death == 1 else workers.start()
+            assert worker.wait(PATIENCE) == -signal.SIGKILL
+            workers.running.pop()
+            wait_until(lambda death=death: hub.outcome(killer.id).deaths == death, "the death is counted")  # type: ignore[misc]
+        status = hub.outcome(killer.id)
+        assert (status.state.value, status.problem and status.problem.code) == ("poisoned", "worker_died")
+
+
 def test_whatever_is_killed_or_stopped_every_action_is_done_once_and_in_order(
     served: Served, workers: Workers, file: Path
 ) -> None:

@@ -82,6 +82,10 @@ class ReadNext(Call[NextAnswer], frozen=True):
     after: Sequence[ReadAfter]
     limit: Count | None = None
     wait: Seconds = 0
+    few: bool = False
+    """Whether a few actions may come as values."""
+    running: Sequence[Running] | None = None
+    """What the member works on, if it says so: like that of a heartbeat."""
 
 
 class WriteCheckpoint(Call[Checkpointed], frozen=True):

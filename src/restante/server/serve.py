@@ -23,6 +23,7 @@ from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.outside.origins import origin_ports
+from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
@@ -66,7 +67,7 @@ class Service(HttpServer):
 
     desk: Desk
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a program which serves a hub may choose
         self,
         folder: str | os.PathLike[str] | None,
         settings: Settings,
@@ -77,6 +78,7 @@ class Service(HttpServer):
         clock: Clock | None = None,
         places: Mapping[KeyPath, str] | None = None,
         place: ServedPlace | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
         home = path if place is None else place.home
@@ -86,7 +88,9 @@ class Service(HttpServer):
             ports = origin_ports(settings, _origin_secret(settings, home)) if origins is None else dict(origins)
             data = None if store is not None else settings.store_url or path
             shard = None if place is None else place.shard
-            hub = open_hub(data, settings=settings, origins=ports, clock=clock, store=store, shard=shard)
+            hub = open_hub(
+                data, settings=settings, origins=ports, clock=clock, store=store, shard=shard, backplane=backplane
+            )
         except BaseException:
             bound.close()
             raise
@@ -284,11 +288,12 @@ def start(  # noqa: PLR0913 - all that a program which serves a hub may choose
     store: Store | None = None,
     origins: Mapping[str, OriginPort] | None = None,
     clock: Clock | None = None,
+    backplane: Backplane | None = None,
     prepare: Callable[[Service], None] = lambda _: None,
 ) -> ServedHub:
     """Serve a hub in a thread of this process; port 0 takes a free one. `prepare` may mount something before it runs."""
     chosen = settings or Settings()
     placed = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, host=host, port=port))
-    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock)
+    service = Service(folder, placed, insecure=insecure, store=store, origins=origins, clock=clock, backplane=backplane)
     prepare(service)
     return ServedHub(service)

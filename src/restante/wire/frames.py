@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from restante.errors import InvalidRequest
 from restante.limits import FRAME_HEADER_BYTES_MAX
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.message import Message
@@ -35,6 +36,7 @@ class FrameHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     producer: ProducerNumbers | UnsetType = UNSET
     batch: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
+    accept: Accept | UnsetType = UNSET
 
 
 class SendFrame(msgspec.Struct, frozen=True):
@@ -125,6 +127,7 @@ def _decode_text(frame: str) -> SendFrame:
         producer=found.producer,
         batch=found.batch,
         source=found.source,
+        accept=found.accept,
     )
     return SendFrame(header, found.messages)
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from restante.model.actions.action_kind import ACTION_PROPERTY
+from restante.model.actions.handed_row import HandedRow
 from restante.model.columns.arrow import numbers_of, strings_of, words_of
 from restante.model.columns.text_ids import shown_ids
-from restante.model.groups.group_answers import NextPage
+from restante.model.groups.group_answers import FewPage, NextPage
 from restante.model.work.actions import ActionPage, WorkAction
 
 _SECOND = 1_000_000
@@ -25,6 +27,35 @@ def action_page(page: NextPage, hub_now: float) -> ActionPage:
         next=page.next,
         actions=tuple(_actions(page.table)) if page.table.num_rows else (),
         now=hub_now,
+    )
+
+
+def few_page(page: FewPage, hub_now: float) -> ActionPage:
+    """The same of a page of values."""
+    return ActionPage(
+        partition=page.partition,
+        generation=page.generation,
+        next=page.next,
+        actions=tuple([_action(row) for row in page.changes if row.change in _WANTED]),
+        now=hub_now,
+    )
+
+
+def _action(row: HandedRow) -> WorkAction:
+    properties = {} if row.properties is UNSET else row.properties
+    return WorkAction(
+        number=row.sequence_number,
+        id=row.id,
+        concerns=row.recipient,
+        name=properties.get(ACTION_PROPERTY),
+        data=row.body,
+        media_type=row.media_type,
+        properties=properties,
+        accepted_at=row.at.timestamp(),
+        expires_at=None if row.expires_at is UNSET else row.expires_at.timestamp(),
+        owner="group" if row.owner == "group" else "nobody",
+        attempts=row.attempts,
+        deaths=row.deaths,
     )
 
 

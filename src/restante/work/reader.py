@@ -12,9 +12,9 @@ from restante.client.transport.link import AsyncLink
 from restante.errors import GenerationStale, GroupUnknown, MemberUnknown, RestanteError, Unavailable
 from restante.limits import GROUP_PARTITIONS_AT_ONCE_MAX, WAIT_SECONDS_MAX
 from restante.model.back_off import back_off
-from restante.model.groups.group_answers import NextAnswer, ReadAfter
+from restante.model.groups.group_answers import NextAnswer, ReadAfter, Running
 from restante.model.work.core import ReadOn, WorkCore
-from restante.work.action_pages import action_page
+from restante.work.action_pages import action_page, few_page
 
 PAGE_ACTIONS_MAX = 2_000
 _ROOM_LEAST = 500
@@ -47,6 +47,7 @@ class WorkReader:
         *,
         lease: ReadsFor,
         may_read: Callable[[int, int], bool],
+        running: Callable[[], Sequence[Running]],
         wake: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
@@ -55,6 +56,7 @@ class WorkReader:
         self._link = link
         self._lease = lease
         self._may_read = may_read
+        self._running = running
         self._wake = wake
         self._monotonic = monotonic
         self._changed = asyncio.Event()
@@ -113,7 +115,15 @@ class WorkReader:
             ReadAfter(partition=own.partition, generation=own.generation, position=own.position) for own in reads
         )
         limit = min(PAGE_ACTIONS_MAX, *(own.limit for own in reads)) if len(reads) > 1 else reads[0].limit
-        call = ReadNext(self._group, member_id, after, limit=min(limit, PAGE_ACTIONS_MAX), wait=WAIT_SECONDS_MAX)
+        call = ReadNext(
+            self._group,
+            member_id,
+            after,
+            limit=min(limit, PAGE_ACTIONS_MAX),
+            wait=WAIT_SECONDS_MAX,
+            few=True,
+            running=self._running(),
+        )
         self._asked = frozenset((own.partition, own.generation) for own in reads)
         self._asking = asyncio.ensure_future(self._link.call(call))
         try:
@@ -130,8 +140,10 @@ class WorkReader:
             self._turn += 1
             self._served[page.partition] = self._turn
             self._core.page(action_page(page, hub_now), now)
+        for few in answer.few:
+            self._core.page(few_page(few, hub_now), now)
         self._wake()
-        return sum(page.table.num_rows for page in answer.pages)
+        return sum(page.table.num_rows for page in answer.pages) + sum(len(few.changes) for few in answer.few)
 
     def _stale(self, error: GenerationStale) -> None:
         """What has another generation in force is not this worker's any more; a heartbeat says what is."""

@@ -86,6 +86,7 @@ class WorkRunner:
             link,
             lease=self.lease,
             may_read=self._holds.may_read,
+            running=self._running,
             wake=self.wake,
             monotonic=monotonic,
         )

@@ -24,14 +24,15 @@ async def send_all(link: AsyncLink, sent: object, wish: SendWish) -> Receipt:
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
         return await _publish(link, taken, wish)
-    if wish.parcels or wish.source is not None:
+    if wish.in_parcels:
         return await _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return await _consign(link, taken, wish)
 
 
 async def _publish(link: AsyncLink, sent: Few | Many, wish: SendWish) -> Receipt:
-    receipt = await link.call(Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source))
+    call = Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source, accept=wish.accept)
+    receipt = await link.call(call)
     if wish.progress is not None:
         wish.progress(receipt.accepted + receipt.duplicates + receipt.skipped)
     return receipt
@@ -66,4 +67,4 @@ async def _send_parcels(link: AsyncLink, pieces: Iterator[Piece], wish: SendWish
 
 
 def _piece(piece: Piece, wish: SendWish) -> Publish:
-    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source)
+    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source, accept=wish.accept)

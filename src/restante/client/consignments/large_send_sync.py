@@ -25,14 +25,15 @@ def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
         return _publish(link, taken, wish)
-    if wish.parcels or wish.source is not None:
+    if wish.in_parcels:
         return _send_parcels(link, taken.pieces, wish)
     wish.check_consigned()
     return _consign(link, taken, wish)
 
 
 def _publish(link: Link, sent: Few | Many, wish: SendWish) -> Receipt:
-    receipt = link.call(Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source))
+    call = Publish(sent, partition=wish.partition, batch=wish.batch, source=wish.source, accept=wish.accept)
+    receipt = link.call(call)
     if wish.progress is not None:
         wish.progress(receipt.accepted + receipt.duplicates + receipt.skipped)
     return receipt
@@ -67,4 +68,4 @@ def _send_parcels(link: Link, pieces: Iterator[Piece], wish: SendWish) -> Receip
 
 
 def _piece(piece: Piece, wish: SendWish) -> Publish:
-    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source)
+    return Publish.of(piece, partition=wish.partition, batch=wish.batch, source=wish.source, accept=wish.accept)

@@ -17,6 +17,7 @@ from restante.client.consignments.pieces import CutPieces, Piece, pieces_of
 from restante.client.publishing.sizes import size_of_message
 from restante.errors import InvalidRequest
 from restante.limits import SEND_MESSAGES_MAX, WHOLE_SEND_BYTES_MAX
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
 from restante.model.publishing.few_or_many import Few, Many, few_or_many
 from restante.model.publishing.message import Message
@@ -38,6 +39,12 @@ class SendWish:
     """Hears after each piece how many messages are at the hub."""
     source: str | None = None
     """Where the messages come from: then each piece is a send of its own, for it may be repeated."""
+    accept: Accept | None = None
+    """When it is answered; what is merely accepted is not delivered at one moment."""
+
+    @property
+    def in_parcels(self) -> bool:
+        return self.parcels or self.source is not None or self.accept is Accept.ACCEPTED
 
     def check_consigned(self) -> None:
         """A consignment has its own batch, if any, and goes to all partitions."""
@@ -121,4 +128,6 @@ def summed(receipts: Sequence[Receipt]) -> Receipt:
         duplicates=sum(receipt.duplicates for receipt in receipts),
         skipped=sum(receipt.skipped for receipt in receipts),
         partitions=tuple(found[partition] for partition in sorted(found)),
+        stored=all(receipt.stored for receipt in receipts),
+        positions=tuple(position for receipt in receipts for position in receipt.positions),
     )

@@ -39,17 +39,19 @@ from restante.client.transport.retries import Answered, answered
 from restante.model.groups.group import Start
 from restante.model.groups.group_answers import (
     Checkpointed,
+    FewPages,
     GroupPage,
     GroupStatus,
     HeartbeatAnswer,
     Joined,
     NextAnswer,
 )
-from restante.wire.media import JSON
+from restante.wire.media import ARROW, JSON
 from restante.wire.outgoing.outgoing_groups import next_of_table
 
 _encoder = msgspec.json.Encoder()
 _WITH_ARROW = (*FOR_ARROW, ("Content-Type", JSON))
+_WITH_FEW = (("Accept", f"{ARROW}, {JSON};q=0.9"), ("Content-Type", JSON))
 
 
 def define(terms: Terms, call: DefineGroup) -> Dialogue[GroupStatus]:
@@ -102,11 +104,15 @@ def read_next(terms: Terms, call: ReadNext) -> Dialogue[NextAnswer]:
     asked: dict[str, object] = {"after": list(call.after)}
     if call.limit is not None:
         asked["limit"] = call.limit
+    if call.running is not None:
+        asked["running"] = list(call.running)
 
     def attempt(elapsed: float) -> HttpRequest:
         left = max(longest - elapsed, 0)
         body = _encoder.encode({**asked, "wait": round(left, 3)} if left else asked)
-        return HttpRequest("POST", path, terms.timeout + left, headers=_WITH_ARROW, body=body)
+        return HttpRequest(
+            "POST", path, terms.timeout + left, headers=_WITH_FEW if call.few else _WITH_ARROW, body=body
+        )
 
     answer: Answered = yield from answered(terms, attempt)
     make = partial(_next_of, expect(answer.response, terms.address, 200), terms.address)
@@ -115,6 +121,9 @@ def read_next(terms: Terms, call: ReadNext) -> Dialogue[NextAnswer]:
 
 
 def _next_of(response: Response, address: HubAddress) -> NextAnswer:
+    if response.headers.get("content-type") == JSON:
+        few = value_of(response, FewPages, address)
+        return NextAnswer(pages=(), few=few.pages, now=few.now)
     try:
         return next_of_table(table_of(response, address))
     except (msgspec.MsgspecError, ValueError) as error:

@@ -41,6 +41,7 @@ def may_share(call: Publish) -> bool:
         and call.producer is None
         and call.batch is None
         and call.source is None
+        and call.accept is None
     )
 
 

@@ -60,6 +60,7 @@ class Framing:
             producer=UNSET if producer is None else producer,
             batch=UNSET if batch is None else batch,
             source=UNSET if call.source is None else check_source(call.source),
+            accept=UNSET if call.accept is None else call.accept,
         )
         content = encode_frame(header, content_type=encoded.content_type, body=encoded.body)
         return LinkFrame(header.number, content, self._terms.timeout)

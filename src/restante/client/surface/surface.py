@@ -31,6 +31,7 @@ from restante.limits import FEED_LINGER_SECONDS
 from restante.model.actions.action_answers import AcceptedAction, ActionProblem, ActionStatus, PoisonedAction
 from restante.model.actions.action_row import ActionState
 from restante.model.actions.wanted_action import WantedAction
+from restante.model.backplane.accept import AcceptName
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchState,
@@ -276,7 +277,8 @@ class Producer(Protocol):
     """Sends messages. `partition` makes it a parcel to one partition: every recipient must belong to it.
 
     What is newly stored becomes items of `batch`, if one is named: a batch, or its id. With a `source` each message has a
-    `source_position`, and what is stored of the source is skipped.
+    `source_position`, and what is stored of the source is skipped. With `accept="accepted"` the answer comes when the
+    backplane has the messages.
     """
 
     def send(
@@ -286,6 +288,7 @@ class Producer(Protocol):
         partition: int | None = None,
         batch: BatchName | None = None,
         source: str | None = None,
+        accept: AcceptName | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -313,6 +316,7 @@ class Hub(Protocol):
         partition: int | None = None,
         batch: BatchName | None = None,
         source: str | None = None,
+        accept: AcceptName | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],

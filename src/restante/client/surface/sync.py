@@ -38,6 +38,7 @@ from restante.client.transport.link import Link, where
 from restante.limits import FEED_LINGER_SECONDS
 from restante.model.actions.action_answers import AcceptedAction, ActionStatus
 from restante.model.actions.wanted_action import WantedAction
+from restante.model.backplane.accept import AcceptName, accept_named
 from restante.model.consignments.consignment_answers import BatchWish, ConsignmentState, ConsignmentStatus
 from restante.model.groups.group import Gone, Start
 from restante.model.groups.group_answers import GroupStatus
@@ -67,6 +68,7 @@ class Producer:
         partition: int | None = None,
         batch: BatchName | None = None,
         source: str | None = None,
+        accept: AcceptName | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -81,13 +83,20 @@ class Producer:
 
         With a `source` each message has a `source_position`, ascending: what the hub has stored of the source is skipped.
 
+        With `accept="accepted"` a hub that has a backplane answers when that has the messages, before they are stored.
+
         ```python
         hub.producer.send(recipient="alice", text="hello")
         hub.producer.send([{"recipient": "alice", "data": {"n": 1}}, {"recipient": "bob", "data": {"n": 2}}])
         ```
         """
         wish = SendWish(
-            partition=partition, batch=batch_id_of(batch), parcels=parcels, progress=progress, source=source
+            partition=partition,
+            batch=batch_id_of(batch),
+            parcels=parcels,
+            progress=progress,
+            source=source,
+            accept=accept_named(accept),
         )
         return send_all(self._link, sendable(messages, fields), wish)
 
@@ -127,6 +136,7 @@ class Hub:
         partition: int | None = None,
         batch: BatchName | None = None,
         source: str | None = None,
+        accept: AcceptName | None = None,
         parcels: bool = False,
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[MessageFields],
@@ -139,7 +149,14 @@ class Hub:
         ```
         """
         return self.producer.send(
-            messages, partition=partition, batch=batch, source=source, parcels=parcels, progress=progress, **fields
+            messages,
+            partition=partition,
+            batch=batch,
+            source=source,
+            accept=accept,
+            parcels=parcels,
+            progress=progress,
+            **fields,
         )
 
     def recipient(self, name: str) -> Recipient:

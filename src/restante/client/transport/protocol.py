@@ -81,7 +81,13 @@ def publish(terms: Terms, call: Publish) -> Dialogue[Receipt]:
     numbers = _numbers(call.producer)
     return (
         yield from publish_encoded(
-            terms, encoded, partition=call.partition, batch=call.batch, source=call.source, headers=numbers
+            terms,
+            encoded,
+            partition=call.partition,
+            batch=call.batch,
+            source=call.source,
+            accept=call.accept,
+            headers=numbers,
         )
     )
 

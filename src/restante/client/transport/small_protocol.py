@@ -11,6 +11,7 @@ from restante.client.transport.http_answers import carried_out
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, partition_path, read
 from restante.client.transport.retries import Answered, answered
+from restante.model.backplane.accept import Accept
 from restante.model.mailboxes.answers import Explanation, Receipt
 from restante.model.publishing.few_or_many import EncodedPublish
 
@@ -22,13 +23,15 @@ def publish_encoded(
     partition: int | None = None,
     batch: str | None = None,
     source: str | None = None,
+    accept: Accept | None = None,
     headers: Pairs = (),
 ) -> Dialogue[Receipt]:
     path = "/v1/messages" if partition is None else f"{partition_path(partition)}/parcels"
-    headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *_batch(batch), *_source(source))
+    beside = (*_batch(batch), *_source(source), *_accept(accept))
+    headers = (*FOR_JSON, ("Content-Type", sent.content_type), *headers, *beside)
     request = HttpRequest("POST", path, terms.timeout, headers=headers, body=sent.body)
     answer: Answered = yield from answered(terms, lambda _: request)
-    return carried_out(answer.response, terms.address, 201, Receipt)
+    return carried_out(answer.response, terms.address, 202 if accept is Accept.ACCEPTED else 201, Receipt)
 
 
 def explain(terms: Terms, call: Explain) -> Dialogue[Explanation]:
@@ -45,6 +48,11 @@ def _batch(batch: str | None) -> Pairs:
         return ()
     check_batch_id(batch)
     return (("Restante-Batch", batch),)
+
+
+def _accept(accept: Accept | None) -> Pairs:
+    """When it is to be answered, as a header."""
+    return () if accept is None else (("Restante-Accept", accept.value),)
 
 
 def _source(source: str | None) -> Pairs:

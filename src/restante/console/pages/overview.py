@@ -103,7 +103,9 @@ def wrong(health: SeenHealth | None) -> Markup:
         return note("plain", "The first round of checks has not ended yet.")
     found = list(unwell(health))
     if not found:
-        return note("good", "All is well", tag("span", " since ", relative(health.since), class_="soft"))
+        return note(
+            "good", "Every part of the hub is well", tag("span", " since ", relative(health.since), class_="soft")
+        )
     tone = "bad" if health.state == "red" else "warn"
     items = [
         tag(

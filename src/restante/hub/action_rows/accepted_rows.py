@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from restante.hub.action_rows.action_memory import ActionMemory
+from restante.hub.action_rows.recent_actions import RecentAction
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.plan import RequestDraft
 from restante.model.actions.action_kind import ACTION_KIND, name_and_text
@@ -39,6 +41,8 @@ def accept_letters(
             row = ActionRow(letter.recipient, letter.origin, own_id, text, name, now)
             _put(draft, address.partition, address.hash, number, row)
             draft.add_waiting(address.partition, -1)
+            recent = RecentAction(number, address.hash, own_id, letter, name, now)
+            draft.applies.append(partial(core.memory(ActionMemory).recent.add, address.partition, recent))
             names += [name] if letter.origin != HEALTH_ORIGIN else []
     count_accepted(core, draft, names)
 
@@ -68,6 +72,8 @@ def accept_columns(
         names += [name] if row.origin != HEALTH_ORIGIN else []
     for partition, count in Counter(partitions).items():
         draft.add_waiting(partition, -count)
+        last = draft.count(partition).visible
+        draft.applies.append(partial(core.memory(ActionMemory).recent.forget, partition, last))
     count_accepted(core, draft, names)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from restante import limits
+from restante.hub.action_rows.recent_actions import RecentActions
 from restante.model.actions.action_counts import ActionTotals
 
 
@@ -61,7 +62,14 @@ class ActionMemory:
     """Functions of a partition that say which of its actions are being done: these do not expire."""
     unknown_told: set[str] = field(default_factory=set)
     """Names that nobody has declared, and that were logged."""
+    recent: RecentActions = field(default_factory=RecentActions)
+    """Those that came last and wait, as they came."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self, visible: Mapping[int, int]) -> None:
+        """What there is when the hub is opened, by partition."""
+        self.opened = visible
+        self.recent.open(visible)
 
     def hand_out(self, partition: int, actions: Sequence[HandedAction]) -> None:
         with self.lock:
@@ -88,6 +96,7 @@ class ActionMemory:
             self.under_way.pop((partition, number), None)
             self.died.pop((partition, number), None)
             self.handed.pop((partition, number), None)
+        self.recent.drop(partition, (number,))
 
     def count_accepted(self, names: Sequence[str]) -> None:
         for name in names:

@@ -30,6 +30,7 @@ def note_settled(
     core: Core, draft: RequestDraft, address: MailboxAddress, numbers: Sequence[int], kind: ChangeKind, at: int
 ) -> None:
     """Messages of actions were withdrawn, have expired, or were set aside by hand."""
+    draft.applies.append(partial(core.memory(ActionMemory).recent.drop, address.partition, numbers))
     ended = []
     for number in numbers:
         place = ActionPlace(address.partition, address.hash, number)
@@ -59,6 +60,7 @@ def move_action(core: Core, draft: RequestDraft, address: MailboxAddress, old: i
     put_action(draft, ActionPlace(address.partition, address.hash, new), accepted_again(row))
     draft.put(place.partition, Space.ACTION_ID, action_id_key(row.id, place.recipient_hash), number_key(new))
     draft.applies.append(partial(core.memory(ActionMemory).ended, place.partition, old))
+    draft.applies.append(partial(core.memory(ActionMemory).recent.forget, place.partition, new))
     ring_actions(draft, [row.id])
 
 

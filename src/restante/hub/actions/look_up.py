@@ -146,7 +146,7 @@ def _problem_of(tried: TriedAction) -> ActionProblem | None:
 def _is_running(core: Core, key: tuple[int, int]) -> bool:
     """Whether a member says that it works on it."""
     heard = tuple(core.memory(GroupMemory).heard.values())
-    return any((own.partition, own.sequence_number) == key for one in heard for own in one.running)
+    return any((own.partition, own.sequence_number) == key for one in heard for own in one.doing)
 
 
 def _texts(core: Core, place: ActionPlace, row: ActionRow) -> OutcomeTexts:

@@ -6,18 +6,19 @@ import threading
 from collections.abc import Sequence
 
 from restante.calls.publishing import Publish
-from restante.errors import InvalidRequest, Unavailable
+from restante.errors import InvalidRequest, RestanteError, Unavailable
 from restante.hub.backplane import tasks
 from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.backplane.parcels import NotForBackplane, column_parcels, letter_parcels
-from restante.hub.engine.committer import LoopWaiter
+from restante.hub.engine.committer import LoopWaiter, answer_all
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing import calls as publishing
 from restante.hub.publishing.publish import check_number
+from restante.hub.publishing.publish_request import ReadMessages
 from restante.hub.publishing.refuse import whole_refusal
 from restante.hub.publishing.sent import sent_columns, taken_apart
 from restante.model.access.access import Grant
@@ -71,13 +72,30 @@ def publish_soon(core: Core, call: Publish, caller: Grant, waiter: LoopWaiter[Re
 
 
 def publish_letters_soon(
-    core: Core, letters: Sequence[Letter], partition: int | None, caller: Grant, waiter: LoopWaiter[Receipt]
+    core: Core,
+    letters: Sequence[Letter],
+    read: ReadMessages,
+    partition: int | None,
+    caller: Grant,
+    waiter: LoopWaiter[Receipt],
 ) -> None:
-    """Publish a few messages that are plainly right. `InvalidRequest` if somebody has to take a closer look."""
-    doorway = open_door(core)
-    if not _are_plain(core, letters, partition, caller):
-        raise InvalidRequest("These messages need a closer look.")
-    _send(doorway, Accept.STORED, letter_parcels(core, letters, _bytes_max(core)), waiter)
+    """Publish a few messages that are plainly right; `read` gives them as they were sent. The waiter hears of errors, too."""
+    try:
+        doorway = open_door(core)
+        here = all(core.locate(letter.recipient).partition in core.owned for letter in letters)
+        if here and _are_plain(core, letters, partition, caller):
+            _send(doorway, Accept.STORED, letter_parcels(core, letters, _bytes_max(core)), waiter)
+        else:
+            _publish_read(core, Publish.of(read(), partition=partition), caller, waiter)
+    except RestanteError as error:
+        refused = Dispatch(Accept.STORED, 0)
+        refused.waiter, refused.error = waiter, error
+        answer_all((refused,))
+
+
+def _publish_read(core: Core, call: Publish, caller: Grant, waiter: LoopWaiter[Receipt]) -> None:
+    if not publish_soon(core, call, caller, waiter):
+        core.committer.submit_soon(publishing.publish_request(core, call, caller), waiter)
 
 
 def _dispatched(core: Core, call: Publish, caller: Grant, waiter: Waiter) -> Dispatch | None:

@@ -169,7 +169,7 @@ class OpenHub:
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
-        self._core.memory(ActionMemory).opened = {own.number: own.counters.visible for own in partitions}
+        self._core.memory(ActionMemory).open({own.number: own.counters.visible for own in partitions})
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
@@ -224,7 +224,7 @@ class OpenHub:
     ) -> None:
         """Publish a few messages that were found to be plainly right, on behalf of somebody; `read` gives them as they were sent."""
         if numbers is None and self.backplane.doorway is not None:
-            backplane_calls.publish_letters_soon(self._core, letters, partition, caller, waiter)
+            backplane_calls.publish_letters_soon(self._core, letters, read, partition, caller, waiter)
             return
         request = publishing.plain_request(self._core, letters, read, caller, partition, numbers)
         self._core.committer.submit_soon(request, waiter)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from restante.calls.groups import ReadNext, SendHeartbeat, WriteCheckpoint
 from restante.hub.door.in_process_threads import OwnWays, Threads
 from restante.hub.engine.committer import CommitRequest
+from restante.hub.groups.few_pages import look_few
+from restante.hub.groups.members import state_running
 from restante.hub.groups.next_pages import check_next, listening, look_next, nothing_to_do, read_on
 from restante.limits import GROUP_GATHER_SECONDS, WAIT_SECONDS_MAX
 from restante.model.groups.group_answers import Checkpointed, HeartbeatAnswer, NextAnswer
@@ -16,8 +18,9 @@ from restante.model.groups.group_answers import Checkpointed, HeartbeatAnswer, N
 async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
     core, loop = link.hub.core, asyncio.get_running_loop()
     check_next(core, call)
+    state_running(core, call)
     if call.wait <= 0:
-        return await link.thread(look_next, core, call)
+        return await _look(link, call)
     rung, deadline = asyncio.Event(), loop.time() + min(call.wait, WAIT_SECONDS_MAX)
 
     def ring() -> None:
@@ -27,11 +30,17 @@ async def read_next(link: Threads, call: ReadNext) -> NextAnswer:
     with listening(core, call, ring):
         while True:
             rung.clear()
-            found = await link.thread(look_next, core, call)
+            found = await _look(link, call)
             if not nothing_to_do(found) or not await _heard(rung, deadline):
                 return found
             await asyncio.sleep(GROUP_GATHER_SECONDS)
             call = read_on(call, found)
+
+
+async def _look(link: Threads, call: ReadNext) -> NextAnswer:
+    """A few that memory has are found here; what has to be read is read in a thread."""
+    found = look_few(link.hub.core, call) if call.few else None
+    return await link.thread(look_next, link.hub.core, call) if found is None else found
 
 
 async def _heard(rung: asyncio.Event, deadline: float) -> bool:

@@ -10,10 +10,11 @@ import math
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from restante import limits
-from restante.calls.groups import JoinGroup, LeaveGroup, SendHeartbeat
+from restante.calls.groups import JoinGroup, LeaveGroup, ReadNext, SendHeartbeat
 from restante.errors import InvalidRequest, MemberUnknown
 from restante.hub.engine.core import Core, parse_uuid, uuid_text
 from restante.hub.engine.plan import RequestDraft
@@ -100,9 +101,30 @@ def heartbeat(core: Core, call: SendHeartbeat, _: Grant) -> HeartbeatAnswer:
     with memory.lock:
         check_known(known.membership, name, member_id)
         now = memory.monotonic()
-        memory.heard[member_id] = Heard(now, core.clock(), running)
+        before = memory.heard.get(member_id)
+        memory.heard[member_id] = Heard(now, core.clock(), running, () if before is None else before.presumed)
         kept = _tell(memory, known, member_id, now)
     return HeartbeatAnswer(partitions=tuple(kept), now=moment(core.clock()))
+
+
+def state_running(core: Core, call: ReadNext) -> None:
+    """A member that reads says what it works on: that counts like what a heartbeat says, and is no heartbeat."""
+    if call.running is not None:
+        _hear(core, call.member_id, running=_checked_running(call.running), presumed=())
+
+
+def presume_running(core: Core, member_id: str, begun: Sequence[Running]) -> None:
+    """A member is handed these, and begins them before it can say so. What it says with its next question counts instead."""
+    if begun:
+        _hear(core, member_id, presumed=tuple(begun))
+
+
+def _hear(core: Core, member_id: str, **said: tuple[Running, ...]) -> None:
+    memory, own_id = core.memory(GroupMemory), member_id_of(member_id)
+    with memory.lock:
+        heard = memory.heard.get(own_id)
+        if heard is not None:
+            memory.heard[own_id] = replace(heard, **said)  # type: ignore[arg-type]  # names of its fields
 
 
 def _tell(memory: GroupMemory, known: KnownGroup, member_id: bytes, now: float) -> list[Assigned]:
@@ -178,7 +200,7 @@ def _tell_of_lost(core: Core, draft: RequestDraft, name: str, membership: Member
         if member.member_id in gone:
             heard = memory.heard.get(member.member_id)
             for hear in memory.lost:
-                hear(draft, name, member, () if heard is None else heard.running)
+                hear(draft, name, member, () if heard is None else heard.doing)
 
 
 def _keep_leases(core: Core) -> None:
@@ -198,7 +220,7 @@ def renew_all(core: Core) -> None:
     memory = core.memory(GroupMemory)
     with memory.lock:
         now = memory.monotonic()
-        memory.heard = {own: Heard(now, heard.clock, heard.running) for own, heard in memory.heard.items()}
+        memory.heard = {own: replace(heard, at=now) for own, heard in memory.heard.items()}
 
 
 def _patience(core: Core, memory: GroupMemory) -> float | None:

@@ -58,6 +58,13 @@ class Heard:
     at: float
     clock: int
     running: tuple[Running, ...] = ()
+    """What it said last that it works on."""
+    presumed: tuple[Running, ...] = ()
+    """What it was handed since, and begins before it can say so."""
+
+    @property
+    def doing(self) -> tuple[Running, ...]:
+        return tuple(dict.fromkeys((*self.running, *self.presumed)))
 
 
 @dataclass(slots=True)

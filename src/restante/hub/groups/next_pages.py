@@ -8,36 +8,43 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import msgspec
 
 from restante import limits
 from restante.calls.groups import ReadNext
-from restante.errors import GenerationStale, InvalidRequest, PositionAhead, PositionGone
+from restante.errors import InvalidRequest, PositionAhead, PositionGone
 from restante.hub.engine.committer import closed
 from restante.hub.engine.core import Core
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.action_pages import handed_out
+from restante.hub.groups.few_pages import look_few
 from restante.hub.groups.group_rows import group_bell
-from restante.hub.groups.members import known_member, member_id_of
+from restante.hub.groups.members import known_member, member_id_of, state_running
 from restante.hub.groups.memory import GroupMemory, KnownGroup
+from restante.hub.groups.read_starts import starts_of
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.feed.feed_answers import FeedAnswer
 from restante.model.groups.group import Gone
 from restante.model.groups.group_answers import NextAnswer, NextPage, ReadAfter
 from restante.model.groups.group_names import check_group
-from restante.model.groups.shares import NOBODY
 from restante.model.mailboxes.answers import moment
 
 
 def read_next(core: Core, call: ReadNext, _: Grant) -> NextAnswer:
     check_next(core, call)
+    state_running(core, call)
     if call.wait > 0:
         return _follow(core, call, min(call.wait, limits.WAIT_SECONDS_MAX))
-    return look_next(core, call)
+    return _look(core, call)
+
+
+def _look(core: Core, call: ReadNext) -> NextAnswer:
+    found = look_few(core, call) if call.few else None
+    return look_next(core, call) if found is None else found
 
 
 def check_next(core: Core, call: ReadNext) -> None:
@@ -64,7 +71,7 @@ def _follow(core: Core, call: ReadNext, seconds: float) -> NextAnswer:
     with listening(core, call, rung.set):
         while True:
             rung.clear()
-            found = look_next(core, call)
+            found = _look(core, call)
             left = deadline - time.monotonic()
             if not nothing_to_do(found) or left <= 0 or not rung.wait(left):
                 return found
@@ -83,12 +90,14 @@ def listening(core: Core, call: ReadNext, ring: Callable[[], None]) -> Iterator[
 
 def nothing_to_do(found: NextAnswer) -> bool:
     """Whether there is nothing to tell, and nothing to look at right away."""
-    return all(not page.table.num_rows and page.next >= page.end for page in found.pages)
+    return not any(page.changes for page in found.few) and all(
+        not page.table.num_rows and page.next >= page.end for page in found.pages
+    )
 
 
 def read_on(call: ReadNext, found: NextAnswer) -> ReadNext:
     """The same question after what was looked at in vain."""
-    looked = {page.partition: page.next for page in found.pages}
+    looked = {page.partition: page.next for page in found.pages} | {page.partition: page.next for page in found.few}
     after = [msgspec.structs.replace(own, position=looked.get(own.partition, own.position)) for own in call.after]
     return msgspec.structs.replace(call, after=tuple(after))
 
@@ -99,7 +108,7 @@ def look_next(core: Core, call: ReadNext) -> NextAnswer:
         raise closed()
     known = known_member(core, call.group, member_id_of(call.member_id))
     told = core.memory(GroupMemory).told_in(call.group)
-    starts = _starts(known, call.after)
+    starts = starts_of(known, call.after)
     pages: list[NextPage] = []
     changes = limits.FEED_CHANGES_DEFAULT if call.limit is None else min(call.limit, limits.FEED_CHANGES_MAX)
     size = 0
@@ -113,22 +122,6 @@ def look_next(core: Core, call: ReadNext) -> NextAnswer:
         changes -= page.table.num_rows
         size += page.table.nbytes
     return NextAnswer(pages=tuple(pages), now=moment(core.clock()))
-
-
-def _starts(known: KnownGroup, after: Sequence[ReadAfter]) -> list[int]:
-    """Where each page begins. All must be the member's under their generations."""
-    rows = [known.positions[each.partition] for each in after]
-    stale = [
-        {"partition": each.partition, "generation": row.generation}
-        for each, row in zip(after, rows, strict=True)
-        if row.generation != each.generation or row.holder == NOBODY
-    ]
-    if stale:
-        named = ", ".join(str(each["partition"]) for each in stale)
-        raise GenerationStale(
-            f"Partitions were given to somebody since: {named}. Ask with a heartbeat what is yours.", stale=stale
-        )
-    return [max(each.position, row.position) for each, row in zip(after, rows, strict=True)]
 
 
 def _page(core: Core, known: KnownGroup, each: ReadAfter, start: int, limit: int) -> NextPage:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal, TypeAlias
+
+from restante.errors import InvalidRequest
+
+AcceptName: TypeAlias = Literal["stored", "accepted"]
 
 
 class Accept(Enum):
@@ -12,3 +17,12 @@ class Accept(Enum):
     """They are in their mailboxes."""
     ACCEPTED = "accepted"
     """They are in the log of the backplane, and will be stored."""
+
+
+def accept_named(name: object) -> Accept | None:
+    """What a caller of the client is content with; None: it says nothing."""
+    if name is None or isinstance(name, Accept):
+        return name
+    if name not in ("stored", "accepted"):
+        raise InvalidRequest(f'accept is "stored" or "accepted", not {name!r}.', parameter="accept")
+    return Accept(name)

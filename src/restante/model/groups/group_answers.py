@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from restante.model.actions.handed_row import HandedRow
 from restante.model.groups.group import Gone
 from restante.model.uuid_text import UuidText
 
@@ -63,9 +64,28 @@ class NextPage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     table: pa.Table
 
 
+class FewPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A few actions of one partition, or none, as values."""
+
+    partition: int
+    generation: int
+    next: int
+    end: int
+    changes: tuple[HandedRow, ...]
+
+
+class FewPages(msgspec.Struct, frozen=True, kw_only=True):
+    """Pages of values, as they travel."""
+
+    pages: tuple[FewPage, ...]
+    now: datetime
+
+
 class NextAnswer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pages: tuple[NextPage, ...]
     now: datetime
+    few: tuple[FewPage, ...] = ()
+    """Instead of the pages, where there is little and the caller takes values."""
 
 
 class Checkpointed(msgspec.Struct, frozen=True, kw_only=True):

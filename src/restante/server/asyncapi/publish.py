@@ -26,6 +26,11 @@ _FIELDS: dict[str, Schema] = {
     "producer": _PRODUCER,
     "batch": UUID,
     "source": {**TEXT, "description": "Where the messages come from; each has a `source_position`."},
+    "accept": {
+        "type": "string",
+        "enum": ["stored", "accepted"],
+        "description": "Whether to answer when they are stored, or when the backplane has them.",
+    },
 }
 _MESSAGES: Schema = {"type": "array", "items": of_schema("Message"), "maxItems": SEND_MESSAGES_MAX}
 
@@ -33,7 +38,9 @@ FRAMES = (
     FrameShape(
         name="parcel",
         text="Messages as JSON, in a text frame.",
-        schema=record({**_FIELDS, "messages": _MESSAGES}, optional=("partition", "producer", "batch", "source")),
+        schema=record(
+            {**_FIELDS, "messages": _MESSAGES}, optional=("partition", "producer", "batch", "source", "accept")
+        ),
         examples=({"number": 1, "messages": [{"recipient": "alice", "data": {"text": "hello"}}]},),
     ),
     FrameShape(

@@ -288,7 +288,7 @@ def problem_headers(error: RestanteError) -> Iterator[tuple[bytes, bytes]]:
         yield b"www-authenticate", b'Bearer realm="restante"'
     elif isinstance(error, MethodNotAllowed):
         yield b"allow", str(error.details["allow"]).encode()
-    elif isinstance(error, Overloaded):
+    elif isinstance(error, Overloaded) or "retry_after" in error.details:
         yield b"retry-after", str(error.details.get("retry_after", 1)).encode()
     elif isinstance(error, BodyTooLarge):
         yield b"connection", b"close"

@@ -171,6 +171,9 @@ The changes of the group's filter after the given positions, in the order in whi
 {FEED_CHANGES_MAX:,} at most; an answer ends at {ANSWER_BYTES_MAX // MIB} MiB. A page without changes leads on all the
 same: `next` is the position after it. Nothing at or below a checkpoint is handed out. If there is nothing, the hub waits
 up to `wait` seconds, {WAIT_SECONDS_MAX:g} at most, for something in any of the partitions. A paused group gets nothing.
+
+`running` may say which changes the member works on, as in a heartbeat; it keeps no lease. To who accepts both Arrow and JSON
+a few actions come as JSON, and all else as Arrow.
 """,
     body="NextBody",
     answer=Answer(

@@ -7,6 +7,7 @@ from restante.server.openapi.parts import Answer, BodyContent, Operation, Parame
 from restante.server.openapi.places import BATCH_ID, PARTITION, WRITING
 from restante.server.openapi.producers import NUMBERED_PROBLEMS, NUMBERING
 from restante.server.openapi.schemas import ARROW, TEXT, UUID
+from restante.server.requests.accept_names import HEADER as ACCEPT_HEADER
 from restante.server.requests.batch_names import HEADER as BATCH_HEADER
 from restante.server.requests.source_names import HEADER as SOURCE_HEADER
 from restante.wire import media
@@ -32,6 +33,16 @@ _SOURCE = Parameter(
     ),
     schema={"type": "string", "minLength": 1},
     example="orders%2F3",
+)
+_ACCEPT = Parameter(
+    name=ACCEPT_HEADER,
+    where="header",
+    text=(
+        "When to answer: `stored`, the default, or `accepted`, as soon as the backplane has the messages, if the hub has "
+        "one. It cannot be combined with a producer's numbers, a source, a batch or `visible_at`."
+    ),
+    schema={"type": "string", "enum": ["stored", "accepted"]},
+    example="stored",
 )
 BODY_HEADERS = (
     Parameter(
@@ -61,6 +72,11 @@ _STORED = Answer(
     text="Stored and safe on disk. Partitions without new messages are left out.",
     contents=(BodyContent(media_type=media.JSON, schema=of_schema("Receipt")),),
 )
+_ACCEPTED = Answer(
+    status=202,
+    text="In the backplane, and will be stored: `positions` says where. Of a publish with `Restante-Accept: accepted`.",
+    contents=(BodyContent(media_type=media.JSON, schema=of_schema("Receipt")),),
+)
 _PROBLEMS = (
     "invalid_message",
     "message_conflict",
@@ -69,6 +85,7 @@ _PROBLEMS = (
     "batch_sealed",
     "body_too_large",
     "unsupported_media_type",
+    "partly_stored",
     *WRITING,
 )
 BODY_TEXT = """
@@ -81,6 +98,10 @@ repeated safely.
 With the header `Restante-Source` each message has a `source_position`, ascending, gaps allowed. The hub keeps the last
 position of the source in each partition, in the commit of the messages, and skips what is not beyond it: `skipped` says how
 many. Send the batches of a source in order. It cannot be combined with a producer's numbers, or with `visible_at`.
+
+On a hub with a backplane the messages go through its log, and are whole per record of the log: one for each partition, or
+several for a large publish. What is stored of a refused publish is in `partitions` of the problem. With
+`Restante-Accept: accepted` the answer is `202` as soon as the log has them.
 
 Bodies: JSON (`{"messages": [...]}`, a bare list, or one message as an object), one CloudEvent (structured, or binary with `ce-…` headers), a batch of CloudEvents, or an Arrow stream
 with the fields of a message as columns by name (`id` as text or 16 bytes, `properties` as a map of text to text,
@@ -99,10 +120,10 @@ PUBLISH = Operation(
     name="publish",
     summary="Publish messages",
     text="Leaves messages in the mailboxes of their recipients." + BODY_TEXT,
-    parameters=(_BATCH, _SOURCE, *BODY_HEADERS),
+    parameters=(_BATCH, _SOURCE, _ACCEPT, *BODY_HEADERS),
     bodies=BODIES,
-    answers=(_STORED,),
-    problems=("partly_stored", *_PROBLEMS),
+    answers=(_STORED, _ACCEPTED),
+    problems=_PROBLEMS,
 )
 PARCEL = Operation(
     method="POST",
@@ -113,9 +134,9 @@ PARCEL = Operation(
         "The same as `POST /v1/messages`, for senders that sort by partition. Every recipient must belong to it: "
         "`GET /v1/recipients/{recipient}/partition` says where." + BODY_TEXT + _NUMBERED_TEXT
     ),
-    parameters=(PARTITION, *NUMBERING, _BATCH, _SOURCE, *BODY_HEADERS),
+    parameters=(PARTITION, *NUMBERING, _BATCH, _SOURCE, _ACCEPT, *BODY_HEADERS),
     bodies=BODIES,
-    answers=(_STORED,),
+    answers=(_STORED, _ACCEPTED),
     problems=("partition_mismatch", "partition_unknown", *NUMBERED_PROBLEMS, *_PROBLEMS),
 )
 EACH = Operation(
@@ -152,7 +173,8 @@ frame: `{{"number": n, "accepted": ..., "duplicates": ..., "partitions": [...]}}
 A frame with `"partition": p, "producer": {{"group": g, "owner_level": l, "published_sequence": s}}` is a numbered parcel.
 Its producer need not wait for the answer before it sends the next number; if one frame is refused, so are those after
 it. With `"batch": b` the messages of a frame become items of a batch. With `"source": s` each message has a
-`source_position`, and what is stored of the source is skipped.
+`source_position`, and what is stored of the source is skipped. With `"accept": "accepted"` a frame is answered as soon as
+the backplane has its messages.
 
 At most {PIPELINE_FRAMES_MAX:,} frames are read ahead of their answers. When the hub shuts down it answers what it has
 taken, and closes with the code 1001. When the token is revoked or expires, it closes within a second with the code 1008.

@@ -32,6 +32,7 @@ from restante.model.jobs.job_answers import JobPage, JobRun, JobRunPage, JobStat
 from restante.model.mailboxes.answers import (
     Dequeued,
     Explanation,
+    LogPosition,
     PartitionReceipt,
     PartitionStatus,
     ProducerState,
@@ -299,6 +300,7 @@ NEXT_PAGE: Schema = record(
 )
 _VALUES = (
     Receipt,
+    LogPosition,
     PartitionReceipt,
     Dequeued,
     Explanation,

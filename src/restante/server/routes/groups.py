@@ -29,7 +29,7 @@ from restante.limits import GROUP_ACTIONS_MAX, GROUP_PARTITIONS_AT_ONCE_MAX, GRO
 from restante.model.access.access import Role
 from restante.model.columns.text_ids import is_uuid
 from restante.model.groups.group import Gone, Start
-from restante.model.groups.group_answers import NextAnswer, ReadAfter, Running
+from restante.model.groups.group_answers import FewPages, NextAnswer, ReadAfter, Running
 from restante.server.connections.bodies import (
     SMALL_TABLE_BYTES,
     read_nothing,
@@ -84,6 +84,7 @@ class NextBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     after: Annotated[tuple[ReadAfter, ...], Meta(max_length=GROUP_PARTITIONS_AT_ONCE_MAX)]
     limit: Count | None = None
     wait: Seconds = 0
+    running: Annotated[tuple[Running, ...], Meta(max_length=GROUP_RUNNING_MAX)] | None = None
 
 
 class CheckpointBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,10 +163,22 @@ async def heartbeat(desk: Desk, exchange: Exchange) -> None:
 
 
 async def read_next(desk: Desk, exchange: Exchange) -> None:
-    kind = media.negotiate(exchange.header(b"accept"), _OFFERED)
+    accept = exchange.header(b"accept")
+    kind = media.negotiate(accept, _OFFERED)
     sent = await read_request(desk, exchange, NextBody)
-    call = ReadNext(_group_of(exchange), _member_of(exchange), sent.after, limit=sent.limit, wait=sent.wait)
+    call = ReadNext(
+        _group_of(exchange),
+        _member_of(exchange),
+        sent.after,
+        limit=sent.limit,
+        wait=sent.wait,
+        few=kind == media.JSON or media.names(accept, media.JSON),
+        running=sent.running,
+    )
     answer = await _changes(desk, exchange, call)
+    if call.few and not answer.pages:
+        await exchange.json(200, FewPages(pages=answer.few, now=answer.now), headers=_NO_STORE)
+        return
     small = total_bytes(answer.pages) <= SMALL_TABLE_BYTES
     if not small:
         answer = await desk.link.thread(next_within, answer, as_json=kind == media.JSON)

@@ -12,6 +12,7 @@ from restante.model.publishing.few_or_many import Few, Many
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import incoming
 from restante.server.desk import Desk
+from restante.server.requests.accept_names import accept_of
 from restante.server.requests.batch_names import batch_of
 from restante.server.requests.label import Label
 from restante.server.requests.producer_numbers import producer_numbers, refuse_numbers
@@ -21,12 +22,14 @@ from restante.server.route_table import Route
 
 async def publish(desk: Desk, exchange: Exchange) -> None:
     refuse_numbers(exchange)
-    await _publish(desk, exchange, Label(batch=batch_of(exchange), source=source_of(exchange)))
+    await _publish(
+        desk, exchange, Label(batch=batch_of(exchange), source=source_of(exchange), accept=accept_of(exchange))
+    )
 
 
 async def publish_parcel(desk: Desk, exchange: Exchange) -> None:
     partition = partition_number(exchange.place["partition"])
-    label = Label(partition, producer_numbers(exchange), batch_of(exchange), source_of(exchange))
+    label = Label(partition, producer_numbers(exchange), batch_of(exchange), source_of(exchange), accept_of(exchange))
     await _publish(desk, exchange, label)
 
 
@@ -40,7 +43,7 @@ async def _publish(desk: Desk, exchange: Exchange, label: Label) -> None:
     async with incoming(desk, exchange) as sent:
         receipt = await desk.link_of(exchange.grant).call(Publish(sent, *label))
     count(desk, sent, receipt, time.monotonic() - exchange.came_at)
-    await exchange.json(201, receipt)
+    await exchange.json(201 if receipt.stored else 202, receipt)
 
 
 def count(desk: Desk, sent: Few | Many, receipt: Receipt, seconds: float) -> None:
@@ -51,6 +54,8 @@ def count(desk: Desk, sent: Few | Many, receipt: Receipt, seconds: float) -> Non
 
 
 def count_stored(desk: Desk, receipt: Receipt) -> None:
+    if not receipt.stored:
+        return  # the owner counts it when it is
     # What is answered once more was not stored once more.
     stored = 0 if receipt.replayed else receipt.accepted
     desk.metrics.accepted.add(stored)

@@ -38,6 +38,7 @@ SPECIAL_HEADERS = frozenset(
         b"content-encoding",
         b"expect",
         b"origin",
+        b"restante-accept",
         b"restante-batch",
         b"restante-made-anew",
         b"restante-owner-level",
