@@ -13,6 +13,7 @@ from restante.errors import InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
 from restante.server.doors.door_routes import choice_of
+from restante.server.doors.gathered_answers import joined_metrics
 from restante.wire.publish import encode_columns
 from tests.cluster.several import SeveralHub
 from tests.server.wire import Wire
@@ -182,6 +183,35 @@ def test_the_feed_of_a_partition_is_that_of_its_shard(wire: Wire) -> None:
     wire.publish({"recipient": name, "text": "fed"})
     page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed").json()
     assert [change["recipient"] for change in page["changes"]] == [name]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/startupz", "/healthz"])
+def test_a_hub_is_as_well_as_the_least_well_of_its_shards(
+    path: str, several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (wire.get(path).status, wire.get(path).json()["status"]) == (200, "pass")
+    monkeypatch.setattr("restante.server.doors.upstream.SHARD_PATIENCE_SECONDS", 0.1)
+    several.stop_shard(2)
+    assert (wire.get(path).status, wire.get(path).json()["status"]) == (503, "fail")
+
+
+def test_figures_are_those_of_all_shards(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    wire.publish(*({"recipient": name, "data": 1} for name in everybody))
+    figures = dict(line.rsplit(" ", 1) for line in wire.get("/metrics").body.decode().splitlines() if line[0] != "#")
+    assert float(figures["restante_messages_waiting"]) == 4
+    assert wire.get("/v1/health").json()["state"] == "green"
+    assert wire.get("/v1/rates").json()["seconds"] > 0
+    assert wire.get("/v1/live").json() == {"clients": [], "next": None}
+    assert wire.get("/v1/settings").status == 200
+
+
+def test_figures_of_several_processes_are_added_up_or_the_worst_of_them() -> None:
+    one = b'# HELP a_total x\n# TYPE a_total counter\na_total{b="1"} 2.0\n# HELP restante_health_score y\nrestante_health_score 1.0\n'
+    other = b'# HELP a_total x\na_total{b="1"} 3.0\na_total{b="2"} 1.0\n# HELP restante_health_score y\nrestante_health_score 0.5\n'
+    lines = joined_metrics([one, other]).decode().splitlines()
+    assert lines[2:4] == ['a_total{b="1"} 5.0', 'a_total{b="2"} 1.0']
+    assert lines[-1] == "restante_health_score 0.5"
 
 
 def test_another_number_of_shards_is_refused_with_what_changes_it(several: SeveralHub, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ class Served:
         self.url = self.process.stdout.readline().strip().rpartition(" ")[2]
 
     def children(self) -> list[int]:
-        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True)
-        return [int(number) for number in found.stdout.split()]
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(number) for number in found.split()]
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -107,5 +107,3 @@ def test_children_end_with_their_supervisor_which_starts_again_at_once(tmp_path:
     with served(tmp_path / "data", port=port) as running:
         listed = {own["recipient"] for own in Wire(running.url).get("/v1/recipients").json()["recipients"]}
         assert listed == {"r0", "r1", "r2"}
-
-
