@@ -169,7 +169,7 @@ class Application:
 
 
 def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
-    """What the log says of a request: nothing of its content, and no secret."""
+    """The fields of a request that the log shows: none of its content, and no secret."""
     client = exchange.scope.get("client")
     told: dict[str, object] = {
         "correlation_id": exchange.correlation_id,

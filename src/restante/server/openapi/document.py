@@ -217,7 +217,7 @@ def _given_type(example: Example) -> str:
 
 
 def _example(operation: Operation, example: Example) -> dict[str, object]:
-    """A whole request and what is told of its answer, for people to copy and for a test to do."""
+    """A whole request and what its answer must be, for people to copy and for a test to do."""
     request: dict[str, object] = {
         "method": operation.method,
         "target": example.target,
