@@ -261,6 +261,11 @@ class OpenHub:
         return self._core
 
     @property
+    def owned(self) -> range:
+        """The partitions that this hub has: all of them, unless it is one shard of several."""
+        return self._core.owned
+
+    @property
     def partition_count(self) -> int:
         """How many partitions the store has."""
         return len(self._core.partitions)
