@@ -18,6 +18,7 @@ from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
     actions,
+    backplane,
     batches,
     consignments,
     feed,
@@ -47,6 +48,7 @@ _WORKING: tuple[Route, ...] = (
     *sends.ROUTES,
     *producers.ROUTES,
     *sources.ROUTES,
+    *backplane.ROUTES,
     *consignments.ROUTES,
     *mailboxes.ROUTES,
     *messages.ROUTES,

@@ -30,6 +30,7 @@ from restante.server.openapi import (
     upkeep,
 )
 from restante.server.openapi.actions import action_routes
+from restante.server.openapi.backplane import backplane_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.jobs import job_routes
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
@@ -44,6 +45,7 @@ SUBJECTS: tuple[Subject, ...] = (
     batches.SUBJECT,
     producers.SUBJECT,
     producers.SOURCES_SUBJECT,
+    backplane_routes.SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
