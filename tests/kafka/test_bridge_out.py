@@ -160,3 +160,23 @@ def test_a_topic_of_positions_with_too_few_partitions_is_refused(broker: Broker,
     broker.admin_topic(f"{topic}.positions", partitions=1)
     with pytest.raises(InvalidOperation, match="partitions"):
         carried(hub, wish(broker, topic))
+
+
+def test_a_compacted_topic_has_what_waits_and_nothing_of_the_erased(broker: Broker, hub: Hub) -> None:
+    topic = broker.topic("waiting", partitions=2, **{"cleanup.policy": "compact"})
+    kept = wish(broker, topic, compacted=True, group="waiting")
+    fill(hub, 0, 21)
+    carried(hub, kept)
+    bundle = hub.recipient("r0").peek()
+    assert bundle is not None
+    hub.recipient("r0").dequeue(bundle.bundle_id)
+    hub.recipient("r1").erase()
+    fill(hub, 21, 28)
+    assert carried(hub, kept).counts.stored == len(bundle.messages) + 3 + 7
+    found: dict[str, list[int]] = defaultdict(list)
+    last = {record.key(): record.value() for record in broker.read(topic)}
+    for key, value in last.items():
+        if value is not None:
+            found[json.loads(key)[0]].append(json.loads(value)["data"]["n"])
+    whole = {name: list(range(number, 28, 7)) for number, name in enumerate(NAMES)}
+    assert {name: sorted(numbers) for name, numbers in found.items()} == {**whole, "r0": [21], "r1": [22]}

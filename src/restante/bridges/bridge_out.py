@@ -19,6 +19,7 @@ from typing import Any
 from restante.backplanes.kafka_library import kafka_library, kafka_settings, topic_partitions, unavailable
 from restante.bridges.bridge_counts import BridgeCounts
 from restante.bridges.out_choices import OutChanges, OutForm
+from restante.bridges.out_compacted import compacted, erased_keys, erasures_of, without_erased
 from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
 from restante.client.surface.surface import Group, Hub, SharedPage
 from restante.errors import InvalidOperation, Unavailable
@@ -47,6 +48,8 @@ class OutWish:
     form: OutForm = OutForm.JSON
     schema: Path | None = None
     changes: OutChanges = OutChanges.PUBLISHED
+    compacted: bool = False
+    """Write what waits, and what waits no more as records without a value; `changes` has no say then."""
     skip_misfits: bool = False
     kafka: dict[str, str] = field(default_factory=dict)
     member: str | None = None
@@ -79,7 +82,8 @@ class BridgeOut:
         self._wish = wish
         self._library: Any = kafka_library()
         self._settings = kafka_settings(wish.brokers, wish.kafka)
-        self._encode = encoder(wish.form, wish.schema, skip_misfits=wish.skip_misfits)
+        encode = encoder(wish.form, wish.schema, skip_misfits=wish.skip_misfits)
+        self._encode = compacted(encode) if wish.compacted else encode
         self._lines: dict[int, _OutLine] = {}
         self._offsets: Any = None
         self._ending = threading.Event()
@@ -147,7 +151,7 @@ class BridgeOut:
         for attempt in range(_TRIES_MAX):
             try:
                 line = self._line(page)
-                records = self._encode(chosen_rows(page.table, line.position, self._wish.changes))
+                records = self._records(page, line.position)
                 self._commit(line, page, records)
                 return records
             except self._library.KafkaException as error:
@@ -160,6 +164,17 @@ class BridgeOut:
                 _log.warning("Kafka: %s; the page is tried again.", error)
                 self._ending.wait(min(2.0**attempt / 10, 5))
         raise AssertionError("the last attempt returns or raises")
+
+    def _records(self, page: SharedPage, after: int) -> OutRecords:
+        """What a page becomes. What a compacted topic has of erased messages is replaced first."""
+        if not self._wish.compacted:
+            return self._encode(chosen_rows(page.table, after, self._wish.changes))
+        table = chosen_rows(page.table, after, OutChanges.ALL)
+        erasures = erasures_of(table)
+        records = self._encode(without_erased(table, erasures))
+        if not erasures:
+            return records
+        return records.after(erased_keys(self._settings, self._wish.topic, erasures))
 
     def _is_ours(self, page: SharedPage) -> bool:
         """Whether the hub still gives the partition to this process: a stale one may have fenced it off all the same."""
@@ -213,19 +228,19 @@ class BridgeOut:
 
     def _produce(self, producer: Any, records: OutRecords) -> None:  # noqa: ANN401 - of an untyped library
         """Hand the records to the producer, in order, and never more than it has room for."""
-        topic, headers = self._wish.topic, records.content_type
+        topic, headers = self._wish.topic, records.headers
         for first in range(0, len(records.values), _CHUNK_RECORDS):
+            chunk = slice(first, first + _CHUNK_RECORDS)
             while len(producer) > _QUEUE_RECORDS:
                 producer.poll(0.05)
-            keys, values = records.keys[first : first + _CHUNK_RECORDS], records.values[first : first + _CHUNK_RECORDS]
+            pairs = zip(records.keys[chunk], records.values[chunk], strict=True)
             if headers is None:
-                batch = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+                batch = [{"key": key, "value": value} for key, value in pairs]
                 if producer.produce_batch(topic, batch) < len(batch):
                     failed = next(each["_error"] for each in batch if "_error" in each)
                     raise self._library.KafkaException(failed)
             else:
-                told = [("content-type", headers)]
-                for key, value in zip(keys, values, strict=True):
+                for (key, value), told in zip(pairs, headers[chunk], strict=True):
                     producer.produce(topic, key=key, value=value, headers=told)
             producer.poll(0)
 

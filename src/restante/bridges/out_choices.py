@@ -10,6 +10,9 @@ class OutForm(Enum):
 
     JSON = "json"
     CLOUDEVENTS = "cloudevents"
+    """Structured: attributes and data in one JSON value."""
+    CLOUDEVENTS_BINARY = "cloudevents-binary"
+    """The value is the data, the attributes are headers."""
     AVRO = "avro"
 
 

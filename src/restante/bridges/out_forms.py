@@ -18,22 +18,37 @@ from restante.errors import ExtraMissing, InvalidRequest
 from restante.model.columns.arrow import Column, binaries_of, numbers_of
 from restante.model.feed.feed import PUBLISHED
 from restante.wire.media import CLOUDEVENT
-from restante.wire.outgoing.json_columns import column
+from restante.wire.outgoing.json_columns import JSON_SHAPE, column, shape_of
 from restante.wire.outgoing.outgoing_cloudevents import event_lines
 from restante.wire.outgoing.outgoing_feed import change_lines
 
 _AVRO = "application/avro"
 
 
+OutHeaders = list[tuple[str, str | bytes]]
+
+
 class OutRecords(NamedTuple):
     """Keys and values, one for each record; the key of a change that concerns no recipient is empty."""
 
     keys: Sequence[bytes]
-    values: Sequence[bytes]
-    content_type: str | None
-    """The header of each; None: no header."""
+    values: Sequence[bytes | None]
+    rows: NDArray[np.int64]
+    """The change that each is made of; -1: none."""
+    headers: Sequence[OutHeaders | None] | None = None
+    """The headers of each; None: no record has any."""
     misfits: int = 0
     """How many changes could not be written."""
+
+    def after(self, keys: Sequence[bytes]) -> OutRecords:
+        """The same, after records of these keys that have no value."""
+        n = len(keys)
+        return self._replace(
+            keys=[*keys, *self.keys],
+            values=[*[None] * n, *self.values],
+            rows=np.concatenate((np.full(n, -1), self.rows)),
+            headers=None if self.headers is None else [*[None] * n, *self.headers],
+        )
 
 
 Encode = Callable[[pa.Table], OutRecords]
@@ -54,23 +69,62 @@ def encoder(form: OutForm, schema: Path | None = None, *, skip_misfits: bool = F
         raise InvalidRequest("Avro needs a schema file, and nothing else does.", parameter="schema")
     if schema is not None:
         return _AvroForm(schema, skip_misfits=skip_misfits).encode
-    return _events if form is OutForm.CLOUDEVENTS else _json
+    return _ENCODERS[form]
 
 
 def _json(table: pa.Table) -> OutRecords:
-    return OutRecords(_keys(table), _binaries(change_lines(table)), None)
+    return OutRecords(_keys(table), text_bytes(change_lines(table)), np.arange(table.num_rows))
 
 
 def _events(table: pa.Table) -> OutRecords:
-    return OutRecords(_keys(table), _binaries(event_lines(table)), CLOUDEVENT)
+    told: OutHeaders = [("content-type", CLOUDEVENT)]
+    rows = np.arange(table.num_rows)
+    return OutRecords(_keys(table), text_bytes(event_lines(table)), rows, [told] * len(rows))
+
+
+def _binary_events(table: pa.Table) -> OutRecords:
+    """The data is the value, and the attributes are headers `ce_…`."""
+    parts = [_binary_event(line) for line in text_bytes(event_lines(table))]
+    values, headers = [value for value, _ in parts], [told for _, told in parts]
+    return OutRecords(_keys(table), values, np.arange(table.num_rows), headers)
+
+
+def _binary_event(line: bytes) -> tuple[bytes, OutHeaders]:
+    fields = _event_decoder.decode(line)
+    encoded, data = fields.pop("data_base64", None), fields.pop("data", msgspec.Raw(b""))
+    media_type = fields.pop("datacontenttype", None)
+    attributes = {name: msgspec.json.decode(value) for name, value in fields.items()}
+    told: OutHeaders = [(f"ce_{name}", _attribute(value)) for name, value in attributes.items()]
+    content_type = None if media_type is None else msgspec.json.decode(media_type, type=str)
+    if content_type is not None:
+        told.append(("content-type", content_type))
+    if encoded is not None:
+        return msgspec.json.decode(encoded, type=bytes), told
+    if content_type is not None and shape_of(content_type) == JSON_SHAPE:
+        return bytes(data), told
+    return (msgspec.json.decode(data, type=str).encode() if bytes(data) else b""), told
+
+
+def _attribute(value: object) -> str:
+    """Booleans and numbers as CloudEvents write them in texts."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_event_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENCODERS: dict[OutForm, Encode] = {
+    OutForm.JSON: _json,
+    OutForm.CLOUDEVENTS: _events,
+    OutForm.CLOUDEVENTS_BINARY: _binary_events,
+}
 
 
 def _keys(table: pa.Table) -> Sequence[bytes]:
     recipients = column(table, "recipient").cast(pa.string()).fill_null("")
-    return _binaries(recipients)
+    return text_bytes(recipients)
 
 
-def _binaries(texts: Column) -> Sequence[bytes]:
+def text_bytes(texts: Column) -> Sequence[bytes]:
+    """Texts as the bytes of UTF-8."""
     return binaries_of(texts.cast(pa.large_string()).view(pa.large_binary()))
 
 
@@ -90,8 +144,8 @@ class _AvroForm:
             raise InvalidRequest(f"{path} is no Avro schema: {error}.", parameter="schema") from error
 
     def encode(self, table: pa.Table) -> OutRecords:
-        keys, values, misfits = [], [], 0
-        for key, line in zip(_keys(table), _binaries(change_lines(table)), strict=True):
+        keys, values, rows, misfits = [], [], [], 0
+        for row, (key, line) in enumerate(zip(_keys(table), text_bytes(change_lines(table)), strict=True)):
             try:
                 value = self._datum(msgspec.json.decode(line))
             except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
@@ -104,7 +158,9 @@ class _AvroForm:
             else:
                 keys.append(key)
                 values.append(value)
-        return OutRecords(keys, values, _AVRO, misfits)
+                rows.append(row)
+        told: OutHeaders = [("content-type", _AVRO)]
+        return OutRecords(keys, values, np.array(rows, np.int64), [told] * len(rows), misfits)
 
     def _datum(self, change: Any) -> bytes:  # noqa: ANN401 - a value of JSON
         sink = io.BytesIO()

@@ -149,6 +149,12 @@ def out(
         Misfits, typer.Option(help="What to do with changes that do not fit the schema.")
     ] = Misfits.STOP,
     changes: Annotated[OutChanges, typer.Option(help="Which changes are written.")] = OutChanges.PUBLISHED,
+    compacted: Annotated[
+        bool,
+        typer.Option(
+            "--compacted", help="For a compacted topic: what waits is a record, what waits no more one without a value."
+        ),
+    ] = False,
     group: Annotated[str, typer.Option(help="The group of the hub that its processes are members of.")] = "bridge",
     member: Annotated[str | None, typer.Option(help="A name of this process that is the same after a restart.")] = None,
     brokers: Brokers = DEFAULT_BROKERS,
@@ -166,6 +172,7 @@ def out(
     restante bridge out --topic changes
     restante bridge out --topic invoices --kind invoice
     restante bridge out --topic orders --format avro --schema order.avsc
+    restante bridge out --topic mailboxes --compacted
     """
     from restante.bridges.bridge_out import BridgeOut, OutWish
 
@@ -178,6 +185,7 @@ def out(
         form=form,
         schema=schema,
         changes=changes,
+        compacted=compacted,
         skip_misfits=misfits is Misfits.SKIP,
         kafka=option_pairs(tuple(kafka or ())),
         member=member,
