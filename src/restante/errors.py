@@ -316,7 +316,10 @@ class OutcomeUnknown(Unavailable):
 
 
 class PartlyStored(Unavailable):
-    """Some messages of a send are stored; `details["lost"]` names those that are not known to be. Send those again."""
+    """Some messages of a send are stored; `details["lost"]` names those that are not known to be. Send those again.
+
+    If shards did not answer: `partitions`, what is stored, and `ids` that were made, if the sender gave none.
+    """
 
     code = "partly_stored"
     retriable = False
@@ -326,6 +329,12 @@ class Overloaded(Unavailable):
     """`details["retry_after"]` says after how many seconds to try again."""
 
     code = "overloaded"
+
+
+class PartlyAnswered(PartlyStored):
+    """Some shards did not answer, and the sender gave the ids: the same again stores what is missing."""
+
+    retriable = True
 
 
 class NotOwner(Unavailable):

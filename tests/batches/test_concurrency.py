@@ -65,7 +65,7 @@ async def reached(place: str, folder: Path) -> AsyncIterator[Reached]:
         running = await asyncio.to_thread(start, folder, SETTINGS)
         link = AsyncHttpLink(terms_of(running.url))
         try:
-            yield Reached(link, running.desk.link.hub)
+            yield Reached(link, running.desk.hub)
         finally:
             await link.close()
             await asyncio.to_thread(running.stop)

@@ -18,16 +18,20 @@ from restante.calls.batches import OpenBatch, ReadBatch
 from restante.calls.call import Call
 from restante.calls.mailboxes import Dequeue, Explain, ListRecipients, PartitionOf
 from restante.calls.producers import OpenLink
+from restante.calls.publishing import Publish
 from restante.calls.removal import Purge
 from restante.cluster.call_line import CallLine
 from restante.cluster.call_server import CallServer
-from restante.cluster.call_values import PublishBody, PublishLetters, answer_type, decode_call, encode_call, kinds
+from restante.cluster.call_values import PublishLetters, answer_type, decode_call, encode_call, kinds
 from restante.cluster.frames import FrameKind, FrameReader, frame
+from restante.cluster.line_carrier import LineCarrier
 from restante.errors import BundleUnknown, InvalidRequest, MessageConflict, OutcomeUnknown, Unavailable
 from restante.hub.door.in_process import InProcess
 from restante.limits import CARRIED_BYTES_MAX
 from restante.model.access.access import EVERYTHING, Grant, Role
 from restante.model.mailboxes.answers import Reason
+from restante.model.publishing.message import Message
+from restante.ports.carrier import Silent
 from restante.wire.incoming.plain_json import plain_letters
 
 
@@ -56,8 +60,8 @@ def test_calls_are_answered_as_in_process(tmp_path: Path) -> None:
         async with carried(tmp_path) as line:
             receipt = await line.call(letters('[{"recipient": "ann", "data": 1, "id": "first"}]'))
             assert (receipt.accepted, receipt.duplicates) == (1, 0)
-            body = b'{"recipient": "ann", "text": "two", "properties": {"a": "b"}}'
-            assert (await line.call(PublishBody("application/json", body))).accepted == 1
+            message = Message(recipient="ann", text="two", properties={"a": "b"})
+            assert (await line.call(Publish.of(message))).accepted == 1
             explained = await line.call(Explain("ann"))
             assert (explained.reason, explained.waiting[0].messages) == (Reason.READY, 2)
             listed = await line.call(ListRecipients())
@@ -97,10 +101,19 @@ def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
 
 def test_a_thread_may_ask_too(tmp_path: Path) -> None:
     async def run() -> None:
-        async with carried(tmp_path) as line:
-            assert await asyncio.to_thread(line.ask, PartitionOf("ann"), seconds=10) in range(16)
+        async with carried(tmp_path):
+            carrier = LineCarrier((range(16),), [tmp_path])
+            assert await asyncio.to_thread(carrier.carry, 3, PartitionOf("ann")) in range(16)
+            await asyncio.to_thread(carrier.close)
 
     asyncio.run(run())
+
+
+def test_a_shard_that_does_not_answer_another_is_silent(tmp_path: Path) -> None:
+    carrier = LineCarrier((range(16),), [tmp_path])
+    with pytest.raises(Silent, match="does not answer"):
+        carrier.carry(3, PartitionOf("ann"))
+    carrier.close()
 
 
 def test_the_socket_is_its_owners_alone(tmp_path: Path) -> None:

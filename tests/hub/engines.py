@@ -17,6 +17,7 @@ from restante.ports.content import OriginPort
 from restante.server.serve import ServedHub, start
 from restante.settings import Settings
 from restante.stores.memory import MemoryStore
+from tests.cluster.several import SeveralHub
 from tests.postgresql_server import schema_address
 from tests.reference.hub import ReferenceHub
 from tests.reference.office import Office, ReferenceStore
@@ -82,7 +83,7 @@ class ReferenceEngine:
 class WireHub(sync.Hub):
     """A client that takes its hub with it when it closes."""
 
-    def __init__(self, running: ServedHub) -> None:
+    def __init__(self, running: ServedHub | SeveralHub) -> None:
         terms = terms_of(running.url)
         super().__init__(HttpLink(terms), partial(PublishSocket, terms, 1))
         self.running = running
@@ -102,10 +103,21 @@ class WireEngine:
         return WireHub(start(self.folder, settings, origins=origins, clock=clock))
 
 
+class DoorsEngine:
+    """Four shards behind two doors: what is true of one hub is true of several processes that are one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, *, settings: Settings, origins: Mapping[str, OriginPort], clock: Callable[[], int]) -> Hub:
+        return WireHub(SeveralHub(self.folder, settings, origins=origins, clock=clock))
+
+
 ENGINES: dict[str, Callable[[Path], Engine]] = {
     "memory": MemoryEngine,
     "sqlite": SqliteEngine,
     "postgresql": PostgresqlEngine,
     "wire": WireEngine,
+    "doors": DoorsEngine,
     "reference": ReferenceEngine,
 }

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from restante.limits import HEADER_BYTES_MAX
-from restante.server.serve import ServedHub, start
+from restante.server.serve import ServedHub, Service, start
 from restante.settings import ServerSettings, Settings
 from tests.server.wire import Wire
 
@@ -53,6 +53,11 @@ def impatient(tmp_path: Path) -> Iterator[ServedHub]:
     """A hub that waits for nobody longer than a second or so."""
     with serving(tmp_path / "data", header_seconds=1, body_idle_seconds=1, answer_idle_seconds=1) as running:
         yield running
+
+
+def _service_of(running: ServedHub) -> Service:
+    assert isinstance(running.service, Service)
+    return running.service
 
 
 def test_a_client_that_does_not_finish_its_headers_is_cut_off(impatient: ServedHub) -> None:
@@ -203,7 +208,7 @@ def test_more_connections_than_allowed_are_turned_away(tmp_path: Path) -> None:
         assert rest(opened(running)).startswith(b"HTTP/1.1 503")
         kept.pop().close()
         deadline = time.monotonic() + 10
-        while len(running._service._server.server_state.connections) > 2 and time.monotonic() < deadline:
+        while len(_service_of(running).server.server_state.connections) > 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert Wire(running.url).get("/livez").status == 200
 

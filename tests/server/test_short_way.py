@@ -24,7 +24,7 @@ from restante.model.access.access import Role
 from restante.server.access.tokens import TokenFile
 from restante.server.connections import protocol
 from restante.server.connections.short_way import KnownHeads, PlainHead, ShortWay
-from restante.server.serve import ServedHub, start
+from restante.server.serve import ServedHub, Service, start
 from restante.server.short_routes import short_publish, short_route
 from restante.server.short_routes.short_route import ShortRoute
 from restante.settings import ServerSettings, Settings
@@ -281,7 +281,8 @@ def test_requests_that_wait_on_a_connection_are_bounded(running: ServedHub) -> N
         with contextlib.suppress(TimeoutError):
             for _ in range(200):
                 client.sendall(sent * 2_000)
-        (found,) = running._service._server.server_state.connections
+        assert isinstance(running.service, Service)
+        (found,) = running.service.server.server_state.connections
         waiting = len(found.pipeline)  # type: ignore[union-attr]
         assert waiting < 20_000
 

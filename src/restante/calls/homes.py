@@ -8,10 +8,11 @@ from restante.calls.batches import OpenBatch, ReadProgress
 from restante.calls.call import Call
 from restante.calls.consignments import BeginConsignment
 from restante.calls.jobs import DeleteJob, ListJobs, ListRuns, ReadJob, ReadRun, ReportJob
+from restante.calls.shards import StagePart
 from restante.model.storage.partition import partition_of
 
-_OF_ALL = (ReadProgress,)
-"""Calls that name one thing, and are answered by all shards together."""
+_OF_ALL = (ReadProgress, StagePart)
+"""Calls that name one thing, and are answered by all shards together, or by any."""
 _OF_THE_FIRST = (ReportJob, ListJobs, ReadJob, ListRuns, ReadRun, DeleteJob)
 _IDS = ("batch_id", "consignment_id")
 _NAMED = ("recipient", *_IDS, "group")

@@ -5,8 +5,6 @@ Each may be repeated, and comes late or twice: it carries what tells an old one 
 
 from __future__ import annotations
 
-from enum import Enum
-
 import msgspec
 
 from restante.calls.call import Answer_co, Call
@@ -14,6 +12,7 @@ from restante.model.batches.batch import Counts
 from restante.model.consignments.consignment import StagedRun
 from restante.model.consignments.consignment_answers import ConsignmentState, Staged
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+from restante.model.shards.rounds import RoundPhase
 
 
 class ShardCall(Call[Answer_co], frozen=True):
@@ -64,13 +63,6 @@ class DeliverNotice(ShardCall[None], frozen=True):
     recipient: str
     batch: bytes
     payload: bytes
-
-
-class EnlistConsignment(ShardCall[None], frozen=True):
-    """To home: these partitions will have staged parts. Refused, if the consignment is not open."""
-
-    consignment: bytes
-    partitions: tuple[int, ...]
 
 
 class StagedPart(msgspec.Struct, frozen=True, array_like=True):
@@ -150,21 +142,6 @@ class EndRound(ShardCall[None], frozen=True):
     partitions: tuple[int, ...]
 
 
-class ForgetConsignment(ShardCall[None], frozen=True):
-    """From home: the answer is recorded, or there will be none. Drop all that is kept of the consignment."""
-
-    consignment: bytes
-    partitions: tuple[int, ...]
-
-
-class RoundPhase(Enum):
-    """How a round stands, as home tells it. The texts are part of the stored format."""
-
-    PREPARING = "preparing"
-    DECIDED = "decided"
-    ENDED = "ended"
-
-
 class RoundState(msgspec.Struct, frozen=True, array_like=True):
     phase: RoundPhase
     decided_at: int = 0
@@ -175,6 +152,7 @@ class AskRound(ShardCall[RoundState], frozen=True):
 
     consignment: bytes
     round: int
+    partitions: tuple[int, ...]
 
 
 class LookUpConsignment(ShardCall[ConsignmentState | None], frozen=True):

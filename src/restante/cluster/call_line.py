@@ -10,7 +10,7 @@ from restante.calls.call import Answer, Call
 from restante.cluster.call_values import decode_answer, decode_error, encode_call
 from restante.cluster.frame_connection import FrameConnection
 from restante.cluster.frames import FrameKind
-from restante.errors import OutcomeUnknown, RestanteError, Unavailable
+from restante.errors import OutcomeUnknown, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
 
 Place: TypeAlias = str
@@ -53,7 +53,6 @@ class CallLine:
         self.place = place
         self.name = name
         """What the shard is called in what is told of it."""
-        self._loop = asyncio.get_running_loop()
         self._connection: _Questions | None = None
         self._opening = asyncio.Lock()
 
@@ -68,15 +67,6 @@ class CallLine:
             raise decode_error(content)
         return decode_answer(call, content)
 
-    def ask(self, call: Call[Answer], caller: Grant = EVERYTHING, *, seconds: float) -> Answer:
-        """The same from another thread, which waits at most so long."""
-        carrying = asyncio.run_coroutine_threadsafe(self.call(call, caller), self._loop)
-        try:
-            return carrying.result(seconds)
-        except TimeoutError as error:
-            carrying.cancel()
-            raise OutcomeUnknown(f"{self.name} did not answer within {seconds:g} s.") from error
-
     async def _open(self) -> _Questions:
         found = self._connection
         if found is not None and not found.ended:
@@ -88,7 +78,7 @@ class CallLine:
 
     async def _connected(self) -> _Questions:
         try:
-            _, connection = await self._loop.create_unix_connection(_Questions, self.place)
+            _, connection = await asyncio.get_running_loop().create_unix_connection(_Questions, self.place)
         except OSError as error:
             raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
         return connection
@@ -96,8 +86,3 @@ class CallLine:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.abort()
-
-
-def is_silent(error: BaseException) -> bool:
-    """Whether nobody knows what became of a call, or it was not carried out: the same again does no harm."""
-    return isinstance(error, RestanteError) and type(error).retriable

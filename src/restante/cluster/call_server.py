@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from restante.calls.call import Call
 from restante.calls.publishing import Publish
 from restante.cluster.call_values import (
-    PublishBody,
     PublishLetters,
     decode_call,
     encode_answer,
@@ -22,12 +23,13 @@ from restante.cluster.call_values import (
 from restante.cluster.frame_connection import FrameConnection
 from restante.cluster.frames import FrameKind
 from restante.cluster.letter_messages import messages_of_letters
+from restante.cluster.socket_paths import short_path
 from restante.errors import Internal, RestanteError
 from restante.hub.door.in_process import InProcess
 from restante.hub.engine.committer import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
-from restante.model.publishing.few_or_many import few_or_many
+from restante.model.publishing.few_or_many import EncodedPublish, few_or_many
 from restante.wire.incoming.incoming import decode_messages
 
 _log = logging.getLogger("restante.cluster")
@@ -49,7 +51,7 @@ class CallServer:
         before = os.umask(0o177)
         try:
             made = partial(_Answers, self._link, self._connections)
-            self._server = await asyncio.get_running_loop().create_unix_server(made, str(self._path))
+            self._server = await asyncio.get_running_loop().create_unix_server(made, short_path(self._path))
         finally:
             os.umask(before)
 
@@ -111,11 +113,13 @@ class _Answers(FrameConnection):
         """The call as the hub takes it."""
         if isinstance(call, PublishLetters):
             return Publish(few_or_many(messages_of_letters(letters_of(call))), call.partition, call.producer)
-        if not isinstance(call, PublishBody):
+        body = getattr(call, "sent", None)
+        if not isinstance(body, EncodedPublish):
             return call
-        read = partial(decode_messages, call.body, content_type=call.content_type, headers={})
-        sent = read() if len(call.body) <= _LOOP_BODY_BYTES else await self._link.thread(read)
-        return Publish(few_or_many(sent), call.partition, call.producer, call.batch, call.source)
+        read = partial(decode_messages, body.body, content_type=body.content_type, headers={})
+        sent = read() if len(body.body) <= _LOOP_BODY_BYTES else await self._link.thread(read)
+        whole: Call[Any] = msgspec.structs.replace(call, sent=few_or_many(sent))
+        return whole
 
     def refuse(self, number: int, error: RestanteError) -> None:
         self.put(number, FrameKind.PROBLEM, encode_error(error))

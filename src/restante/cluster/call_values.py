@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, get_args, get_origin
+from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
 import pyarrow as pa
@@ -21,30 +21,26 @@ from restante.errors import InvalidRequest, RestanteError
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
+from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.letter import Letter
 from restante.wire.problems import error_of, problem_of
-from restante.wire.publish import stream_bytes
+from restante.wire.publish import encode_stage, stream_bytes
 
+_SENT = "sent"
+"""The field of a call with messages: they travel as a body."""
 _GRANTS_REMEMBERED = 1_024
+
+
+LetterFields: TypeAlias = tuple[bytes, str, str, str, str, str, int, int, bytes, bytes, int]
+"""The fields of a `Letter`, in their order."""
 
 
 class PublishLetters(Call[Receipt], frozen=True, array_like=True):
     """A few messages that are plainly right."""
 
-    letters: tuple[tuple[bytes, str, str, str, str, str, int, int, bytes, bytes, int], ...]
+    letters: tuple[LetterFields, ...]
     partition: int | None = None
     producer: ProducerNumbers | None = None
-
-
-class PublishBody(Call[Receipt], frozen=True, array_like=True):
-    """Messages as a body, with all that may be said beside them."""
-
-    content_type: str
-    body: bytes
-    partition: int | None = None
-    producer: ProducerNumbers | None = None
-    batch: str | None = None
-    source: str | None = None
 
 
 def letters_of(call: PublishLetters) -> Sequence[Letter]:
@@ -59,8 +55,12 @@ class _Carried(msgspec.Struct, array_like=True, frozen=True):
 
 def encode_call(call: Call[Any], caller: Grant) -> bytes:
     kind = type(call)
+    fields: object = call
+    if _SENT in kind.__struct_fields__:
+        fields = {name: getattr(call, name) for name in kind.__struct_fields__}
+        fields[_SENT] = encode_stage(fields[_SENT])
     return _encoder.encode(
-        _Carried(kind.__name__, msgspec.Raw(_grant_bytes(caller)), msgspec.Raw(_encoder.encode(call)))
+        _Carried(kind.__name__, msgspec.Raw(_grant_bytes(caller)), msgspec.Raw(_encoder.encode(fields)))
     )
 
 
@@ -70,9 +70,27 @@ def decode_call(content: bytes) -> tuple[Call[Any], Grant]:
         kind = kinds().get(carried.name)
         if kind is None:
             raise InvalidRequest(f"There is no call {carried.name!r} here. Are all processes of one version?")
-        return _decoder(kind).decode(carried.call), _grant(bytes(carried.caller))
+        return _call_of(kind, carried.call), _grant(bytes(carried.caller))
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f"A call cannot be read: {error}. Are all processes of one version?") from error
+
+
+def _call_of(kind: type[Call[Any]], content: msgspec.Raw) -> Call[Any]:
+    if _SENT not in kind.__struct_fields__:
+        call: Call[Any] = _decoder(kind).decode(content)
+        return call
+    fields = msgspec.structs.asdict(_decoder(_as_carried(kind)).decode(content))
+    return kind(**{**fields, _SENT: EncodedPublish(*fields[_SENT])})
+
+
+@cache
+def _as_carried(kind: type[Call[Any]]) -> type[msgspec.Struct]:
+    """The fields of a call with messages, those as the body that they travel as."""
+    fields = msgspec.structs.fields(kind)
+    return msgspec.defstruct(
+        f"Carried{kind.__name__}",
+        [(one.name, tuple[str, bytes] if one.name == _SENT else one.type) for one in fields],
+    )
 
 
 def encode_answer(answer: object) -> bytes:
@@ -109,7 +127,7 @@ def _below(kind: type[Call[Any]]) -> Iterator[type[Call[Any]]]:
 @cache
 def answer_type(kind: type[Call[Any]]) -> Any:  # noqa: ANN401 - whatever the call says that it answers
     for base in getattr(kind, "__orig_bases__", ()):
-        if get_origin(base) is Call:
+        if isinstance(get_origin(base), type) and issubclass(get_origin(base), Call):
             return get_args(base)[0]
     raise InvalidRequest(f"{kind.__name__} does not say what it answers.")
 

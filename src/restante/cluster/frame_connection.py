@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import cast
 
 from restante.cluster.frames import FrameKind, FrameReader, frame
 from restante.errors import RestanteError
@@ -24,8 +25,8 @@ class FrameConnection(asyncio.Protocol):
         self._gathered: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Those of uvloop are of no class of asyncio.
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -121,13 +121,13 @@ class Application:
                 self._admit(exchange, route)
                 await route.handler(self._desk, exchange)
         except RestanteError as error:
-            await _answer_problem(exchange, error)
+            await answer_problem(exchange, error)
         except ClientGone:
             await exchange.break_off()
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             fields = {"correlation_id": exchange.correlation_id}
             _log.exception("A request failed.", extra={"fields": fields})
-            await _answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
+            await answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
         self._count(exchange, route, time.perf_counter() - started)
 
     def _mounted(self, exchange: Exchange) -> MountedApplication | None:
@@ -180,7 +180,7 @@ def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
     return told | {"code": exchange.code} if exchange.code else told
 
 
-async def _answer_problem(exchange: Exchange, error: RestanteError) -> None:
+async def answer_problem(exchange: Exchange, error: RestanteError) -> None:
     try:
         await exchange.problem(error)
     except ClientGone:

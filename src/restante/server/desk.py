@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from restante.calls.call import Answer, Call
 from restante.hub.door.hub import OpenHub
@@ -29,11 +29,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Desk:
-    """One hub as the server sees it."""
+class ServedLink(Protocol):
+    """What answers the calls of those who ask: the hub in this process, or the shards that a door carries calls to."""
 
-    link: InProcess
+    def on_behalf_of(self, caller: Grant) -> ServedLink: ...
+    async def call(self, call: Call[Answer]) -> Answer: ...
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Counter:
+    """What the handlers share that need no hub in their own process: a door has no more than this."""
+
+    link: ServedLink
     settings: Settings
     gate: Gate
     folder: Path | None
@@ -44,32 +53,20 @@ class Desk:
     places: Mapping[KeyPath, str] = field(default_factory=dict)
     """Where each setting came from that is not the default."""
     room: Room = field(init=False)
-    post: ConnectedClients = field(init=False)
-    """Who is connected, and gets messages pushed."""
     passes: Passes = field(init=False)
     """What those were let in with whose connections last."""
-    tickets: Tickets = field(init=False)
-    """What browsers carry in addresses."""
-    health: HealthRounds = field(init=False)
-    """How the hub is, as of the last round."""
-    rates: Rates = field(init=False)
-    """What went through the hub within the last hour."""
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room = Room(self.settings.server)
-        self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
         self.passes = Passes(self.gate)
-        self.tickets = Tickets(time.monotonic)
-        measure_server(self.hub.health_sources, self.metrics.api, self.folder)
-        self.health = HealthRounds(self.hub, self.settings.health)
-        self.rates = Rates(self.hub, self.metrics, self.post)
 
     @property
-    def hub(self) -> OpenHub:
-        return self.link.hub
+    def crowded(self) -> bool:
+        """Whether publishers have to wait, or to file: then not in an event loop."""
+        return False
 
-    def link_of(self, caller: Grant) -> InProcess:
+    def link_of(self, caller: Grant) -> ServedLink:
         """The link of somebody who asks, and may not do everything."""
         return self.link.on_behalf_of(caller)
 
@@ -82,3 +79,41 @@ class Desk:
         """Do what reads or commits in a thread, if there is room."""
         with self.room.read():
             return await self.link.thread(function, *args, **kwargs)
+
+
+@dataclass
+class Desk(Counter):
+    """One hub as the server sees it."""
+
+    own: InProcess = field(init=False)
+    """The link to the hub of this process."""
+    post: ConnectedClients = field(init=False)
+    """Who is connected, and gets messages pushed."""
+    tickets: Tickets = field(init=False)
+    """What browsers carry in addresses."""
+    health: HealthRounds = field(init=False)
+    """How the hub is, as of the last round."""
+    rates: Rates = field(init=False)
+    """What went through the hub within the last hour."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert isinstance(self.link, InProcess), "a hub is served by the process that has it"
+        self.own = self.link
+        self.post = ConnectedClients(self.hub, self.settings.live, drain_seconds=self.settings.server.drain_seconds)
+        self.tickets = Tickets(time.monotonic)
+        measure_server(self.hub.health_sources, self.metrics.api, self.folder)
+        self.health = HealthRounds(self.hub, self.settings.health)
+        self.rates = Rates(self.hub, self.metrics, self.post)
+
+    @property
+    def hub(self) -> OpenHub:
+        return self.own.hub
+
+    @property
+    def crowded(self) -> bool:
+        return self.hub.crowded
+
+    def own_of(self, caller: Grant) -> InProcess:
+        """The link of somebody to the hub of this process."""
+        return self.own.on_behalf_of(caller)

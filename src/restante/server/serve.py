@@ -11,36 +11,31 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import msgspec
-import uvicorn
 
 from restante.assembly import open_hub
 from restante.errors import InvalidRequest, Unavailable
 from restante.hub.door.in_process import InProcess
-from restante.limits import CONNECTIONS_BACKLOG, KIB, SEND_BYTES_MAX
 from restante.outside.origins import origin_ports
 from restante.ports.backplane import Backplane
+from restante.ports.carrier import Shard
 from restante.ports.clock import Clock
 from restante.ports.content import OriginPort
 from restante.ports.store import Store
 from restante.server.access.gate import gate_of, is_loopback
 from restante.server.access.origin_secret import origin_secret
 from restante.server.app import Application
-from restante.server.connections.exchange import NOSNIFF
-from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
-from restante.server.connections.socket_protocol import Socket
 from restante.server.desk import Desk
 from restante.server.health.measures import measure_tasks
+from restante.server.http_server import HttpServer
 from restante.server.hub_metrics import HubMetrics
-from restante.server.logs import leave_tickets_out
-from restante.server.memory import GIVE_BACK_SECONDS, give_back
 from restante.server.metrics import Metrics
-from restante.server.mounts import MountedApplication
 from restante.server.routes.health import cached_checks
 from restante.server.short_routes.short_routes import ShortRoutes
 from restante.settings import Settings
@@ -55,26 +50,24 @@ _NEW_OBJECTS_MAX = 50_000
 and leaves no cycles. Measured: a fifth less processor time for small publishes."""
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn's server, with signals left to us: an orderly end is no death by signal."""
+@dataclass(frozen=True, slots=True)
+class ServedPlace:
+    """Where the hub of one shard is served, which is not where its clients are."""
 
-    announce: Callable[[], None]
-    before_announcing: Callable[[], Awaitable[object]]
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        await self.before_announcing()
-        self.announce()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
+    bound: socket.socket
+    url: str
+    """The address of the doors."""
+    home: Path
+    """The folder with the tokens and secrets of all shards."""
+    shard: Shard
 
 
-class Service:
+class Service(HttpServer):
     """A hub and its server, not yet running."""
 
-    def __init__(
+    desk: Desk
+
+    def __init__(  # noqa: PLR0913 - all that a program which serves a hub may choose
         self,
         folder: str | os.PathLike[str] | None,
         settings: Settings,
@@ -84,72 +77,46 @@ class Service:
         origins: Mapping[str, OriginPort] | None = None,
         clock: Clock | None = None,
         places: Mapping[KeyPath, str] | None = None,
+        place: ServedPlace | None = None,
         backplane: Backplane | None = None,
     ) -> None:
         path = None if folder is None else Path(folder)
-        gate = gate_of(settings.server, path, insecure=insecure)
-        self._socket = _bound(settings.server.host, settings.server.port)
+        home = path if place is None else place.home
+        gate = gate_of(settings.server, home, insecure=insecure)
+        bound = listening_socket(settings.server.host, settings.server.port) if place is None else place.bound
         try:
-            ports = origin_ports(settings, _origin_secret(settings, path)) if origins is None else dict(origins)
-            place = None if store is not None else settings.store_url or path
-            hub = open_hub(place, settings=settings, origins=ports, clock=clock, store=store, backplane=backplane)
+            ports = origin_ports(settings, _origin_secret(settings, home)) if origins is None else dict(origins)
+            data = None if store is not None else settings.store_url or path
+            shard = None if place is None else place.shard
+            hub = open_hub(
+                data, settings=settings, origins=ports, clock=clock, store=store, shard=shard, backplane=backplane
+            )
         except BaseException:
-            self._socket.close()
+            bound.close()
             raise
-        metrics = Metrics()
-        host, port = self._socket.getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        metrics, url = Metrics(), url_of(bound) if place is None else place.url
         folder_of_data = None if settings.store_url else path
-        self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, self.url, places or {})
+        self.desk = Desk(InProcess(hub), settings, gate, folder_of_data, metrics, url, places or {})
         metrics.registry.register(HubMetrics(self.desk))
         self.desk.health.checks.update(cached_checks(self.desk))
-        self.application = Application(self.desk)
-        given = {"settings": settings.server, "metrics": metrics}
-        self._bound: type[HttpConnection] = type("Connection", (HttpConnection,), given)
-        self._server = _Server(self._config())
-
-    def _config(self) -> uvicorn.Config:
-        server = self.desk.settings.server
-        leave_tickets_out()
-        return uvicorn.Config(
-            self.application,
-            http=self._bound,
-            ws=type("Socket", (Socket,), {"room": self.desk.room}),
-            ws_max_size=SEND_BYTES_MAX + 64 * KIB,
-            ws_ping_interval=server.answer_idle_seconds,
-            ws_ping_timeout=server.answer_idle_seconds,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            headers=[(name.decode(), value.decode()) for name, value in (NOSNIFF,)],
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=round(server.keep_alive_seconds),
-            timeout_graceful_shutdown=round(server.drain_seconds),
-            backlog=CONNECTIONS_BACKLOG,
-        )
+        super().__init__(self.desk, Application(self.desk), bound)
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `drain` is called, then finish what is under way and close the hub."""
         self._tell()
-        sweeper = asyncio.ensure_future(self._sweep())
+        keeping = self.begin_keeping()
         post = asyncio.ensure_future(self.desk.post.run(self.desk.draining))
         passes = asyncio.ensure_future(self.desk.passes.run(self.desk.draining))
-        keeper = asyncio.ensure_future(self._give_memory_back())
         rates = asyncio.ensure_future(self.desk.rates.run())
-        self._server.announce = started
-        self._server.before_announcing = self._begin_health
-        measure_tasks(self.desk.hub.health_sources, (sweeper, post, passes, keeper, rates), self.desk.draining)
-        self._bound.shorts = ShortRoutes(self.desk, self.application.web)
+        self.server.announce = started
+        self.server.before_announcing = self._begin_health
+        measure_tasks(self.desk.hub.health_sources, (post, passes, *keeping, rates), self.desk.draining)
+        self.connection.shorts = ShortRoutes(self.desk, self.application.web)
         try:
-            await self._server.serve([self._socket])
+            await self.serve()
         finally:
-            sweeper.cancel()
-            keeper.cancel()
-            rates.cancel()
-            post.cancel()
-            passes.cancel()
+            for task in (*keeping, rates, post, passes):
+                task.cancel()
             await asyncio.wait((post, passes))
             await self.desk.link.thread(self.desk.health.close)
             await self.desk.link.close()
@@ -172,45 +139,6 @@ class Service:
         if gate.open and not is_loopback(self.desk.settings.server.host):
             _log.warning("Everybody who reaches this address may do everything here: no token is asked for.")
 
-    def drain(self) -> None:
-        """Stop accepting, tell those who wait, finish; from the event loop's thread."""
-        if self.desk.draining.is_set():
-            self._server.force_exit = True
-        else:
-            _log.info("ending")
-        self.desk.draining.set()
-        self._server.should_exit = True
-        for mounted in self.application.mounts:
-            mounted.drain()
-
-    def mount(self, mounted: MountedApplication) -> None:
-        """Serve something else here too, before it runs."""
-        self.application.mounts = (*self.application.mounts, mounted)
-
-    async def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + SWEEP_SECONDS
-            await asyncio.sleep(SWEEP_SECONDS)
-            if loop.time() - due > SWEEP_SECONDS / 4:
-                continue  # the hub itself was slow, so nobody can be blamed
-            for connection in tuple(self._server.server_state.connections):
-                if isinstance(connection, HttpConnection):
-                    _sweep(connection, loop.time())
-
-    async def _give_memory_back(self) -> None:
-        while True:
-            await asyncio.sleep(GIVE_BACK_SECONDS)
-            await self.desk.link.thread(give_back)
-
-
-def _sweep(connection: HttpConnection, now: float) -> None:
-    try:
-        connection.sweep(now)
-    except Exception:  # noqa: BLE001  # whatever it is, the others must be looked at too, and again
-        _log.exception("A connection could not be looked at, and is closed.")
-        connection.transport.abort()
-
 
 def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:
     """What signs calls to origins that have no secret of their own; made only if there are such."""
@@ -219,7 +147,7 @@ def _origin_secret(settings: Settings, folder: Path | None) -> bytes | None:
     return origin_secret(folder) if needed and folder is not None else None
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -231,7 +159,13 @@ def _bound(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def url_of(bound: socket.socket) -> str:
+    """The address of a server on this socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - not there on every platform
@@ -248,20 +182,20 @@ def serve(service: Service, started: Callable[[], None]) -> None:
             loop.add_signal_handler(number, service.drain)
         await service.run(started)
 
-    _spare_the_collector()
-    _allow_connections()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    spare_the_collector()
+    allow_connections()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(run())
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """What there is now stays as long as the process: nobody need look at it again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS_MAX, 20, 100)
 
 
-def _allow_connections() -> None:
+def allow_connections() -> None:
     """Each connection takes a file: as many as the system lets this process have."""
     if sys.platform == "win32":
         return
@@ -272,10 +206,20 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+class RunningService(Protocol):
+    """What runs in an event loop until it is drained: a hub, or a door."""
+
+    url: str
+
+    async def run(self, started: Callable[[], None] = ...) -> None: ...
+    def drain(self) -> None: ...
+    def release(self) -> None: ...
+
+
 class ServedHub:
     """A hub served by a thread of this process. Use it in a `with` statement, or stop it."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: RunningService) -> None:
         self._service = service
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
@@ -291,7 +235,12 @@ class ServedHub:
         return self._service.url
 
     @property
+    def service(self) -> RunningService:
+        return self._service
+
+    @property
     def desk(self) -> Desk:
+        assert isinstance(self._service, Service), "a door has no hub"
         return self._service.desk
 
     def _run(self) -> None:
@@ -300,13 +249,18 @@ class ServedHub:
             await self._service.run(self._ready.set)
 
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(run())
         except BaseException as error:  # noqa: BLE001  # handed to whoever started it
             self._error = error
             _log.exception("The server ended.")
         finally:
             self._ready.set()
+
+    def release(self) -> None:
+        """Let go of those who wait: the end is near."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._service.release)
 
     def stop(self) -> None:
         """Drain, close, and wait until all is done."""

@@ -31,7 +31,15 @@ from restante.model.publishing.validation import COLUMNS
 from restante.wire.media import ARROW
 from restante.wire.publish_json import Making, encode_few
 
-__all__ = ["EncodedPublish", "encode_columns", "encode_publish", "encode_sourced", "encode_stage", "stream_bytes"]
+__all__ = [
+    "EncodedPublish",
+    "columns_stream",
+    "encode_columns",
+    "encode_publish",
+    "encode_sourced",
+    "encode_stage",
+    "stream_bytes",
+]
 
 
 def encode_publish(sent: Few | Many | EncodedPublish, *, random: Random, now_ms: int) -> EncodedPublish:
@@ -76,10 +84,10 @@ def encode_columns(sent: object, *, random: Random, now_ms: int) -> bytes:
 
 def _columns_stream(sent: object, making: Making | None) -> bytes:
     if isinstance(sent, Sequence):
-        return _stream(
+        return columns_stream(
             _checked(intake.from_messages(sent, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)), making
         )
-    return _stream(
+    return columns_stream(
         _checked(intake.from_arrow(sent, claim_check_origins=None, data_bytes_max=LARGE_DATA_BYTES_MAX)), making
     )
 
@@ -91,8 +99,8 @@ def _checked(taken: tuple[MessageColumns, list[Any]]) -> MessageColumns:
     return columns
 
 
-def _stream(columns: MessageColumns, making: Making | None) -> bytes:
-    """The columns as an Arrow stream; the hub takes them as they are."""
+def columns_stream(columns: MessageColumns, making: Making | None) -> bytes:
+    """The columns as an Arrow stream, which the hub takes as they are; with `making`, with ids where there are none."""
     n, missing = len(columns), int(columns.made_id.sum())
     if making is not None:
         random = making.random(missing * RANDOM_BYTES_PER_ID)

@@ -11,7 +11,7 @@ from restante.cli.shared.hub_options import DEFAULT_URL, HubUrl
 from restante.cli.shared.plain import say
 
 if TYPE_CHECKING:
-    from restante.server.serve import Service
+    from restante.server.http_server import HttpServer
 
 
 def console(
@@ -43,12 +43,12 @@ def console(
     serve_console(hub, host=host, port=port, started=started)
 
 
-def mount_console(service: Service) -> None:
+def mount_console(service: HttpServer) -> None:
     """The console of a hub that this process serves, unless the settings turn it off.
 
     It asks the hub's routes as every client does, only without a connection.
     """
-    if not service.desk.settings.server.console:
+    if not service.counter.settings.server.console:
         return
     from restante.console.application import Console
     from restante.console.web.doors import SameProcessDoor

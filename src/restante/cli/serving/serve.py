@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from restante.cli.serving.console import mount_console
 from restante.cli.shared.options import NewFolder, StoreUrl
 from restante.cli.shared.plain import say
+
+if TYPE_CHECKING:
+    from restante.settings import Settings
+    from restante.settings_tree import KeyPath
 
 
 def serve(
@@ -24,6 +28,14 @@ def serve(
     settings: Annotated[
         Path | None,
         typer.Option(metavar="FILE", envvar="RESTANTE_SETTINGS", dir_okay=False, help="The settings, a TOML file."),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes that have the messages. Default: 1, or what the folder has."),
+    ] = None,
+    doors: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes that speak HTTP, in front of the shards. Default: 1."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without asking for tokens.")
@@ -39,6 +51,7 @@ def serve(
     \b
     restante serve                         ./data on http://127.0.0.1:8470
     restante serve --data ./mail --port 9000
+    restante serve --shards 4 --doors 2    the same on several cores
     curl http://127.0.0.1:8470/healthz     is the hub healthy?
 
     With --store the messages are in PostgreSQL; tokens and secrets stay in the folder:
@@ -52,36 +65,81 @@ def serve(
     restante tokens create --role operator --data ./mail --new
     restante serve --data ./mail --host 0.0.0.0
     """
-    import msgspec
-
     from restante.cli.shared.no_pandas import leave_pandas_out
     from restante.errors import ExtraMissing
     from restante.server.memory import spare_memory
-    from restante.settings_file import load
 
     spare_memory()
     leave_pandas_out()
     try:
         from restante.server import logs
-        from restante.server import serve as serving
     except ImportError as error:
         raise ExtraMissing(
             f"The server needs more than is installed ({error}): pip install 'restante[server]'."
         ) from error
 
-    loaded = load(settings, os.environ)
+    chosen, places = _chosen(settings, store, host, port)
+    logs.set_up(chosen.server)
+    count = _shards(data, chosen.store_url, shards, doors)
+    if count > 1:
+        _serve_several(data, chosen, places, count, doors or 1, insecure=insecure)
+    else:
+        _serve_alone(data, chosen, places, insecure=insecure)
+
+
+def _chosen(
+    file: Path | None, store: str | None, host: str | None, port: int | None
+) -> tuple[Settings, dict[KeyPath, str]]:
+    """The settings that count, and where each came from."""
+    import msgspec
+
+    from restante.settings_file import load
+
+    loaded = load(file, os.environ)
     chosen = loaded.settings
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     chosen = msgspec.structs.replace(
         chosen, store_url=store or chosen.store_url, server=msgspec.structs.replace(chosen.server, **given)
     )
-    logs.set_up(chosen.server)
     places = dict(loaded.places) | {("server", name): f"option --{name}" for name in given}
     if store is not None:
         places["store_url",] = "option --store"
+    return chosen, places
+
+
+def _serve_alone(data: Path, chosen: Settings, places: dict[KeyPath, str], *, insecure: bool) -> None:
+    from restante.server import serve as serving
+
     service = serving.Service(data, chosen, insecure=insecure, places=places)
     mount_console(service)
     serving.serve(service, lambda: _say_hello(data, chosen.store_url, service.url, console=chosen.server.console))
+
+
+def _serve_several(
+    data: Path, chosen: Settings, places: dict[KeyPath, str], shards: int, doors: int, *, insecure: bool
+) -> None:
+    from restante.cli.serving.several import serve_several
+
+    def started(url: str) -> None:
+        _say_hello(data, None, url, console=chosen.server.console)
+
+    serve_several(data, chosen, shards=shards, doors=doors, insecure=insecure, places=places, started=started)
+
+
+def _shards(data: Path, store: str | None, shards: int | None, doors: int | None) -> int:
+    """How many shards are served: as many as the folder has, unless another number is asked for."""
+    from restante.cluster.shard_folders import read_table, refuse_count
+    from restante.errors import InvalidRequest
+
+    table = None if store is not None else read_table(data)
+    has = 1 if table is None else len(table.starts)
+    if store is not None and ((shards or 1) > 1 or (doors or 1) > 1):
+        raise InvalidRequest("A store in a database is served by one process: leave --shards and --doors out.")
+    if table is not None and shards is not None and shards != has:
+        raise refuse_count(data, has, shards)
+    if table is None and shards in (None, 1) and (doors or 1) > 1:
+        raise InvalidRequest("Several doors stand in front of several shards: give --shards too.")
+    return has if shards is None else shards
 
 
 def _say_hello(data: Path, store: str | None, url: str, *, console: bool) -> None:

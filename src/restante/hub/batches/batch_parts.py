@@ -29,6 +29,7 @@ from restante.model.shards.batch_parts import (
     is_final,
     key_partition,
 )
+from restante.model.shards.rounds import decode_prepared, is_held_for
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix
 from restante.ports.store import StoreReader
@@ -95,11 +96,17 @@ def check_parts(draft: RequestDraft, partitions: Iterable[int], batch_id: bytes,
 def report_if_final(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, counts: Counts) -> bool:
     """Have home told, if this draft brings the end of a part."""
     part = part_of(draft, partition, batch_id)
-    if part is None or not is_final(part, counts):
+    if part is None or not is_final(part, counts) or _is_promised(draft, partition, batch_id):
         return False
     draft.put(partition, Space.BATCH_REPORT, batch_id, b"")
     draft.applies.append(partial(core.memory(PartWork).report, partition, batch_id))
     return True
+
+
+def _is_promised(draft: RequestDraft, partition: int, batch_id: bytes) -> bool:
+    """Whether a round has prepared messages of the batch that are not applied: they are pending."""
+    prepared = draft.scan_prefix(partition, Space.PREPARED, b"")
+    return any(is_held_for(decode_prepared(value), batch_id) for _, value in prepared)
 
 
 def plan_enlisted(partitions: Sequence[int], batch_id: bytes, owner: bytes, draft: RequestDraft) -> None:

@@ -12,9 +12,18 @@ from restante.calls.consignments import (
     ReadConsignment,
     StageParcel,
 )
+from restante.calls.shards import (
+    ApplyConsignment,
+    AskRound,
+    EndRound,
+    LookUpConsignment,
+    NoteParcel,
+    PrepareConsignment,
+    StagePart,
+)
 from restante.errors import InvalidRequest
 from restante.hub.action_rows.accepted_rows import action_rows_of
-from restante.hub.consignments import commit_consignment, consignments, stage
+from restante.hub.consignments import commit_consignment, consignments, prepared, rounds, stage
 from restante.hub.consignments.consignments import check_id
 from restante.hub.consignments.staged_parcels import StagingRoom
 from restante.hub.engine import filing
@@ -26,6 +35,7 @@ from restante.model.access.access import Grant
 from restante.model.consignments.consignment import check_parcel, check_winners
 from restante.model.consignments.consignment_answers import ConsignmentDetails, Staged
 from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing.delay import are_delayed
 from restante.model.publishing.few_or_many import EncodedPublish
 from restante.model.publishing.message import ACTION_KIND
@@ -56,16 +66,23 @@ def stage_parcel(core: Core, call: StageParcel, caller: Grant) -> Staged:
             f"A message of the kind {ACTION_KIND} is something to be done, and cannot be staged: send it with POST /v1/actions.",
             field="kind",
         )
+    if core.shard is not None:
+        return rounds.stage_here(core, call, digests_of_columns(columns, core.deed.key).whole, caller)
     return stage.stage(core, check_id(call.consignment_id), columns, name, caller)
 
 
 def commit(core: Core, call: CommitConsignment, caller: Grant) -> Receipt:
     filing.relieve(core)
+    if core.shard is not None:
+        return rounds.commit(core, check_id(call.consignment_id), check_winners(call.writers), caller)
     return commit_consignment.commit(core, check_id(call.consignment_id), check_winners(call.writers), caller)
 
 
 def discard(core: Core, call: DiscardConsignment, caller: Grant) -> None:
-    consignments.discard(core, check_id(call.consignment_id), caller)
+    if core.shard is not None:
+        rounds.discard_alone(core, check_id(call.consignment_id), caller)
+    else:
+        consignments.discard(core, check_id(call.consignment_id), caller)
 
 
 def read_consignment(core: Core, call: ReadConsignment, caller: Grant) -> ConsignmentDetails:
@@ -86,4 +103,11 @@ FUNCTIONS: Functions = {
     DiscardConsignment: discard,
     ReadConsignment: read_consignment,
     ListConsignments: consignments.page,
+    LookUpConsignment: rounds.look_up,
+    AskRound: rounds.ask_round,
+    NoteParcel: rounds.note_parcel,
+    StagePart: prepared.stage_part,
+    PrepareConsignment: prepared.prepare_consignment,
+    ApplyConsignment: prepared.apply_consignment,
+    EndRound: prepared.end_round,
 }

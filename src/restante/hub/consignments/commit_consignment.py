@@ -92,12 +92,12 @@ class _Ready:
 def _look_and_commit(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int]) -> Receipt:
     """Look, and commit if that still holds. Where the same messages keep coming, look while nobody else commits."""
     for _ in range(_TRIES):
-        with core.pins.reading(), suppress(Stale), _ahead(core) as written:
+        with core.pins.reading(), suppress(Stale), ahead(core) as written:
             ready = _look(core, consignment_id, announced, written)
             if not all(refreshed(core, mail) for mail in ready.mail):
                 raise Stale
             return core.commit(partial(_plan, core, ready))
-    with _ahead(core) as written:
+    with ahead(core) as written:
         return core.submit(Planned(partial(_look_and_plan, core, consignment_id, announced, written), alone=True))
 
 
@@ -109,7 +109,7 @@ def _look_and_plan(
 
 
 @contextmanager
-def _ahead(core: Core) -> Iterator[list[BlobKey]]:
+def ahead(core: Core) -> Iterator[list[BlobKey]]:
     """Blobs that are written ahead of the commit that will name them."""
     written: list[BlobKey] = []
     try:
@@ -125,7 +125,7 @@ def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], w
     staged = {attempt: consignment.attempts.get(attempt, NOTHING_STAGED) for attempt in announced}
     check_complete(announced, {attempt: own.messages for attempt, own in staged.items()})
     mail = []
-    for partition, runs in sorted(_staged_runs(core, consignment_id, announced).items()):
+    for partition, runs in sorted(staged_runs(core, consignment_id, announced).items()):
         bags = load_bags(core, partition, runs)
         if bags is None:
             # It was discarded meanwhile, or this raises nothing, and what is stored is damaged.
@@ -135,7 +135,7 @@ def _look(core: Core, consignment_id: bytes, announced: Mapping[Attempt, int], w
     return _Ready(consignment_id, consignment, staged, mail)
 
 
-def _staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[NamedRun]]:
+def staged_runs(core: Core, consignment_id: bytes, attempts: Mapping[Attempt, int]) -> dict[int, list[NamedRun]]:
     """The runs of each partition, in the order of the attempts and of their parcels."""
     home, runs = home_of(core, consignment_id), dict[int, list[NamedRun]]()
     for attempt in attempts:
@@ -154,7 +154,7 @@ def _plan(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
         attempts.get(attempt, NOTHING_STAGED) != own for attempt, own in ready.staged.items()
     ):
         raise Stale
-    if not all(holds(core, mail, draft.count(mail.partition)) for mail in ready.mail) or _met(draft, ready.mail):
+    if not all(holds(core, mail, draft.count(mail.partition)) for mail in ready.mail) or has_met(draft, ready.mail):
         raise Stale
     return _number_all(core, ready, draft)
 
@@ -164,7 +164,7 @@ def _number_all(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
     now, row = core.clock(), ready.consignment.row
     if row.batch:
         check_open(row_of(core, draft, row.batch), row.batch)
-    partitions = [_number(core, draft, mail, row.batch, now) for mail in ready.mail]
+    partitions = [number_mail(core, draft, mail, row.batch, now) for mail in ready.mail]
     accepted = sum([mail.messages for mail in ready.mail])
     committed = msgspec.structs.replace(
         row,
@@ -180,19 +180,19 @@ def _number_all(core: Core, ready: _Ready, draft: RequestDraft) -> Receipt:
     if row.batch:
         plan_seal(core, row.batch, EVERYTHING, draft)
     draft.applies.append(partial(leave, core, ready.consignment_id))
-    draft.applies.append(partial(_count, core, committed))
+    draft.applies.append(partial(count_committed, core, committed))
     receipt = receipt_of(committed)
     assert receipt is not None, "what is committed has an answer"
     return receipt
 
 
-def _count(core: Core, committed: ConsignmentRow) -> None:
+def count_committed(core: Core, committed: ConsignmentRow) -> None:
     core.memory(StagingRoom).committed += 1
     core.memory(StagingRoom).accepted += committed.accepted
     core.memory(StagingRoom).duplicates += committed.duplicates
 
 
-def _met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
+def has_met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
     """Whether this commit stores something already that may be of the same identity."""
     for arrived in draft.arrived_before():
         numbers = np.arange(1, len(arrived) + 1)
@@ -202,7 +202,7 @@ def _met(draft: RequestDraft, mail: Sequence[PartitionMail]) -> bool:
     return False
 
 
-def _number(
+def number_mail(
     core: Core, draft: RequestDraft, mail: PartitionMail, batch: bytes, now: int
 ) -> tuple[int, int, int] | None:
     """Give the messages of a partition their numbers; gives the partition, the first and the last of them."""

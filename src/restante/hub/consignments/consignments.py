@@ -48,6 +48,7 @@ from restante.model.consignments.consignment_answers import (
 )
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.page_size import page_size
+from restante.model.shards.rounds import RoundPhase, RoundRow, decode_round
 from restante.model.storage.changes import BlobKey, Space
 from restante.model.storage.keys import after_prefix, number_key
 from restante.model.storage.partition import partition_of
@@ -90,9 +91,9 @@ def _plan_open(
         if before is not None and row is not None and row.state is not ConsignmentState.DISCARDED:
             draft.applies.append(partial(touch, core, before))
             return _opened(before, row, created=False)
-    own, secret, batch_id = core.new_uuid(), None, b""
+    own, secret, batch_id = batches.new_id(core, key), None, b""
     if batch_row is not None:
-        batch_id = core.new_uuid()
+        batch_id = batches.new_id(core, key)
         secret = batches.plan_open(core, batch_id, batch_row, caller, draft).webhook_secret
     row = ConsignmentRow(key, ConsignmentState.OPEN, core.clock(), batch_id, owner=owner_of(caller))
     draft.put(home_of(core, own), Space.CONSIGNMENT, own, encode_consignment(row))
@@ -170,8 +171,22 @@ def _status(core: Core, consignment_id: bytes, row: ConsignmentRow) -> Consignme
         closed_at=moment(row.closed_at) if row.closed_at else None,
         staged_messages=staged.messages,
         staged_bytes=staged.length,
-        receipt=receipt_of(row),
+        receipt=None if _is_unfinished(core, consignment_id) else receipt_of(row),
     )
+
+
+def _is_unfinished(core: Core, consignment_id: bytes) -> bool:
+    """Whether shards are still carrying a decision out: then its numbers are not all known."""
+    row = stored_round(core, consignment_id)
+    return row is not None and bool(row.missing)
+
+
+def stored_round(core: Core, consignment_id: bytes) -> RoundRow | None:
+    """The last round of a consignment over several shards."""
+    if core.shard is None:
+        return None
+    value = core.store.get(home_of(core, consignment_id), Space.CONSIGNMENT_ROUND, consignment_id)
+    return None if value is None else decode_round(value)
 
 
 def page(core: Core, call: ListConsignments, caller: Grant) -> ConsignmentPage:
@@ -212,6 +227,8 @@ def _plan_discard(
         return False
     if row.state is ConsignmentState.COMMITTED:
         raise closed(row, text)
+    if core.shard is not None:
+        require_no_round(draft, home, consignment_id)
     consignment = core.memory(StagingRoom).open.get(consignment_id)
     if idle_before is not None and (
         consignment is None or consignment.active_at > idle_before or consignment.committing.locked()
@@ -223,6 +240,12 @@ def _plan_discard(
         plan_delete(core, row.batch, EVERYTHING, draft)
     draft.applies.append(partial(leave, core, consignment_id))
     return True
+
+
+def require_no_round(draft: RequestDraft, home: int, consignment_id: bytes) -> None:
+    value = draft.get(home, Space.CONSIGNMENT_ROUND, consignment_id)
+    if value is not None and decode_round(value).phase is RoundPhase.PREPARING:
+        raise Unavailable(f"Consignment {uuid_text(consignment_id)} is being committed. Try again.")
 
 
 def leave(core: Core, consignment_id: bytes) -> None:
@@ -260,7 +283,8 @@ def _plan_drop(core: Core, home: int, entries: list[tuple[bytes, bytes]], draft:
     blobs: list[BlobKey] = []
     for key, value in entries:
         draft.delete(home, Space.CONSIGNMENT_PARCEL, key)
-        for partition, identity in decode_parcel(value).runs:
+        # On a shard the runs belong to the parts of their partitions, which look after them.
+        for partition, identity in decode_parcel(value).runs if core.shard is None else ():
             stored = draft.get(partition, Space.RUN, number_key(identity))
             run = None if stored is None else decode_run(stored)
             if run is not None and run.state is RunState.STAGED:
@@ -280,7 +304,7 @@ def keep(core: Core) -> int:
             return gone
         if row.state is ConsignmentState.OPEN:
             gone += _discard_idle(core, consignment_id, now - _idle(core))
-        elif row.closed_at + _retention(core) <= now:
+        elif row.closed_at + _retention(core) <= now and not _is_unfinished(core, consignment_id):
             tidy(core, consignment_id)
             core.commit(partial(_plan_forget, core, consignment_id, row))
             gone += 1
@@ -311,6 +335,8 @@ def _discard_idle(core: Core, consignment_id: bytes, before: int) -> bool:
 
 def _plan_forget(core: Core, consignment_id: bytes, row: ConsignmentRow, draft: RequestDraft) -> None:
     draft.delete(home_of(core, consignment_id), Space.CONSIGNMENT, consignment_id)
+    if core.shard is not None:
+        draft.delete(home_of(core, consignment_id), Space.CONSIGNMENT_ROUND, consignment_id)
     place = _key_place(core, row.key, row.owner)
     if draft.get(*place) == consignment_id:
         draft.delete(*place)

@@ -53,15 +53,15 @@ def stage(core: Core, consignment_id: bytes, columns: MessageColumns, parcel: St
     before = core.store.get(home_of(core, consignment_id), Space.CONSIGNMENT_PARCEL, parcel_key(consignment_id, parcel))
     if before is not None:
         consignment.active_at = max(consignment.active_at, core.clock())
-        return _repeated(before, digest, parcel)
-    segments = _laid_out(core, columns) if len(columns) else []
+        return repeated(before, digest, parcel)
+    segments = laid_out_parcel(core, columns) if len(columns) else []
     length = sum([segment.length for segment in segments])
     with core.memory(StagingRoom).reserved(core.settings, consignment, length) as reservation:
         row = ParcelRow(len(columns), digest, core.clock(), length, ())
         return core.submit(_Stage(core, consignment_id, consignment, parcel, row, segments, reservation))
 
 
-def _laid_out(core: Core, columns: MessageColumns) -> list[EncodedSegment]:
+def laid_out_parcel(core: Core, columns: MessageColumns) -> list[EncodedSegment]:
     """The mailbags of a parcel, by partition; refused, if one of its messages could not be published."""
     arrivals = arrived(core, columns)
     with core.pins.reading():
@@ -101,9 +101,9 @@ class _Stage(CommitRequest[Staged]):
         open_consignment(core, self._id, draft.get(home, Space.CONSIGNMENT, self._id))
         before = draft.get(home, Space.CONSIGNMENT_PARCEL, key)
         if before is not None:
-            return _repeated(before, self._row.digest, parcel)
-        _check_count(consignment, parcel)
-        runs = tuple(_put_run(core, draft, own) for own in _by_partition(self._segments))
+            return repeated(before, self._row.digest, parcel)
+        check_room(consignment, parcel)
+        runs = tuple(put_staged_run(core, draft, own) for own in by_partition(self._segments))
         row = msgspec.structs.replace(self._row, runs=runs)
         draft.put(home, Space.CONSIGNMENT_PARCEL, key, encode_parcel(row))
         draft.note(StagedSoFar).consignments.add(self._id)
@@ -133,7 +133,7 @@ def _closed_meanwhile(core: Core, consignment_id: bytes) -> NoReturn:
     raise closed(row, text)
 
 
-def _repeated(value: bytes, digest: bytes, parcel: StagedParcel) -> Staged:
+def repeated(value: bytes, digest: bytes, parcel: StagedParcel) -> Staged:
     row = decode_parcel(value)
     if row.digest != digest:
         writer, attempt = parcel.attempt
@@ -147,7 +147,7 @@ def _repeated(value: bytes, digest: bytes, parcel: StagedParcel) -> Staged:
     return Staged(staged=row.messages)
 
 
-def _check_count(consignment: OpenConsignment, parcel: StagedParcel) -> None:
+def check_room(consignment: OpenConsignment, parcel: StagedParcel) -> None:
     attempts = consignment.attempts
     if parcel.attempt not in attempts and len(attempts) >= limits.CONSIGNMENT_ATTEMPTS_MAX:
         raise InvalidRequest(f"A consignment has at most {limits.CONSIGNMENT_ATTEMPTS_MAX:,} attempts of writers.")
@@ -155,14 +155,14 @@ def _check_count(consignment: OpenConsignment, parcel: StagedParcel) -> None:
         raise InvalidRequest(f"A consignment has at most {limits.CONSIGNMENT_PARCELS_MAX:,} parcels: make larger ones.")
 
 
-def _by_partition(segments: Iterable[EncodedSegment]) -> Iterable[list[EncodedSegment]]:
+def by_partition(segments: Iterable[EncodedSegment]) -> Iterable[list[EncodedSegment]]:
     by_partition: dict[int, list[EncodedSegment]] = {}
     for segment in segments:
         by_partition.setdefault(segment.group, []).append(segment)
     return by_partition.values()
 
 
-def _put_run(core: Core, draft: RequestDraft, segments: list[EncodedSegment]) -> StagedRun:
+def put_staged_run(core: Core, draft: RequestDraft, segments: list[EncodedSegment]) -> StagedRun:
     partition, laid = segments[0].group, []
     for segment in segments:
         blob = draft.take_blob(partition)

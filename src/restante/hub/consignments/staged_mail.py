@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from restante import limits
-from restante.errors import Fault, FaultyMessages
+from restante.errors import DataDamaged, Fault, FaultyMessages
 from restante.hub.consignments.stage import staged_row
 from restante.hub.engine.core import Core
 from restante.hub.engine.identity_reads import find, has_newer
@@ -94,6 +94,28 @@ def load_bags(core: Core, partition: int, runs: Sequence[NamedRun]) -> list[Stag
             return None
         bags.append(StagedBag(parcel, load_run(core.store, partition, decode_run(value))))
     return bags
+
+
+def reloaded(core: Core, partition: int, names: Sequence[int]) -> PartitionMail:
+    """What was prepared before a restart, from its runs. Which duplicates there were is known no longer."""
+    runs = [load_run(core.store, partition, decode_run(_run_value(core, partition, name))) for name in names]
+    read = [_fingerprints(core, run)[0] for run in runs]
+    fingerprint = np.concatenate([np.zeros(0, np.uint64), *read])
+    order = np.argsort(fingerprint)
+    hashes = [stored.segment.recipient_hash for run in runs for stored in run.segments]
+    recipients = np.unique(np.concatenate([np.zeros(0, np.uint64), *hashes]))
+    fingerprint = fingerprint[order]
+    seen = Seen.of(core.partitions[partition])
+    return PartitionMail(partition, runs, fingerprint, fingerprint, order, recipients, seen, [])
+
+
+def _run_value(core: Core, partition: int, name: int) -> bytes:
+    value = core.store.get(partition, Space.RUN, number_key(name))
+    if value is None:
+        raise DataDamaged(
+            f"A prepared run of partition {partition} is missing. Run `restante doctor`.", partition=partition
+        )
+    return value
 
 
 def refreshed(core: Core, mail: PartitionMail) -> bool:

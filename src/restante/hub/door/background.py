@@ -5,7 +5,7 @@ from __future__ import annotations
 from restante.hub.actions.upkeep import forget_texts
 from restante.hub.backplane import tasks as backplane
 from restante.hub.batches import batch_upkeep, part_calls
-from restante.hub.consignments import consignments
+from restante.hub.consignments import consignments, rounds
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core
 from restante.hub.engine.tasks import Tasks, housekeeping
@@ -30,6 +30,7 @@ TASKS = (
     outbox.TASK,
     batch_upkeep.TASK,
     part_calls.TASK,
+    rounds.TASK,
     notice_delivery.TASK,
     members.TASK,
     delayed.TASK,

@@ -52,6 +52,8 @@ from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
+from restante.hub.consignments.prepared import load_prepared, promised_for
+from restante.hub.consignments.rounds import load_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
 from restante.hub.door import background, delayed_calls
 from restante.hub.door import upkeep_calls as upkeep
@@ -166,6 +168,8 @@ class OpenHub:
         self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
+        if shard is not None:
+            self._core.memory(KeptAside).counters.append(partial(promised_for, self._core))
         self._core.memory(FeedHolds).holders.append(partial(held_position, self._core))
         self._core.memory(GroupMemory).lost.append(partial(count_deaths, self._core))
         self._core.memory(ActionMemory).busy.append(partial(running_in, self._core))
@@ -174,6 +178,8 @@ class OpenHub:
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
         self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
+        self._core.remember(load_rounds(store, self._core.owned))
+        load_prepared(self._core)
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING
         self._background = background.start(self._core)
@@ -259,6 +265,11 @@ class OpenHub:
     def core(self) -> Core:
         """For those who build on the hub: doctor, tests, the asynchronous door."""
         return self._core
+
+    @property
+    def owned(self) -> range:
+        """The partitions that this hub has: all of them, unless it is one shard of several."""
+        return self._core.owned
 
     @property
     def partition_count(self) -> int:

@@ -11,8 +11,7 @@ import msgspec
 from restante.hub.engine.fronts import Fronts
 from restante.hub.engine.identity_reads import load_fingerprints
 from restante.hub.engine.identity_upkeep import blobs_of
-from restante.hub.engine.owned import OwnedPartitions
-from restante.hub.engine.partitions import Deed, Partition, create_deed, load_deed, load_partition
+from restante.hub.engine.partitions import Deed, OwnedPartitions, Partition, create_deed, load_deed, load_partition
 from restante.hub.mailboxes.claim_checks import ContentRow
 from restante.hub.upkeep.migrate import migrate
 from restante.limits import BLOB_NUMBERS_PER_FENCE

@@ -25,6 +25,7 @@ from restante import limits
 from restante.errors import NotOwner, OutcomeUnknown, RestanteError, StorageFull, StoreConflict, Unavailable
 from restante.hub.engine.commit_totals import CommitTotals
 from restante.hub.engine.outcomes import Outcomes
+from restante.hub.engine.parked import ParkedRequests, closed, held_too_long
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.storage.changes import Changes, EntryKey
 
@@ -52,7 +53,7 @@ class Listener(Generic[T]):
 class CommitRequest(Generic[T]):
     """A request to be planned and committed; afterwards it has a result or an error."""
 
-    __slots__ = ("alone", "error", "light", "line", "put_off", "reads", "result", "size", "waiter")
+    __slots__ = ("alone", "error", "light", "line", "parked", "put_off", "reads", "result", "size", "waiter")
 
     def __init__(self, size: int = 0, line: Line | None = None) -> None:
         self.result: T | None = None
@@ -65,6 +66,8 @@ class CommitRequest(Generic[T]):
         """Whether the request must have a commit of its own."""
         self.put_off = False
         """Whether the request cannot be judged in this commit, and goes into the next."""
+        self.parked = False
+        """Whether the request waits beside the queue until somebody lets those go that wait."""
         self.light = False
         """Whether planning takes little time, and reads only memory."""
         self.reads: Sequence[EntryKey] = ()
@@ -161,6 +164,7 @@ class Committer:
         """What came in the last turns of each event loop; only its own thread looks there."""
         self._gathered_count = 0
         """About how many there are."""
+        self.parked = ParkedRequests[CommitRequest[Any]]()
         self._closing = False
         self._broken = False
         self._no_room_at = -math.inf
@@ -219,6 +223,17 @@ class Committer:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
+        self.refuse_parked(0)
+
+    def unpark(self) -> None:
+        """Let those go that are parked: they come before all that waits."""
+        self._put_first(self.parked.taken())
+
+    def refuse_parked(self, seconds: float) -> None:
+        """Answer those that have been parked for so long."""
+        late = self.parked.taken(time.monotonic() - seconds)
+        _fail(late, held_too_long())
+        answer_all(late)
 
     def _gather(self, requests: Sequence[CommitRequest[T]], loop: asyncio.AbstractEventLoop) -> None:
         """Gather the requests of an event loop until a turn brings no more, so that they are committed together."""
@@ -323,15 +338,20 @@ class Committer:
 
     def _without_those_put_off(self, batch: list[CommitRequest[object]]) -> list[CommitRequest[object]]:
         """Requests that were put off come first in the next commit, unless this whole commit has failed."""
+        batch = self.parked.parted(batch, time.monotonic())
         again = [request for request in batch if request.put_off and request.error is None]
         if not again:
             return batch
-        with self._lock:
-            self._queue.extendleft(reversed(again))
         answered = [request for request in batch if not request.put_off or request.error is not None]
         for request in again:
             request.put_off = False
+        self._put_first(again)
         return answered
+
+    def _put_first(self, requests: Sequence[CommitRequest[object]]) -> None:
+        with self._changed:
+            self._queue.extendleft(reversed(requests))
+            self._changed.notify_all()
 
     def _take(self) -> _Planned | list[CommitRequest[object]] | None:
         """A commit that was planned, or everything that waits, up to the size of a commit; None when the hub is closed."""
@@ -416,13 +436,6 @@ def _next_batch(queue: deque[CommitRequest[object]]) -> list[CommitRequest[objec
         batch.append(request)
     queue.extendleft(reversed(passed))
     return batch
-
-
-def closed() -> Unavailable:
-    """The error of a call to a hub that was closed."""
-    error = Unavailable("The hub is closed. Open it again.")
-    error.retriable = False
-    return error
 
 
 def _plan_one(plan: CommitPlan, request: CommitRequest[object]) -> None:

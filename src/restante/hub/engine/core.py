@@ -18,8 +18,7 @@ from restante.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from restante.hub.engine.bell import Bell
 from restante.hub.engine.committer import CommitRequest, Committer, JointPlan, LightPlan, Planned
 from restante.hub.engine.live_mail import LivePost
-from restante.hub.engine.owned import not_owner
-from restante.hub.engine.partitions import Deed, Partition, Unfiled
+from restante.hub.engine.partitions import Deed, Partition, Unfiled, not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.model.columns.hashing import text_hash
 from restante.model.publishing.names import name_problem

@@ -29,11 +29,12 @@ from restante.hub.engine.committer import CommitRequest, Line
 from restante.hub.engine.core import Core, is_text
 from restante.hub.engine.live_mail import Shipped
 from restante.hub.engine.mailbags import put_mailbag
-from restante.hub.engine.owned import not_owner
+from restante.hub.engine.partitions import not_owner
 from restante.hub.engine.plan import CommitPlan, RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.batch_items import Duplicates, bind_duplicates, bind_items
 from restante.hub.publishing.delayed_memory import DelayedMemory
+from restante.hub.publishing.holds import HeldMessages, Holds
 from restante.hub.publishing.identities import Verdict, disjoint, holds, judge
 from restante.hub.publishing.lay_out import arrived, laid_out, taken
 from restante.hub.publishing.producers import NumberedAdmission, admitted, conclude
@@ -115,17 +116,30 @@ def plan_publishes(
         _plan_beside(draft, stored)
         bind_items(core, draft, stored)
         plan.accept(draft)
+        _park_held(publishes)
     if len(publishes) == len(requests):
         return []
     return [request for request in requests if not isinstance(request, PublishRequest)]
 
 
 def _may_go(core: Core, draft: RequestDraft, request: PublishRequest) -> bool:
-    if core.shard is not None and _foreign(core, request) is not None:
-        request.error = request.error or not_owner(_foreign(core, request) or 0)
+    if core.shard is not None:
+        foreign = _foreign(core, request)
+        if foreign is not None:
+            request.error = request.error or not_owner(foreign)
+        if request.line is not None and request.line in core.committer.parked.lines:
+            request.parked = True
+            return False
     if request.beside is not None:
         request.error = request.error or request.beside.check(draft)
     return request.error is None
+
+
+def _park_held(publishes: Sequence[PublishRequest]) -> None:
+    """What a round holds is not judged: who sends it waits beside the queue."""
+    for request in publishes:
+        if isinstance(request.error, HeldMessages):
+            request.error, request.parked = None, True
 
 
 def _foreign(core: Core, request: PublishRequest) -> int | None:
@@ -261,6 +275,7 @@ def _check_origins(request: PublishRequest, origins: Texts) -> None:
 
 
 def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
+    _meet_holds(core, unit)
     _judge_delayed(core, draft, unit)
     verdict = unit.judged.verdict
     if verdict.any():
@@ -276,6 +291,19 @@ def _plan(core: Core, draft: RequestDraft, unit: Unit) -> None:
     for index, request in enumerate(unit.requests):
         if request.batch is not None and request.result is not None and request.result.duplicates:
             bind_duplicates(core, draft, request.batch, _duplicates(unit, index, stored, number))
+
+
+def _meet_holds(core: Core, unit: Unit) -> None:
+    """Whoever sends what a round holds has to wait for its end."""
+    held = core.memory(Holds)
+    if not held:
+        return
+    arrivals = unit.arrivals
+    for partition, rows in unit.judged.grouped.parts():
+        for row in rows[held.met(partition, arrivals.fingerprint[rows])].tolist():
+            request = unit.requests[int(np.searchsorted(unit.start, row, side="right")) - 1]
+            request.error = request.error or HeldMessages("A message is held by a commit that is under way.")
+            unit.parcel = None
 
 
 def _judge_delayed(core: Core, draft: RequestDraft, unit: Unit) -> None:

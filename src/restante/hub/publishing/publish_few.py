@@ -19,6 +19,7 @@ from restante.hub.engine.mailbags import put_small_mailbag
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.mailboxes.origins import claim_check_origins
 from restante.hub.publishing.delayed_memory import DelayedMemory
+from restante.hub.publishing.holds import Holds
 from restante.hub.publishing.publish_request import PublishRequest
 from restante.model.actions.action_kind import ACTION_KIND
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
@@ -179,9 +180,11 @@ def _all_new(core: Core, bags: dict[int, _Bag], beside: Sequence[Hashes]) -> boo
         own = np.array([one for bag in bags.values() for one in bag.fingerprints], np.uint64)
         if any(np.isin(own, other).any() for other in beside):
             return False
-    delayed = core.memory(DelayedMemory)
+    delayed, held = core.memory(DelayedMemory), core.memory(Holds)
     for partition, bag in bags.items():
         fingerprints = bag.fingerprints
+        if held and held.met(partition, np.array(fingerprints, np.uint64)).any():
+            return False
         if len(fingerprints) > 1 and len(set(fingerprints)) < len(fingerprints):
             return False
         if core.partitions[partition].knows_any(fingerprints) or delayed.knows_any(fingerprints):

@@ -242,11 +242,14 @@ def check_known(row: ConsignmentRow | None, consignment: str) -> ConsignmentRow:
 
 def closed(row: ConsignmentRow, consignment: str) -> ConsignmentClosed:
     """The error for whoever would add to one that is committed or discarded."""
-    state = row.state.value
-    discarded = row.state is ConsignmentState.DISCARDED
+    return closed_as(row.state, consignment, f" ({row.key})")
+
+
+def closed_as(state: ConsignmentState, consignment: str, named: str = "") -> ConsignmentClosed:
+    discarded = state is ConsignmentState.DISCARDED
     more = "Open its key again for a new one." if discarded else "What its commit named was delivered."
     return ConsignmentClosed(
-        f"Consignment {consignment} ({row.key}) was {state}: nothing can be added or changed. {more}",
+        f"Consignment {consignment}{named} was {state.value}: nothing can be added or changed. {more}",
         consignment=consignment,
-        state=state,
+        state=state.value,
     )

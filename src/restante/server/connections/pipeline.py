@@ -130,7 +130,7 @@ class _Pipeline:
         task.add_done_callback(self._answers.discard)
         if label.partition is not None and label.producer is not None:
             self._order.add(task, label.partition, label.producer)
-        self._barrier = None if isinstance(sent, Few) and not self._desk.hub.crowded else task
+        self._barrier = None if isinstance(sent, Few) and not self._desk.crowded else task
         await asyncio.sleep(0)  # so that it is in the queue before the next one
 
     async def _turn(self, label: Label) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,9 @@ class HealthRounds:
         self._since: Since = {}
         self._history = HealthHistory()
         self._began_at = time.monotonic()
-        self._partition = 0
+        self._owned = cycle(hub.owned)
+        """The partitions that are written to, one after another."""
+        self._partition = next(self._owned)
         """The next one to be checked deeply."""
         self._deep_problem: str | None = None
         self._closing = threading.Event()
@@ -139,7 +142,7 @@ class HealthRounds:
             self._hub.check_groups()
             # A partition that fails is checked again until it is well: another one would hide it.
             if self._deep_problem is None:
-                self._partition = (self._partition + 1) % self._hub.partition_count
+                self._partition = next(self._owned)
         return self._deep_problem
 
     def _switched_off(self) -> str | None:

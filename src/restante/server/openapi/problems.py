@@ -215,9 +215,10 @@ ADVICE: dict[str, Advice] = {
         f"{_AGAIN} What was stored is skipped as a duplicate.",
     ),
     "partly_stored": Advice(
-        "Some messages of a publish are stored, or in the backplane. Of the others that is not known.",
-        "Send the messages in `lost` again, under the same ids.",
-        ("lost", "partitions", "positions"),
+        "Some messages of a publish are stored, or in the backplane. Of the others that is not known. If shards of the hub did "
+        "not answer, `partitions` says what is stored, and `ids` which ids were made for messages that had none.",
+        "Send the messages in `lost` again, or all of them, under the same ids: what is stored is skipped.",
+        ("lost", "partitions", "positions", "ids"),
     ),
     "outcome_unknown": Advice(
         "It may have been carried out: the hub failed before it knew.",

@@ -6,7 +6,6 @@ import msgspec
 
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
 from restante.errors import InvalidRequest
-from restante.hub.door.hub import OpenHub
 from restante.limits import ACKNOWLEDGED_ITEMS_MAX, ACKNOWLEDGED_RANGES_MAX, ACKNOWLEDGED_SMALL_MAX
 from restante.model.access.access import Role
 from restante.model.batches.batch_answers import Acknowledged, ItemIndices, ItemRange
@@ -75,7 +74,8 @@ async def acknowledge(desk: Desk, exchange: Exchange) -> None:
             asked = decoded(body or b"{}", _decoder, _Body)
             answer = _answer(asked, await link.call(_calls(asked)))
         else:
-            answer = await link.thread(_acknowledge_large, link.hub, body)
+            asked = await link.thread(_large, body)
+            answer = await link.thread(_answer, asked, await link.call(_calls(asked)))
     if len(answer) <= PIECE_BYTES:
         await exchange.answer(200, answer, media_type=b"application/json")
     else:
@@ -116,8 +116,7 @@ def _answer(asked: _Body, answers: tuple[Acknowledged, ...]) -> bytes:
     return _encode(Answers(answers=answers) if asked.calls else answers[0])
 
 
-def _acknowledge_large(hub: OpenHub, body: Buffer) -> bytes:
-    """The answer may be as large: all of it may be unknown."""
+def _large(body: Buffer) -> _Body:
     # An item id has no comma. What is made of nothing else would take many times its size in memory.
     commas = bytes(body).count(b",")
     if commas > _COMMAS_MAX:
@@ -126,8 +125,7 @@ def _acknowledge_large(hub: OpenHub, body: Buffer) -> bytes:
             "several.",
             field="items",
         )
-    asked = decoded(body, _decoder, _Body)
-    return _answer(asked, hub.call(_calls(asked)))
+    return decoded(body, _decoder, _Body)
 
 
 ACKNOWLEDGE = Route("POST", "/v1/acknowledgements", acknowledge, frozenset({Role.PUBLISHER}))

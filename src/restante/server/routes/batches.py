@@ -110,7 +110,7 @@ async def progress(desk: Desk, exchange: Exchange) -> None:
 
 async def wait(desk: Desk, exchange: Exchange) -> None:
     call = asked(exchange, WaitForBatch, batch_id=exchange.place["batch"])
-    with desk.link_of(exchange.grant).watching_batch(call.batch_id) as watch:
+    with desk.own_of(exchange.grant).watching_batch(call.batch_id) as watch:
         with desk.room.read():
             found = await watch.look()
         if not is_complete(found) and call.seconds > 0:

@@ -32,7 +32,7 @@ async def partitions(desk: Desk, exchange: Exchange) -> None:
     limit, after = exchange.integer("limit"), exchange.integer("after")
     size = page_size(limit)
     start = 0 if after is None else after + 1
-    found = desk.hub.call(ListPartitions())
+    found = await desk.link.call(ListPartitions())
     page = found[start : start + size]
     following = str(page[-1].partition) if page and start + size < len(found) else None
     await exchange.json(200, {"partitions": [_shown(desk, status) for status in page], "next": following})
@@ -40,14 +40,15 @@ async def partitions(desk: Desk, exchange: Exchange) -> None:
 
 async def partition(desk: Desk, exchange: Exchange) -> None:
     number = partition_number(exchange.place["partition"])
-    found = desk.hub.call(ListPartitions())
-    if number >= len(found):
-        raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {len(found) - 1}.")
-    await exchange.json(200, _shown(desk, found[number]))
+    found = await desk.link.call(ListPartitions())
+    status = next((own for own in found if own.partition == number), None)
+    if status is None:
+        raise PartitionUnknown(f"There is no partition {number}: partitions go from 0 to {found[-1].partition}.")
+    await exchange.json(200, _shown(desk, status))
 
 
 async def partition_of(desk: Desk, exchange: Exchange) -> None:
-    number = desk.hub.call(PartitionOf(exchange.place["recipient"]))
+    number = await desk.link.call(PartitionOf(exchange.place["recipient"]))
     await exchange.json(200, Place(number, desk.url))
 
 

@@ -24,7 +24,7 @@ from restante.model.storage.changes import Buffer
 from restante.server.connections.bodies import decoded, read_json
 from restante.server.connections.exchange import Exchange
 from restante.server.connections.incoming_messages import read_apart
-from restante.server.desk import Desk
+from restante.server.desk import Desk, ServedLink
 from restante.server.route_table import Route
 from restante.server.routes.publishing import count_stored
 from restante.wire.incoming.incoming_json import decode_json
@@ -85,9 +85,11 @@ def _read(body: Buffer) -> list[_Send]:
     return [_Send(content, plain_letters(content)) for content in contents]
 
 
-async def _carry_out(link: InProcess, grant: Grant, sends: Sequence[_Send]) -> list[_Outcome]:
-    """What is plainly right is given to the committer at once, so that it goes into one commit."""
+async def _carry_out(link: ServedLink, grant: Grant, sends: Sequence[_Send]) -> list[_Outcome]:
+    """What is plainly right is given to the committer at once, so that it goes into one commit; shards do so themselves."""
     loop = asyncio.get_running_loop()
+    if not isinstance(link, InProcess):
+        return await asyncio.gather(*(_outcome(link, send.content, None) for send in sends))
     begun: list[_Waiting | None] = []
     for content, letters in sends:
         waiting: _Waiting | None = None
@@ -98,7 +100,7 @@ async def _carry_out(link: InProcess, grant: Grant, sends: Sequence[_Send]) -> l
     return [await _outcome(link, send.content, waiting) for send, waiting in zip(sends, begun, strict=True)]
 
 
-async def _outcome(link: InProcess, content: bytes, waiting: _Waiting | None) -> _Outcome:
+async def _outcome(link: ServedLink, content: bytes, waiting: _Waiting | None) -> _Outcome:
     try:
         if waiting is not None:
             return (await waiting).answer()

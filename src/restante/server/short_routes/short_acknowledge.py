@@ -30,7 +30,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
         call = acknowledgements.single_call(body)
         if call is None:
             return False
-        self.desk.link_of(grant).hub.acknowledge_soon(call, (listener,))
+        self.desk.own_of(grant).hub.acknowledge_soon(call, (listener,))
         return True
 
     def count(self, answer: Acknowledged, seconds: float) -> None:

@@ -63,7 +63,7 @@ class ShortPublish(ShortRoute[Receipt]):
         sent = few_or_many(decode_json(body))
         if not isinstance(sent, Few):
             return False
-        self.desk.link_of(grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
+        self.desk.own_of(grant).hub.publish_soon(Publish(sent, partition, numbers), listener)
         return True
 
 

@@ -15,14 +15,23 @@ _OURS = ("restante.db", "blobs", "log-0", "log-1")
 _BESIDE = frozenset(
     {
         *("lock", "tokens.json", "tokens.json.lock", "origins.secret", "origins.secret.lock"),
+        *("calls.sock", "requests.sock"),
         *("lost+found", ".gitignore", ".gitkeep", ".keep", ".DS_Store"),
     }
 )
 """What may lie in a folder in which no hub has been yet."""
 
 
+SEVERAL = "shards.json"
+"""The file of a folder whose data lies in the folders of several shards."""
+
+
 def require_own(folder: Path) -> None:
     """Refuse a folder that holds something else, and no data of a hub. Nothing is changed."""
+    if (folder / SEVERAL).exists():
+        raise InvalidRequest(
+            f"{folder} is the data of several shards, which one process cannot open. Serve it: restante serve --data {folder}"
+        )
     if not folder.is_dir() or any((folder / name).exists() for name in _OURS):
         return
     others = {path.name for path in folder.iterdir()} - _BESIDE

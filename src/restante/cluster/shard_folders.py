@@ -1,0 +1,85 @@
+"""The folders of a hub with several shards on one machine: `shards.json` says which partitions each has.
+
+`data/shard-0`, `data/shard-1` … are data folders, each of one shard. Tokens and secrets lie in `data` itself.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from restante.errors import DataDamaged, InvalidRequest
+from restante.model.shards.ranges import Ranges, even_ranges
+from restante.stores.sqlite.own_folder import SEVERAL, require_own
+from restante.stores.sqlite.privacy import FILE_MODE, make_folder
+
+
+class ShardTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Which shard has which partitions; it changes only while nobody serves."""
+
+    partition_count: int
+    starts: tuple[int, ...]
+    """The first partition of each shard."""
+    key: int
+    """Of all hashes, the same in all shards."""
+
+    @property
+    def ranges(self) -> Ranges:
+        ends = (*self.starts[1:], self.partition_count)
+        return tuple(range(first, end) for first, end in zip(self.starts, ends, strict=True))
+
+
+def shard_folder(folder: Path, shard: int) -> Path:
+    return folder / f"shard-{shard}"
+
+
+def read_table(folder: Path) -> ShardTable | None:
+    """The shards of a folder; None if it has no more than one."""
+    try:
+        content = (folder / SEVERAL).read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(content, type=ShardTable)
+    except msgspec.MsgspecError as error:
+        raise DataDamaged(f"{folder / SEVERAL} cannot be read ({error}). Restore it from a backup.") from error
+
+
+def write_table(folder: Path, table: ShardTable) -> None:
+    """Whole or not at all, whatever happens meanwhile."""
+    new = folder / f"{SEVERAL}.new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        os.write(descriptor, msgspec.json.format(msgspec.json.encode(table)))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    new.replace(folder / SEVERAL)
+
+
+def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
+    """The table of a folder with so many shards, made if nothing is in the folder yet; refused if it has another number."""
+    table = read_table(folder)
+    if table is None:
+        if shards > 1 and (folder / "restante.db").exists():
+            raise refuse_count(folder, 1, shards)
+        require_own(folder)
+        make_folder(folder)
+        ranges = even_ranges(partition_count, shards)
+        key = secrets.randbits(64)
+        table = ShardTable(partition_count=partition_count, starts=tuple(own.start for own in ranges), key=key)
+        write_table(folder, table)
+    if len(table.starts) != shards:
+        raise refuse_count(folder, len(table.starts), shards)
+    return table
+
+
+def refuse_count(folder: Path, has: int, wanted: int) -> InvalidRequest:
+    verb = "split" if wanted > has else "join"
+    return InvalidRequest(
+        f"{folder} has {has} {'shard' if has == 1 else 'shards'}, not {wanted}. Serve it with --shards {has}, or change it "
+        f"while nobody serves it: restante shards {verb} {wanted} --data {folder}"
+    )

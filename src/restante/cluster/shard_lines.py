@@ -1,0 +1,67 @@
+"""`ShardLines`: the ways from one process to all shards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from restante.calls.call import Answer, Call
+from restante.cluster.call_line import CallLine
+from restante.cluster.socket_paths import short_path
+from restante.errors import OutcomeUnknown, Overloaded, PartitionUnknown, RestanteError, Unavailable
+from restante.limits import SHARD_PATIENCE_SECONDS
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.shards.ranges import Ranges, shard_of
+from restante.model.storage.partition import partition_of
+
+CALLS_SOCKET = "calls.sock"
+REQUESTS_SOCKET = "requests.sock"
+_PAUSE_SECONDS = 0.05
+_PAUSE_MAX_SECONDS = 0.5
+
+
+class ShardLines:
+    """Used in one event loop."""
+
+    def __init__(self, ranges: Ranges, folders: Sequence[Path]) -> None:
+        self.ranges = ranges
+        self.partition_count = ranges[-1].stop
+        self.folders = folders
+        self.lines = [CallLine(short_path(folder / CALLS_SOCKET), f"Shard {n}") for n, folder in enumerate(folders)]
+
+    def of_partition(self, partition: int) -> int:
+        if not 0 <= partition < self.partition_count:
+            raise PartitionUnknown(
+                f"There is no partition {partition}: partitions go from 0 to {self.partition_count - 1}."
+            )
+        return shard_of(self.ranges, partition)
+
+    def of_name(self, name: str) -> int:
+        """The shard in which something with this name has its home."""
+        return shard_of(self.ranges, partition_of(name, self.partition_count))
+
+    async def call(self, shard: int, call: Call[Answer], caller: Grant = EVERYTHING) -> Answer:
+        """Have a shard answer. It is asked again while it is silent, for a while: the same call again does no harm."""
+        deadline, pause = asyncio.get_running_loop().time() + SHARD_PATIENCE_SECONDS, _PAUSE_SECONDS
+        while True:
+            try:
+                return await self.lines[shard].call(call, caller)
+            except RestanteError as error:
+                if not is_silent(error) or asyncio.get_running_loop().time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PAUSE_MAX_SECONDS)
+
+    async def all(self, call: Call[Answer], caller: Grant = EVERYTHING) -> list[Answer]:
+        """What each shard answers. One that is silent makes all of it an error: less would look like all."""
+        return await asyncio.gather(*(self.call(shard, call, caller) for shard in range(len(self.lines))))
+
+    def close(self) -> None:
+        for line in self.lines:
+            line.close()
+
+
+def is_silent(error: RestanteError) -> bool:
+    """Whether the shard was not there, or went away. What it refused itself is an answer."""
+    return type(error) in (Unavailable, OutcomeUnknown) and not isinstance(error, Overloaded)

@@ -1,0 +1,393 @@
+"""A shard's share of a consignment over several: its parts are staged, prepared in a round, and applied, or let go.
+
+What is prepared is durable: the final runs, and that their messages are held. A hub that is opened has all holds before its
+first call. It asks home what became of the round, again and again, and does what home says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from restante.calls.shards import (
+    ApplyConsignment,
+    AskRound,
+    EndRound,
+    LookUpConsignment,
+    NamedStagedRun,
+    PrepareConsignment,
+    RoundState,
+    StagedPart,
+    StagePart,
+    Vote,
+)
+from restante.errors import Unavailable
+from restante.hub.batches.batch_counts import count, counts_of, home_of
+from restante.hub.batches.batch_parts import part_of, put_part, report_if_final
+from restante.hub.consignments.commit_consignment import ahead, has_met, number_mail
+from restante.hub.consignments.consignments import check_id
+from restante.hub.consignments.stage import blobs_of, by_partition, laid_out_parcel, put_staged_run
+from restante.hub.consignments.staged_mail import PartitionMail, holds, load_bags, prepare, refreshed, reloaded
+from restante.hub.engine.core import Core, MailboxAddress, Stale, uuid_text
+from restante.hub.engine.plan import RequestDraft
+from restante.hub.engine.procedures import Ask, Procedure, run
+from restante.hub.publishing.holds import HeldSoFar, Holds, is_held_before
+from restante.hub.publishing.sent import sent_columns, taken_apart
+from restante.model.access.access import Grant
+from restante.model.batches.batch import Counts
+from restante.model.consignments.consignment import (
+    Attempt,
+    StagedParcel,
+    StagedRun,
+    check_known,
+    check_parcel,
+    closed_as,
+)
+from restante.model.consignments.consignment_answers import ConsignmentState
+from restante.model.publishing.few_or_many import EncodedPublish
+from restante.model.shards.batch_parts import BatchPart, PartState, bound_only
+from restante.model.shards.rounds import (
+    Numbered,
+    PreparedRow,
+    RoundPhase,
+    StagedPartRow,
+    decode_prepared,
+    decode_staged_part,
+    encode_round,
+    staged_part_key,
+)
+from restante.model.storage.changes import BlobKey, Space
+from restante.model.storage.keys import after_prefix, number_key
+from restante.model.storage.run import RunState, decode_run
+from restante.model.storage.segment import EncodedSegment
+
+_TRIES = 3
+_LOOK_AGAIN = 60 * 1_000_000
+_ID_BYTES = 16
+_log = logging.getLogger(__name__)
+
+Place = tuple[int, bytes]
+"""Partition and consignment."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What this shard has of consignments over several shards, as committed."""
+
+    rows: dict[Place, PreparedRow] = field(default_factory=dict)
+    mail: dict[Place, PartitionMail] = field(default_factory=dict)
+    """What was judged for rows that are not applied; after a restart it is read from the runs."""
+    staged: dict[bytes, int] = field(default_factory=dict)
+    """Consignments with staged parts, and when home was last asked about each."""
+
+
+def load_prepared(core: Core) -> None:
+    """Before the first call: what is prepared, and what that holds."""
+    memory = core.memory(Prepared)
+    for partition in core.owned:
+        for key, _ in core.store.scan(partition, Space.STAGED_PART):
+            memory.staged[key[:_ID_BYTES]] = 0
+        for consignment, value in core.store.scan(partition, Space.PREPARED):
+            row = decode_prepared(value)
+            memory.rows[partition, consignment] = row
+            if not row.applied:
+                mail = reloaded(core, partition, row.runs)
+                memory.mail[partition, consignment] = mail
+                core.memory(Holds).add(partition, consignment, mail.fingerprint)
+
+
+def promised_for(core: Core, address: MailboxAddress) -> int:
+    """How many messages for a mailbox are prepared, and not visible yet."""
+    mail = core.memory(Prepared).mail
+    segments = [
+        stored.segment
+        for (partition, _), own in tuple(mail.items())
+        if partition == address.partition
+        for each in own.runs
+        for stored in each.segments
+    ]
+    return sum([int(one.drawers["count"][one.recipient_hash == address.hash].sum()) for one in segments])
+
+
+def stage_part(core: Core, call: StagePart, caller: Grant) -> StagedPart:
+    """Stage this shard's share of a parcel, if home says that the consignment is open."""
+    return run(core, staging(core, call, caller))
+
+
+def staging(core: Core, call: StagePart, caller: Grant) -> Procedure[StagedPart]:
+    parcel, consignment = check_parcel(call.writer, call.attempt, call.parcel), check_id(call.consignment_id)
+    if isinstance(call.sent, EncodedPublish):
+        raise taken_apart()
+    state: ConsignmentState | None = yield Ask(home_of(core, consignment), LookUpConsignment(consignment))
+    if state is None:
+        check_known(None, call.consignment_id)
+    elif state is not ConsignmentState.OPEN:
+        raise closed_as(state, call.consignment_id)
+    columns = sent_columns(core, call.sent, caller)
+    segments = laid_out_parcel(core, columns) if len(columns) else []
+    key = staged_part_key(consignment, parcel, call.digest)
+    return core.commit(partial(_plan_stage, core, key, segments))
+
+
+def _plan_stage(core: Core, key: bytes, segments: Sequence[EncodedSegment], draft: RequestDraft) -> StagedPart:
+    """The runs of a part; those that are staged already are named again."""
+    runs, messages, length = [], 0, 0
+    for own in by_partition(segments):
+        partition = own[0].group
+        row = _staged_before(draft, partition, key)
+        if row is None:
+            identity = put_staged_run(core, draft, own).identity
+            row = StagedPartRow(sum([each.rows for each in own]), sum([each.length for each in own]), identity)
+            draft.put(partition, Space.STAGED_PART, key, encode_round(row))
+        runs.append(StagedRun(partition, row.identity))
+        messages, length = messages + row.messages, length + row.length
+    draft.applies.append(lambda: core.memory(Prepared).staged.setdefault(key[:_ID_BYTES], core.clock()))
+    return StagedPart(messages, length, tuple(runs))
+
+
+def _staged_before(draft: RequestDraft, partition: int, key: bytes) -> StagedPartRow | None:
+    value = draft.get(partition, Space.STAGED_PART, key)
+    return None if value is None else decode_staged_part(value)
+
+
+def prepare_consignment(core: Core, call: PrepareConsignment, _: Grant) -> Vote:
+    """Judge and make ready what home names, in one commit; the same round again is answered as before."""
+    for named in call.runs:
+        core.require_owned(named.partition)
+    for _try in range(_TRIES):
+        with core.pins.reading(), suppress(Stale), ahead(core) as written:
+            mail = _look(core, call, written)
+            if not all(refreshed(core, own) for own in mail):
+                raise Stale
+            return core.commit(partial(_plan_prepare, core, call, mail))
+    return Vote(busy=True)
+
+
+def _look(core: Core, call: PrepareConsignment, written: list[BlobKey]) -> list[PartitionMail]:
+    mail = []
+    for partition, runs in sorted(_by_partition(call.runs).items()):
+        bags = load_bags(core, partition, runs)
+        if bags is None:
+            raise Unavailable(f"Consignment {uuid_text(call.consignment)} is not staged here any more. Try again.")
+        mail.append(prepare(core, partition, bags, written))
+    return mail
+
+
+def _by_partition(runs: Sequence[NamedStagedRun]) -> dict[int, list[tuple[StagedParcel, int]]]:
+    found: dict[int, list[tuple[StagedParcel, int]]] = {}
+    for run_ in runs:
+        parcel = StagedParcel(Attempt(run_.writer, run_.attempt), run_.parcel)
+        found.setdefault(run_.partition, []).append((parcel, run_.identity))
+    return found
+
+
+def _plan_prepare(core: Core, call: PrepareConsignment, mail: Sequence[PartitionMail], draft: RequestDraft) -> Vote:
+    before = {own.partition: prepared_row(draft, own.partition, call.consignment) for own in mail}
+    if any(row is not None and (row.round > call.round or row.applied) for row in before.values()):
+        raise Unavailable("This round is over. Ask again.")
+    if all(row is not None and row.round == call.round for row in before.values()):
+        return _vote(before)
+    if not all(holds(core, own, draft.count(own.partition)) for own in mail) or has_met(draft, mail):
+        raise Stale
+    if any(_is_busy(core, draft, own, call.consignment) for own in mail):
+        return Vote(busy=True)
+    staged = _by_partition(call.runs)
+    for own in mail:
+        _let_go(core, draft, own.partition, call.consignment)
+        before[own.partition] = _put_prepared(core, draft, own, call, [name for _, name in staged[own.partition]])
+    return _vote(before)
+
+
+def _vote(rows: dict[int, PreparedRow | None]) -> Vote:
+    parts = tuple((at, row.messages, row.duplicates) for at, row in rows.items() if row is not None)
+    return Vote(busy=False, parts=parts)
+
+
+def _is_busy(core: Core, draft: RequestDraft, mail: PartitionMail, consignment: bytes) -> bool:
+    met = core.memory(Holds).met(mail.partition, mail.judged, but=consignment)
+    return bool(met.any()) or is_held_before(draft, mail.partition, mail.judged, but=consignment)
+
+
+def _put_prepared(
+    core: Core, draft: RequestDraft, mail: PartitionMail, call: PrepareConsignment, staged: Sequence[int]
+) -> PreparedRow:
+    for own in mail.runs:
+        if own.row.identity not in staged:
+            draft.put_run(mail.partition, own.row)
+    names = tuple(own.row.identity for own in mail.runs)
+    duplicates = len(mail.judged) - mail.messages
+    row = PreparedRow(call.round, call.batch, names, tuple(staged), mail.messages, duplicates)
+    _put(core, draft, (mail.partition, call.consignment), row)
+    draft.note(HeldSoFar).held.append((mail.partition, call.consignment, mail.fingerprint))
+    draft.applies.append(partial(_hold, core, (mail.partition, call.consignment), mail))
+    return row
+
+
+def _hold(core: Core, place: Place, mail: PartitionMail) -> None:
+    core.memory(Prepared).mail[place] = mail
+    core.memory(Holds).add(*place, mail.fingerprint)
+
+
+def prepared_row(draft: RequestDraft, partition: int, consignment: bytes) -> PreparedRow | None:
+    value = draft.get(partition, Space.PREPARED, consignment)
+    return None if value is None else decode_prepared(value)
+
+
+def _put(core: Core, draft: RequestDraft, place: Place, row: PreparedRow) -> None:
+    draft.put(place[0], Space.PREPARED, place[1], encode_round(row))
+    draft.applies.append(partial(core.memory(Prepared).rows.__setitem__, place, row))
+
+
+def _let_go(core: Core, draft: RequestDraft, partition: int, consignment: bytes) -> None:
+    """A round comes to nothing here: what it held is free again, and runs that only it needed go."""
+    row = prepared_row(draft, partition, consignment)
+    if row is None or row.applied:
+        return
+    _drop_runs(core, draft, partition, [name for name in row.runs if name not in row.staged])
+    draft.delete(partition, Space.PREPARED, consignment)
+    draft.applies.append(partial(_forget, core, (partition, consignment)))
+
+
+def _forget(core: Core, place: Place) -> None:
+    core.memory(Prepared).rows.pop(place, None)
+    core.memory(Prepared).mail.pop(place, None)
+    core.memory(Holds).remove(*place)
+    core.committer.unpark()
+
+
+def _drop_runs(core: Core, draft: RequestDraft, partition: int, names: Sequence[int]) -> None:
+    """Runs that nobody will see."""
+    blobs: list[BlobKey] = []
+    for name in names:
+        value = draft.get(partition, Space.RUN, number_key(name))
+        row = None if value is None else decode_run(value)
+        if row is not None and row.state is RunState.STAGED:
+            draft.delete(partition, Space.RUN, number_key(name))
+            blobs += blobs_of(partition, row)
+    draft.applies.append(lambda: core.pins.bury(blobs))
+
+
+def end_round(core: Core, call: EndRound, _: Grant) -> None:
+    for partition in call.partitions:
+        core.require_owned(partition)
+    core.commit(partial(_plan_end, core, call))
+
+
+def _plan_end(core: Core, call: EndRound, draft: RequestDraft) -> None:
+    for partition in call.partitions:
+        row = prepared_row(draft, partition, call.consignment)
+        if row is not None and row.round <= call.round:
+            _let_go(core, draft, partition, call.consignment)
+
+
+def apply_consignment(core: Core, call: ApplyConsignment, _: Grant) -> tuple[Numbered, ...]:
+    """Make visible what was decided, once; gives the numbers, as often as home asks."""
+    for partition in call.partitions:
+        core.require_owned(partition)
+    return core.commit(partial(_plan_apply, core, call))
+
+
+def _plan_apply(core: Core, call: ApplyConsignment, draft: RequestDraft) -> tuple[Numbered, ...]:
+    numbered = []
+    for partition in call.partitions:
+        row = prepared_row(draft, partition, call.consignment)
+        if row is None or row.round != call.round:
+            raise Unavailable("This round is not prepared here. Ask again.")
+        if not row.applied:
+            row = _apply(core, draft, partition, call, row)
+        numbered.append((partition, row.first, row.last))
+    return tuple(numbered)
+
+
+def _apply(core: Core, draft: RequestDraft, partition: int, call: ApplyConsignment, row: PreparedRow) -> PreparedRow:
+    place = (partition, call.consignment)
+    mail = core.memory(Prepared).mail[place]
+    if row.batch:
+        part = part_of(draft, partition, row.batch) or BatchPart()
+        state = PartState(max(part.state, PartState.CLOSED))
+        put_part(draft, partition, row.batch, msgspec.structs.replace(part, state=state, closed_at=core.clock()))
+    numbers = number_mail(core, draft, mail, row.batch, call.decided_at)
+    bound = sum([len(some.rows) for some in mail.duplicates])
+    if row.batch and row.duplicates > bound:  # what a restart forgot of them: they are counted, and no more
+        count(core, draft, partition, row.batch, Counts(duplicates=row.duplicates - bound))
+    _, first, last = numbers or (partition, 0, -1)
+    done = msgspec.structs.replace(row, applied=True, first=first, last=last)
+    _put(core, draft, place, done)
+    if row.batch:
+        report_if_final(core, draft, partition, row.batch, bound_only(counts_of(core, draft, partition, row.batch)))
+    draft.applies.append(partial(_applied, core, place))
+    return done
+
+
+def _applied(core: Core, place: Place) -> None:
+    core.memory(Prepared).mail.pop(place, None)
+    core.memory(Holds).remove(*place)
+    core.committer.unpark()
+
+
+def inquiring(core: Core) -> Procedure[None]:
+    """Ask home about all that is prepared or applied here, and do what it says; then about parts that nobody needs."""
+    rounds: dict[tuple[bytes, int], list[int]] = {}
+    for (partition, consignment), row in sorted(core.memory(Prepared).rows.items()):
+        rounds.setdefault((consignment, row.round), []).append(partition)
+    for (consignment, number), partitions in rounds.items():
+        with suppress(Unavailable):
+            yield from _inquiring(core, consignment, number, tuple(partitions))
+    yield from _looking_after(core)
+
+
+def _inquiring(core: Core, consignment: bytes, number: int, partitions: tuple[int, ...]) -> Procedure[None]:
+    home = home_of(core, consignment)
+    state: RoundState = yield Ask(home, AskRound(consignment, number, partitions))
+    if state.phase is RoundPhase.DECIDED:
+        core.commit(partial(_plan_apply, core, ApplyConsignment(consignment, number, state.decided_at, partitions)))
+    elif state.phase is RoundPhase.ENDED:
+        core.commit(partial(_plan_end, core, EndRound(consignment, number, partitions)))
+    elif state.phase is RoundPhase.RECORDED:
+        core.commit(partial(_plan_recorded, core, consignment, partitions))
+
+
+def _plan_recorded(core: Core, consignment: bytes, partitions: Sequence[int], draft: RequestDraft) -> None:
+    """Home has the numbers: they are not asked for any more."""
+    for partition in partitions:
+        row = prepared_row(draft, partition, consignment)
+        if row is not None and row.applied:
+            draft.delete(partition, Space.PREPARED, consignment)
+            draft.applies.append(partial(core.memory(Prepared).rows.pop, (partition, consignment), None))
+
+
+def _looking_after(core: Core) -> Procedure[None]:
+    """Parts whose consignment is closed or unknown at home are dropped."""
+    memory = core.memory(Prepared)
+    used = {consignment for _, consignment in memory.rows}
+    for consignment, asked_at in sorted(memory.staged.items()):
+        if consignment in used or core.clock() < asked_at + _LOOK_AGAIN:
+            continue
+        with suppress(Unavailable):
+            state = yield Ask(home_of(core, consignment), LookUpConsignment(consignment))
+            memory.staged[consignment] = core.clock()
+            if state is not ConsignmentState.OPEN:
+                drop_parts(core, consignment)
+
+
+def drop_parts(core: Core, consignment: bytes) -> None:
+    """All that is staged here for a consignment, but what is prepared or visible."""
+    for partition in core.owned:
+        end = after_prefix(consignment)
+        while entries := core.store.scan(partition, Space.STAGED_PART, start=consignment, end=end, limit=20):
+            core.commit(partial(_plan_drop, core, partition, entries))
+    core.memory(Prepared).staged.pop(consignment, None)
+
+
+def _plan_drop(core: Core, partition: int, entries: Sequence[tuple[bytes, bytes]], draft: RequestDraft) -> None:
+    for key, value in entries:
+        row = prepared_row(draft, partition, key[:_ID_BYTES])
+        if row is not None and not row.applied:
+            raise Unavailable("The consignment is being committed. Try again.")
+        draft.delete(partition, Space.STAGED_PART, key)
+        _drop_runs(core, draft, partition, [decode_staged_part(value).identity])

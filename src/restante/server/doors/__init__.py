@@ -1,0 +1,1 @@
+"""Doors: processes that speak HTTP, and have no messages of their own."""

@@ -1,0 +1,76 @@
+"""Acknowledgements cut by the homes of their batches. What is no item id refuses all of it, before anything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from restante.calls.batches import AcknowledgeEach, AcknowledgeItems
+from restante.cluster.shard_lines import ShardLines
+from restante.model.access.access import Grant
+from restante.model.batches.batch_answers import Acknowledged, ItemIndices, ItemRange
+from restante.model.batches.items import IndexColumn, named
+
+_BATCH_CHARACTERS = 36
+
+
+async def acknowledge_each(lines: ShardLines, call: AcknowledgeEach, caller: Grant) -> tuple[Acknowledged, ...]:
+    for one in call.calls:
+        named(one.items, one.ranges, one.indices)
+    return tuple(await asyncio.gather(*(_acknowledge(lines, one, caller) for one in call.calls)))
+
+
+async def acknowledge(lines: ShardLines, call: AcknowledgeItems, caller: Grant) -> Acknowledged:
+    (answer,) = await acknowledge_each(lines, AcknowledgeEach((call,)), caller)
+    return answer
+
+
+async def _acknowledge(lines: ShardLines, call: AcknowledgeItems, caller: Grant) -> Acknowledged:
+    parts = _parts(lines, call)
+    answers = await asyncio.gather(*(lines.call(shard, part, caller) for shard, part in parts.items()))
+    if len(answers) == 1:
+        return answers[0]
+    return Acknowledged(
+        acknowledged=sum(answer.acknowledged for answer in answers),
+        complete=tuple(batch for answer in answers for batch in answer.complete),
+        unknown=_as_sent(call, [one for answer in answers for one in answer.unknown]),
+    )
+
+
+def _parts(lines: ShardLines, call: AcknowledgeItems) -> dict[int, AcknowledgeItems]:
+    """By shard. A call that names nothing goes to the first."""
+    items: dict[int, list[str]] = {}
+    ranges: dict[int, list[ItemRange]] = {}
+    indices: dict[int, list[ItemIndices]] = {}
+    homes: dict[str, int] = {}
+
+    def home(text: str) -> int:
+        batch = text[:_BATCH_CHARACTERS].lower()
+        if batch not in homes:
+            homes[batch] = lines.of_name(batch)
+        return homes[batch]
+
+    for item in call.items:
+        items.setdefault(home(item), []).append(item)
+    for one in call.ranges:
+        ranges.setdefault(home(one.group), []).append(one)
+    for each in call.indices:
+        indices.setdefault(home(each.group), []).append(_plain(each))
+    shards = sorted({*items, *ranges, *indices}) or [0]
+    return {
+        shard: AcknowledgeItems(items.get(shard, ()), ranges.get(shard, ()), indices.get(shard, ())) for shard in shards
+    }
+
+
+def _plain(one: ItemIndices | IndexColumn) -> ItemIndices:
+    if isinstance(one, ItemIndices):
+        return one
+    return ItemIndices(group=one.group, indices=np.asarray(one.indices).tolist())
+
+
+def _as_sent(call: AcknowledgeItems, unknown: Sequence[str | ItemRange]) -> tuple[str | ItemRange, ...]:
+    """In the order in which they were sent, as far as they were named one by one."""
+    place = {item: index for index, item in enumerate(call.items)}
+    return tuple(sorted(unknown, key=lambda one: place.get(one, len(place)) if isinstance(one, str) else len(place)))

@@ -1,0 +1,65 @@
+"""A door as an ASGI application: what is about one shard is passed on, what is about several is split or gathered."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+from restante.errors import RestanteError
+from restante.server.app import ROUTES, Application, answer_problem
+from restante.server.connections.exchange import ClientGone, Exchange, Receive, Send
+from restante.server.desk import Counter, Desk
+from restante.server.doors.door_link import DoorLink
+from restante.server.doors.door_routes import Choice, choice_of
+from restante.server.doors.upstream import Upstream, body_of, forward
+from restante.server.route_table import Route
+
+
+class DoorApplication(Application):
+    """Restante as it is seen through a door."""
+
+    def __init__(self, counter: Counter, link: DoorLink, upstreams: list[Upstream]) -> None:
+        super().__init__(cast("Desk", counter))  # Handlers that need a hub of their own are passed on, or replaced.
+        self._link = link
+        self.upstreams = upstreams
+        self._choices: dict[Route, Choice | None] = {route: choice_of(route) for route in ROUTES}
+
+    async def _http(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        route = self._found(exchange)
+        choice = None if route is None else self._choices[route]
+        if route is None or choice is None:
+            exchange.place.clear()
+            await super()._http(exchange, receive, send)
+            return
+        try:
+            body = await body_of(exchange, receive)
+            await forward(self._chosen(choice, exchange, body), exchange, body, receive, send)
+        except RestanteError as error:
+            await answer_problem(exchange, error)
+        except ClientGone:
+            await exchange.break_off()
+        self._count(exchange, route, time.perf_counter() - started)
+
+    def _found(self, exchange: Exchange) -> Route | None:
+        """The route; None if there is none, which is told where everything else is looked at too."""
+        try:
+            return self._router.find(exchange)
+        except RestanteError:
+            return None
+
+    def _chosen(self, choice: Choice, exchange: Exchange, body: bytes) -> Upstream:
+        """The shard of a request. What names nothing that can be goes to the first, which says so to whom it may."""
+        try:
+            return self.upstreams[choice(self._link.lines, exchange, body)]
+        except RestanteError:
+            return self.upstreams[0]
+
+    def upstream_of(self, exchange: Exchange) -> Upstream | None:
+        """The server to which a web socket is handed through; None if the door takes it itself."""
+        try:
+            route = self._sockets.find(exchange)
+            choice = choice_of(route)
+            return None if choice is None else self._chosen(choice, exchange, b"")
+        except RestanteError:
+            return None

@@ -1,0 +1,156 @@
+"""`DoorLink`: calls answered by the shards, as if there were one hub here.
+
+A call is about one partition, and its owner answers it; or it is split; or all answer, and it is gathered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+
+from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, AddItems, OpenBatch
+from restante.calls.call import Answer, Call
+from restante.calls.homes import home_of_call
+from restante.calls.mailboxes import PartitionOf
+from restante.calls.publishing import Publish
+from restante.calls.shards import ShardCall
+from restante.cluster.shard_lines import ShardLines
+from restante.errors import InvalidRequest, NotOwner, Unavailable
+from restante.model.access.access import EVERYTHING, Grant
+from restante.model.batches.batch_answers import Acknowledged, BatchOpened
+from restante.model.columns.few_ids import made_ids
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing.few_or_many import Few
+from restante.model.storage.partition import partition_of
+from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
+from restante.server.doors.gathered_lists import GATHERED
+from restante.server.doors.publish_parts import PublishCut, publish_parts
+from restante.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS_MAX = 32
+
+
+class DoorLink:
+    """The asynchronous link of a door. Nothing is kept here that could be lost."""
+
+    def __init__(self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None) -> None:
+        self.lines = lines
+        self.cut = PublishCut(lines, settings, claim_checks)
+        self.caller = EVERYTHING
+        self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
+
+    def on_behalf_of(self, caller: Grant) -> DoorLink:
+        """The same link for somebody who may not do everything."""
+        if caller is self.caller:
+            return self
+        seen = object.__new__(type(self))
+        seen.__dict__.update(self.__dict__)
+        seen.caller = caller
+        return seen
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            call = loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
+        except RuntimeError as error:  # which says that there are no threads any more
+            raise Unavailable("The hub is closed.") from error
+        try:
+            return await call
+        finally:
+            del call  # An error holds this frame: with the call, which holds the error, all would be kept.
+
+    async def call(self, call: Call[Answer]) -> Answer:
+        own = _OWN_WAYS.get(type(call))
+        if own is not None:
+            answer: Answer = await own(self, call)
+            return answer
+        gathered = GATHERED.get(type(call))
+        if gathered is not None:
+            found: Answer = await gathered(self.lines, call, self.caller)
+            return found
+        return await self.lines.call(self._home(call), call, self.caller)
+
+    def _home(self, call: Call[Any]) -> int:
+        """The shard that a call is about. What names nothing that can be goes to the first, which says so."""
+        if isinstance(call, ShardCall):
+            raise InvalidRequest("Shards alone ask this of one another.")
+        home = home_of_call(call, self.lines.partition_count)
+        return 0 if home is None else self.lines.of_partition(home)
+
+    async def close(self) -> None:
+        self.lines.close()
+        self._threads.shutdown(wait=False)
+
+
+async def _publish(link: DoorLink, call: Publish) -> Receipt:
+    if call.partition is not None:
+        return await _publish_parcel(link, call, call.partition)
+    cut = link.cut.few(call, call.sent, link.caller) if isinstance(call.sent, Few) else None
+    if cut is None:
+        cut = await link.thread(link.cut.columns, call, link.caller)
+    return await publish_parts(link.lines, cut, link.caller)
+
+
+async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Receipt:
+    """All of it is for one partition. Recipients of other shards are misplaced: their owner is no way out."""
+    try:
+        return await link.lines.call(link.lines.of_partition(partition), call, link.caller)
+    except NotOwner:
+        await link.thread(link.cut.check_parcel, call, partition)
+        raise
+
+
+async def _acknowledge(link: DoorLink, call: AcknowledgeItems) -> Acknowledged:
+    return await acknowledge(link.lines, call, link.caller)
+
+
+async def _acknowledge_each(link: DoorLink, call: AcknowledgeEach) -> tuple[Acknowledged, ...]:
+    return await acknowledge_each(link.lines, call, link.caller)
+
+
+async def _open_batch(link: DoorLink, call: OpenBatch) -> BatchOpened:
+    """The id is made here, so that the call may be carried again; with a key it has the home of the key."""
+    if call.batch_id is None:
+        call = msgspec.structs.replace(call, batch_id=_made_id(link.lines.partition_count, call.key))
+    return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
+
+
+async def _add_items(link: DoorLink, call: AddItems) -> Any:  # noqa: ANN401 - what the call answers
+    if call.request_id is None:
+        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+        call = msgspec.structs.replace(call, request_id=made)
+    return await link.lines.call(link._home(call), call, link.caller)  # noqa: SLF001 - of this module
+
+
+def _made_id(partition_count: int, key: str | None) -> str:
+    home = None if key is None else partition_of(key, partition_count)
+    while True:
+        (made,) = made_ids(1, os.urandom, time.time_ns() // 1_000_000)
+        if home is None or partition_of(made, partition_count) == home:
+            return made
+
+
+async def _partition_of(link: DoorLink, call: PartitionOf) -> int:
+    """The first shard refuses what no recipient can be called; where the others live, each knows."""
+    home = home_of_call(call, link.lines.partition_count)
+    return await link.lines.call(0 if home is None else link.lines.of_partition(home), call, link.caller)
+
+
+_OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] = {
+    Publish: _publish,
+    AcknowledgeItems: _acknowledge,
+    AcknowledgeEach: _acknowledge_each,
+    OpenBatch: _open_batch,
+    AddItems: _add_items,
+    PartitionOf: _partition_of,
+}

@@ -1,0 +1,89 @@
+"""Which requests are about one shard, and which one: those are passed on to it as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from restante.cluster.shard_lines import ShardLines
+from restante.server.connections.exchange import Exchange
+from restante.server.route_table import Route
+from restante.server.routes.publishing import partition_number
+
+Choice = Callable[[ShardLines, Exchange, bytes], int]
+"""From the map, the request and its body to the number of a shard."""
+
+_HERE = frozenset(
+    {
+        "/v1/partitions/{partition}/parcels",
+        "/v1/consignments/{consignment}/parcels",
+        "/v1/batches/{batch}/items",
+        "/v1/batches/{batch}/progress",
+        "/v1/sources/{source}",
+        "/v1/sources/{source}/reset",
+    }
+)
+"""Routes that name one thing, and that a door answers all the same: it splits or gathers, or knows."""
+_FIRST = "/v1/jobs"
+
+
+def _recipient(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
+    return lines.of_name(exchange.place["recipient"])
+
+
+def _partition(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
+    return lines.of_partition(partition_number(exchange.place["partition"]))
+
+
+def _batch(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
+    return lines.of_name(exchange.place["batch"].lower())
+
+
+def _consignment(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
+    return lines.of_name(exchange.place["consignment"].lower())
+
+
+def _group(lines: ShardLines, exchange: Exchange, _: bytes) -> int:
+    return lines.of_name(exchange.place["group"])
+
+
+def _first(lines: ShardLines, _: Exchange, __: bytes) -> int:
+    return lines.of_partition(0)
+
+
+class _Named(msgspec.Struct):
+    recipient: str = ""
+
+
+def _ticket(lines: ShardLines, _: Exchange, body: bytes) -> int:
+    """Where the ticket will be shown. What cannot be read goes to the first, which says so."""
+    try:
+        return lines.of_name(msgspec.json.decode(body, type=_Named).recipient)
+    except (msgspec.MsgspecError, UnicodeError):
+        return 0
+
+
+def choice_of(route: Route) -> Choice | None:
+    """How the shard of a route's requests is found; None if the door answers them itself."""
+    path = route.path
+    if path in _HERE:
+        return None
+    if path == "/v1/tickets":
+        return _ticket
+    if path.startswith(_FIRST):
+        return _first
+    for name, choice in _BY_NAME:
+        if f"{{{name}}}" in path:
+            return choice
+    return None
+
+
+_BY_NAME: tuple[tuple[str, Choice], ...] = (
+    ("recipient", _recipient),
+    ("partition", _partition),
+    ("batch", _batch),
+    ("consignment", _consignment),
+    ("group", _group),
+)
+"""The first that stands in the path counts: what a group has in a partition is that partition's."""

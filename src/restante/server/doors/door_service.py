@@ -1,0 +1,100 @@
+"""A door served: HTTP for clients, and calls and requests carried to the shards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
+from restante.cluster.socket_paths import short_path
+from restante.server.access.gate import gate_of
+from restante.server.connections.exchange import Event, Exchange
+from restante.server.connections.protocol import HttpConnection
+from restante.server.desk import Counter
+from restante.server.doors.door_application import DoorApplication
+from restante.server.doors.door_link import DoorLink
+from restante.server.doors.tunnel import Tunnel
+from restante.server.doors.upstream import Upstream
+from restante.server.http_server import HttpServer
+from restante.server.metrics import Metrics
+from restante.settings import Settings
+from restante.settings_tree import KeyPath
+
+_log = logging.getLogger("restante.server")
+_CLOSING_SECONDS = 0.01
+"""Until connections that were closed have gone."""
+
+
+async def _nothing() -> Event:
+    raise AssertionError("nobody asks for events of a request that is only looked at")
+
+
+async def _nowhere(_: Event) -> None:
+    raise AssertionError("nobody answers a request that is only looked at")
+
+
+class DoorConnection(HttpConnection):
+    """One connection of a client. Web sockets of mailboxes are handed through to their shards."""
+
+    door: ClassVar[DoorApplication]
+
+    def handle_websocket_upgrade(self) -> None:
+        path, _, query = self.url.partition(b"?")
+        scope = {"type": "websocket", "path": "", "raw_path": path, "query_string": query, "headers": self.headers}
+        upstream = self.door.upstream_of(Exchange(scope, _nothing, _nowhere))
+        if upstream is None or self._short_answers or self.pipeline or self._is_under_way() or self._refused:
+            super().handle_websocket_upgrade()
+            return
+        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
+        lines += [b"%b: %b" % header for header in self.headers]
+        self.connections.discard(self)
+        request = b"\r\n".join([*lines, b"", b""])
+        self.transport.set_protocol(Tunnel(upstream, self.transport, request, self.server_state.connections))
+
+
+class DoorService(HttpServer):
+    """A door, not yet running."""
+
+    def __init__(
+        self,
+        lines: ShardLines,
+        home: Path,
+        settings: Settings,
+        bound: socket.socket,
+        url: str,
+        places: Mapping[KeyPath, str],
+        claim_checks: frozenset[str] | None = None,
+    ) -> None:
+        gate = gate_of(settings.server, home, insecure=True)
+        self.link = DoorLink(lines, settings, claim_checks)
+        counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
+        self._upstreams = [
+            Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
+        ]
+        application = DoorApplication(counter, self.link, self._upstreams)
+        door = type("Door", (DoorConnection,), {"door": application})
+        super().__init__(counter, application, bound, door)
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until `drain` is called, then finish what is under way."""
+        keeping = self.begin_keeping()
+        passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
+        self.server.announce = started
+        self.server.before_announcing = self._ready
+        try:
+            await self.serve()
+        finally:
+            for task in (*keeping, passes):
+                task.cancel()
+            for upstream in self._upstreams:
+                upstream.close()
+            await self.link.close()
+            await asyncio.sleep(_CLOSING_SECONDS)
+            _log.info("ended")
+
+    async def _ready(self) -> None:
+        """There is nothing to wait for: the shards are there."""

@@ -1,0 +1,198 @@
+"""Lists and totals of all shards as one, in the order that each of them has.
+
+Where the token of a page is the name of its last entry, every shard goes on after that name. A page of recipients goes on
+at a place of each shard, so its token has all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from restante.calls.batches import ListBatches, ReadProgress, ReapBatches
+from restante.calls.call import Call
+from restante.calls.consignments import ListConsignments
+from restante.calls.groups import ListGroups
+from restante.calls.mailboxes import ListPartitions, ListRecipients
+from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
+from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
+from restante.cluster.shard_lines import ShardLines
+from restante.errors import InvalidRequest, RestanteError, SourceUnknown
+from restante.model.access.access import Grant
+from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
+from restante.model.consignments.consignment_answers import ConsignmentPage
+from restante.model.groups.group_answers import GroupPage
+from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
+from restante.model.mailboxes.page_size import page_size
+from restante.model.sources.source_answers import SourcePage, SourceStatus
+
+T = TypeVar("T")
+Gathering: TypeAlias = Callable[[ShardLines, Any, Grant], Awaitable[Any]]
+
+
+async def _recipients(lines: ShardLines, call: ListRecipients, caller: Grant) -> RecipientPage:
+    places, size = _places(call.after, len(lines.lines)), page_size(call.limit)
+    asked = [msgspec.structs.replace(call, after=str(place), limit=size) for place in places]
+    pages = await asyncio.gather(*(lines.call(shard, one, caller) for shard, one in enumerate(asked)))
+    keyed = [
+        [(_place_of(own, call.order), own.recipient, shard, own) for own in page.recipients]
+        for shard, page in enumerate(pages)
+    ]
+    chosen = list(islice(heapq.merge(*keyed), size))
+    for *_, shard, _ in chosen:
+        places[shard] += 1
+    left = any(page.next is not None for page in pages) or len(chosen) < sum(map(len, keyed))
+    return RecipientPage(
+        recipients=tuple(own for *_, own in chosen),
+        next=".".join(map(str, places)) if left else None,
+        as_of=min(page.as_of for page in pages),
+    )
+
+
+def _place_of(own: RecipientSummary, order: str) -> float:
+    return -own.waiting if order == "waiting" else own.oldest.timestamp()
+
+
+def _places(token: str | None, count: int) -> list[int]:
+    if token is None:
+        return [0] * count
+    parts = token.split(".")
+    if len(parts) != count or not all(part.isascii() and part.isdecimal() and len(part) <= 18 for part in parts):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {token[:64]!r}.")
+    return [int(part) for part in parts]
+
+
+async def _partitions(lines: ShardLines, call: ListPartitions, caller: Grant) -> tuple[PartitionStatus, ...]:
+    found = [status for one in await lines.all(call, caller) for status in one]
+    return tuple(sorted(found, key=lambda status: status.partition))
+
+
+async def _batches(lines: ShardLines, call: ListBatches, caller: Grant) -> BatchPage:
+    pages = await lines.all(call, caller)
+    chosen, left = _first([page.batches for page in pages], call.limit, lambda own: own.id, newest=True)
+    return BatchPage(batches=chosen, next=chosen[-1].id if left or _more(pages) else None)
+
+
+async def _consignments(lines: ShardLines, call: ListConsignments, caller: Grant) -> ConsignmentPage:
+    pages = await lines.all(call, caller)
+    chosen, left = _first([page.consignments for page in pages], call.limit, lambda own: own.id, newest=True)
+    return ConsignmentPage(consignments=chosen, next=chosen[-1].id if left or _more(pages) else None)
+
+
+async def _groups(lines: ShardLines, call: ListGroups, caller: Grant) -> GroupPage:
+    pages = await lines.all(call, caller)
+    chosen, left = _first([page.groups for page in pages], call.limit, lambda own: own.group)
+    return GroupPage(groups=chosen, next=chosen[-1].group if left or _more(pages) else None)
+
+
+def _first(
+    parts: Iterable[Iterable[T]], limit: int | None, key: Callable[[T], str], *, newest: bool = False
+) -> tuple[tuple[T, ...], bool]:
+    """The first page of all, and whether something is left over."""
+    merged = sorted([own for part in parts for own in part], key=key, reverse=newest)
+    size = page_size(limit)
+    return tuple(merged[:size]), len(merged) > size
+
+
+def _more(pages: Iterable[Any]) -> bool:
+    return any(page.next is not None for page in pages)
+
+
+async def _reaped(lines: ShardLines, call: ReapBatches, caller: Grant) -> Reaped:
+    return Reaped(batches=tuple(own for one in await lines.all(call, caller) for own in one.batches))
+
+
+async def _progress(lines: ShardLines, call: ReadProgress, caller: Grant) -> ProgressPage:
+    """Shard by shard: the token says which, and how far."""
+    first, _, rest = (call.after or "0:").partition(":")
+    shard = int(first) if first.isascii() and first.isdecimal() and len(first) < 6 else len(lines.lines)
+    if shard >= len(lines.lines):
+        raise InvalidRequest(f"after must be the next of an earlier page, not {(call.after or '')[:64]!r}.")
+    page = await lines.call(shard, msgspec.structs.replace(call, after=rest or None), caller)
+    following = f"{shard}:{page.next}" if page.next is not None else None
+    if following is None and shard + 1 < len(lines.lines):
+        following = f"{shard + 1}:"
+    return ProgressPage(recipients=page.recipients, next=following)
+
+
+async def _summed(lines: ShardLines, call: Call[int], caller: Grant) -> int:
+    return sum(await lines.all(call, caller))
+
+
+async def _sources(lines: ShardLines, call: ListSources, caller: Grant) -> SourcePage:
+    """Each shard knows how far its own partitions are. Those of the same name and owner are one source.
+
+    A page has all names up to the least last one of the shards: so it may be longer than was asked for.
+    """
+    pages = await lines.all(call, caller)
+    by_name: dict[tuple[str, str], list[SourceStatus]] = {}
+    for page in pages:
+        for own in page.sources:
+            by_name.setdefault((own.source, own.owner or ""), []).append(own)
+    ends = [page.sources[-1].source for page in pages if page.next is not None]
+    names = [name for name in sorted(by_name) if not ends or name[0] <= min(ends)]
+    tokens = {page.sources[-1].source: page.next for page in pages if page.next is not None}
+    following = tokens.get(min(ends)) if ends else None
+    return SourcePage(sources=tuple(_one_source(by_name[name]) for name in names), next=following)
+
+
+def _one_source(parts: list[SourceStatus]) -> SourceStatus:
+    known = [part.position for part in parts if part.position is not None]
+    return msgspec.structs.replace(
+        parts[0],
+        position=max(known) if known else None,
+        messages=sum(part.messages for part in parts),
+        positions=tuple(sorted([own for part in parts for own in part.positions], key=lambda own: own.partition)),
+    )
+
+
+async def _of_those_who_know(lines: ShardLines, call: Call[Any], caller: Grant) -> list[Any]:
+    """The answers of the shards that know a source; its being unknown, if none does."""
+    asked = (lines.call(shard, call, caller) for shard in range(len(lines.lines)))
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, SourceUnknown):
+            raise outcome
+    found = [outcome for outcome in outcomes if not isinstance(outcome, RestanteError)]
+    if not found:
+        raise next(outcome for outcome in outcomes if isinstance(outcome, RestanteError))
+    return found
+
+
+async def _source(lines: ShardLines, call: ReadSource, caller: Grant) -> SourceStatus:
+    return _one_source(await _of_those_who_know(lines, call, caller))
+
+
+async def _reset_source(lines: ShardLines, call: ResetSource, caller: Grant) -> SourceStatus:
+    if call.partition is not None:
+        await lines.call(lines.of_partition(call.partition), call, caller)
+        return await _source(lines, ReadSource(call.source), caller)
+    return _one_source(await _of_those_who_know(lines, call, caller))
+
+
+async def _delete_source(lines: ShardLines, call: DeleteSource, caller: Grant) -> None:
+    await _of_those_who_know(lines, call, caller)
+
+
+GATHERED: Mapping[type[Call[Any]], Gathering] = {
+    ListRecipients: _recipients,
+    ListPartitions: _partitions,
+    ListBatches: _batches,
+    ListConsignments: _consignments,
+    ListGroups: _groups,
+    ListSources: _sources,
+    ReadSource: _source,
+    ResetSource: _reset_source,
+    DeleteSource: _delete_source,
+    ReapBatches: _reaped,
+    ReadProgress: _progress,
+    FileNow: _summed,
+    ExpireNow: _summed,
+    RetainNow: _summed,
+}
+"""By the type of a call, how all shards answer it together."""

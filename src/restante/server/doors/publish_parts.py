@@ -1,0 +1,261 @@
+"""A routed publish cut into one part for each shard, and what became of the parts put together.
+
+The whole body is checked first, and messages get their ids, before anything is sent. So each part may be sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from restante.calls.call import Call
+from restante.calls.publishing import Publish
+from restante.cluster.call_values import LetterFields, PublishLetters
+from restante.cluster.shard_lines import ShardLines, is_silent
+from restante.errors import (
+    Fault,
+    FaultyMessages,
+    InvalidRequest,
+    PartitionMismatch,
+    PartlyAnswered,
+    PartlyStored,
+    RestanteError,
+)
+from restante.model.access.access import Grant
+from restante.model.access.origin_access import check_origins, foreign
+from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
+from restante.model.mailboxes.answers import Receipt
+from restante.model.publishing import intake
+from restante.model.publishing.broadcast import spread
+from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
+from restante.model.publishing.letter import Letter, letter_of
+from restante.model.publishing.message import Message, MessageColumns
+from restante.model.publishing.refusals import Flawed, merged, refusal
+from restante.model.shards.ranges import shard_of
+from restante.model.storage.partition import partitions_of
+from restante.model.storage.rows import MADE_ID
+from restante.settings import Settings
+from restante.wire.media import ARROW
+from restante.wire.publish import columns_stream
+
+_GRAVEST = ("message_conflict", "message_erased", "invalid_message", "partition_mismatch")
+"""What is told first of several refusals; then all others that no repetition helps against."""
+
+
+class ShardPart(NamedTuple):
+    """What one shard gets: a call, and where its messages stand in the body."""
+
+    shard: int
+    call: Call[Receipt]
+    rows: Sequence[int]
+
+
+class Parts(NamedTuple):
+    """A publish, cut."""
+
+    parts: list[ShardPart]
+    made: tuple[str, ...]
+    """The ids that were made for messages whose sender gave none."""
+
+
+class PublishCut:
+    """Cuts publishes by the shards of their recipients, under the rules that the settings give."""
+
+    def __init__(self, lines: ShardLines, settings: Settings, claim_checks: frozenset[str] | None = None) -> None:
+        self._lines = lines
+        self._bytes_max = settings.data_bytes_max
+        asked = frozenset(name for name, origin in settings.origins.items() if origin.content_url)
+        self._claim_checks = asked if claim_checks is None else claim_checks
+        """The origins whose messages may come without data."""
+
+    def few(self, call: Publish, sent: Few, caller: Grant) -> Parts | None:
+        """The parts of a few messages that are plainly right; None if the rules have to take a closer look."""
+        if call.batch is not None or call.source is not None:
+            return None
+        letters = []
+        for message in sent.messages:
+            letter = self._letter(message)
+            if letter is None:
+                return None
+            letters.append(letter)
+        return self.letters(letters, caller) if letters else None
+
+    def _letter(self, message: object) -> Letter | None:
+        if type(message) is not Message:
+            return None
+        return letter_of(message, claim_check_origins=self._claim_checks, data_bytes_max=self._bytes_max)
+
+    def letters(self, letters: Sequence[Letter], caller: Grant) -> Parts | None:
+        """The parts of messages that are plainly right, if their data is not too long."""
+        allowed = caller.publishable()
+        rows: dict[int, list[int]] = {}
+        missing = 0
+        for row, letter in enumerate(letters):
+            if len(letter.data) > self._bytes_max:
+                return None
+            if allowed is not None and letter.origin not in allowed:
+                raise foreign(caller, letter.origin)
+            missing += not letter.id
+            rows.setdefault(self._lines.of_name(letter.recipient), []).append(row)
+        fields, made = _with_ids(letters, missing)
+        parts = [
+            ShardPart(shard, PublishLetters(tuple([fields[row] for row in own])), own) for shard, own in rows.items()
+        ]
+        return Parts(parts, made)
+
+    def columns(self, call: Publish, caller: Grant) -> Parts:
+        """The parts of any publish; all that is wrong with it is raised."""
+        columns = self._checked(call.sent)
+        check_origins(caller, columns.origin)
+        missing = columns.made_id
+        random = os.urandom(int(missing.sum()) * RANDOM_BYTES_PER_ID)
+        columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
+        made = tuple(columns.id_texts(np.flatnonzero(missing)))
+        columns = replace(columns, made_id=np.zeros(len(columns), np.bool_))
+        own = partitions_of(columns.recipient.values, self._lines.partition_count)
+        shards = np.array([shard_of(self._lines.ranges, number) for number in own.tolist()], np.int64)
+        by_row = shards[columns.recipient.codes] if len(columns) else np.zeros(0, np.int64)
+        found = np.unique(by_row).tolist() or [0]
+        return Parts([self._part(call, columns, by_row, shard) for shard in found], made)
+
+    def check_parcel(self, call: Publish, partition: int) -> None:
+        """Raise what is wrong with a parcel, recipients of other partitions included."""
+        columns = self._checked(call.sent)
+        own = partitions_of(columns.recipient.values, self._lines.partition_count)[columns.recipient.codes]
+        faults = [
+            Fault(
+                index=row,
+                code=PartitionMismatch.code,
+                field="recipient",
+                detail=f"its recipient belongs to partition {own[row]}, not {partition}",
+            )
+            for row in np.flatnonzero(own != partition).tolist()
+        ]
+        if faults:
+            raise refusal(faults)
+
+    def _part(self, call: Publish, columns: MessageColumns, by_row: NDArray[np.int64], shard: int) -> ShardPart:
+        rows = np.flatnonzero(by_row == shard)
+        own = columns if len(rows) == len(columns) else columns.take(rows)
+        body = EncodedPublish(ARROW, columns_stream(own, None))
+        return ShardPart(shard, msgspec.structs.replace(call, sent=body), rows.tolist())
+
+    def _checked(self, sent: Few | Many | EncodedPublish) -> MessageColumns:
+        assert not isinstance(sent, EncodedPublish), "a server has decoded what it was sent"
+        content = sent.messages if isinstance(sent, Few) else sent.content
+        rules = {"claim_check_origins": self._claim_checks, "data_bytes_max": self._bytes_max}
+        if isinstance(content, Flawed):
+            columns, faults = intake.from_messages(content.messages, **rules)  # type: ignore[arg-type]
+            faults = merged(content.faults, faults)
+        elif isinstance(content, Sequence):
+            columns, faults = intake.from_messages(_messages(content), **rules)  # type: ignore[arg-type]
+        else:
+            columns, faults = intake.from_arrow(content, **rules)  # type: ignore[arg-type]
+        if faults:
+            raise refusal(faults)
+        return columns
+
+
+def _messages(content: Sequence[object]) -> Sequence[Message]:
+    whole = spread(content)
+    if any(type(message) is not Message for message in whole):
+        raise InvalidRequest("Send a Message, a sequence of them, or an Arrow table (or a frame that can give one).")
+    return whole
+
+
+def _with_ids(letters: Sequence[Letter], missing: int) -> tuple[list[LetterFields], tuple[str, ...]]:
+    """The fields of letters, with ids where there are none, and those ids."""
+    fields: list[LetterFields] = [msgspec.structs.astuple(letter) for letter in letters]
+    if not missing:
+        return fields, ()
+    ids = few_uuids(missing, now_ms=time.time_ns() // 1_000_000, random=os.urandom(missing * RANDOM_BYTES_PER_ID))
+    fresh = iter(ids)
+    for row, letter in enumerate(letters):
+        if not letter.id:
+            own = fields[row]
+            fields[row] = (next(fresh), *own[1:7], letter.flags & ~MADE_ID, *own[8:])
+    digits = [own.hex() for own in ids]
+    return fields, tuple(f"{own[:8]}-{own[8:12]}-{own[12:16]}-{own[16:20]}-{own[20:]}" for own in digits)
+
+
+async def publish_parts(lines: ShardLines, cut: Parts, caller: Grant) -> Receipt:
+    """Send each shard its part, and put together what became of them."""
+    if len(cut.parts) == 1:
+        return await _alone(lines, cut, caller)
+    sends = [lines.call(part.shard, part.call, caller) for part in cut.parts]
+    outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    stored = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
+    failed = [(part, error) for part, error in zip(cut.parts, outcomes, strict=True) if not isinstance(error, Receipt)]
+    receipt = joined(stored)
+    if failed:
+        raise _failure(failed, receipt, cut.made)
+    return receipt
+
+
+async def _alone(lines: ShardLines, cut: Parts, caller: Grant) -> Receipt:
+    """All of it is for one shard: what that says of messages is said of the same rows of the body."""
+    return await lines.call(cut.parts[0].shard, cut.parts[0].call, caller)
+
+
+def joined(receipts: Sequence[Receipt]) -> Receipt:
+    """One receipt for several parts."""
+    return Receipt(
+        accepted=sum([one.accepted for one in receipts]),
+        duplicates=sum([one.duplicates for one in receipts]),
+        partitions=tuple(sorted([own for one in receipts for own in one.partitions], key=lambda own: own.partition)),
+        delayed=sum([one.delayed for one in receipts]),
+        skipped=sum([one.skipped for one in receipts]),
+    )
+
+
+def _failure(
+    failed: Sequence[tuple[ShardPart, BaseException]], stored: Receipt, made: tuple[str, ...]
+) -> BaseException:
+    """The gravest of what went wrong, with what is stored all the same."""
+    for _, error in failed:
+        if not isinstance(error, RestanteError):
+            return error
+    known = [(part, error) for part, error in failed if isinstance(error, RestanteError)]
+    refused = [(part, error) for part, error in known if not is_silent(error)]
+    if not refused:
+        return _partly(len(known), stored, made)
+    _, gravest = min(refused, key=lambda one: _rank(one[1]))
+    if isinstance(gravest, FaultyMessages):
+        gravest = _in_the_body(refused)
+    gravest.details["partitions"] = msgspec.to_builtins(stored.partitions)
+    return gravest
+
+
+def _rank(error: RestanteError) -> tuple[bool, int]:
+    code = error.code
+    return type(error).retriable, _GRAVEST.index(code) if code in _GRAVEST else len(_GRAVEST)
+
+
+def _in_the_body(refused: Sequence[tuple[ShardPart, RestanteError]]) -> FaultyMessages:
+    """The faults of all parts, by where the messages stand in the body."""
+    faults: list[Fault] = []
+    for part, error in refused:
+        if isinstance(error, FaultyMessages):
+            faults += [msgspec.structs.replace(fault, index=part.rows[fault.index]) for fault in error.faults]
+    whole = refusal(sorted(faults, key=lambda fault: fault.index))
+    whole.args = (whole.message.replace(", so none was;", ", so none was of their shards;"),)
+    whole.message = str(whole.args[0])
+    return whole
+
+
+def _partly(silent: int, stored: Receipt, made: tuple[str, ...]) -> PartlyStored:
+    """Some did not answer. Who gave the ids may send all of it again; else the ids that were made are told."""
+    details: dict[str, object] = {"partitions": msgspec.to_builtins(stored.partitions)}
+    if made:
+        details["ids"] = list(made)
+    again = "Send it again under these ids." if made else "Send it again: what is stored is skipped."
+    kind = PartlyStored if made else PartlyAnswered
+    return kind(f"{silent} of the shards did not answer in time, the others have stored theirs. {again}", **details)

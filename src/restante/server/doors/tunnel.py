@@ -1,0 +1,107 @@
+"""`Tunnel`: a web socket of one mailbox, handed through to the shard that has it. The door looks at nothing in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+
+from restante.errors import RestanteError
+from restante.server.connections.corked import bare
+from restante.server.doors.upstream import Upstream
+from restante.wire.problems import problem_of
+
+
+class _FarEnd(asyncio.Protocol):
+    """The end of a tunnel at the shard."""
+
+    near: Tunnel | None = None
+    transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Those of uvloop are of no class of asyncio.
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.near is not None:
+            self.near.transport.write(data)
+
+    def eof_received(self) -> bool:
+        if self.near is not None and self.near.transport.can_write_eof():
+            self.near.transport.write_eof()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
+        if self.near is not None:
+            self.near.transport.close()
+
+    def pause_writing(self) -> None:
+        if self.near is not None:
+            self.near.pause(self.near.transport)
+
+    def resume_writing(self) -> None:
+        if self.near is not None:
+            self.near.resume(self.near.transport)
+
+
+class Tunnel(asyncio.Protocol):
+    """The end of a tunnel at the client. What comes before the shard is reached waits."""
+
+    def __init__(self, upstream: Upstream, transport: asyncio.Transport, request: bytes, connections: set[Any]) -> None:
+        self.transport = bare(transport)
+        self._connections = connections
+        self._far: _FarEnd | None = None
+        self._early = [request]
+        connections.add(self)
+        self._opening = asyncio.ensure_future(self._open(upstream))
+
+    async def _open(self, upstream: Upstream) -> None:
+        try:
+            far = await upstream.open(_FarEnd)
+        except RestanteError as error:
+            self._refuse(error)
+            return
+        assert isinstance(far, _FarEnd)
+        far.near, self._far = self, far
+        if self.transport.is_closing() or far.transport is None:
+            self.connection_lost(None)
+            return
+        far.transport.write(b"".join(self._early))
+        self._early.clear()
+
+    def _refuse(self, error: RestanteError) -> None:
+        body = msgspec.json.encode(problem_of(error, correlation_id=""))
+        head = f"HTTP/1.1 503 Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._far is None or self._far.transport is None:
+            self._early.append(data)
+        else:
+            self._far.transport.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
+        self._connections.discard(self)
+        if self._far is not None and self._far.transport is not None:
+            self._far.transport.abort()
+
+    def pause_writing(self) -> None:
+        if self._far is not None and self._far.transport is not None:
+            self.pause(self._far.transport)
+
+    def resume_writing(self) -> None:
+        if self._far is not None and self._far.transport is not None:
+            self.resume(self._far.transport)
+
+    def pause(self, transport: asyncio.Transport) -> None:
+        if not transport.is_closing():
+            transport.pause_reading()
+
+    def resume(self, transport: asyncio.Transport) -> None:
+        if not transport.is_closing():
+            transport.resume_reading()
+
+    def shutdown(self) -> None:
+        """The shard says goodbye to whoever is connected, and then closes: that is passed on like everything."""

@@ -1,0 +1,255 @@
+"""Requests of one shard, passed on as they came to its own server, and its answers, passed back as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, cast
+
+import httptools
+
+from restante.errors import OutcomeUnknown, Unavailable
+from restante.limits import SHARD_PATIENCE_SECONDS
+from restante.server.connections.exchange import ClientGone, Event, Exchange, Receive, Send
+
+_HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"expect", b"upgrade", b"proxy-connection", b"te"})
+_OURS = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"date", b"server", b"x-content-type-options"})
+"""Headers of an answer that this server gives itself."""
+_KEPT_MAX = 64
+_BUFFER_BYTES = 256 * 1024
+_PAUSE_SECONDS = 0.05
+_SAFE = frozenset({"GET", "HEAD"})
+"""Asked again if the shard went away: a peek gives the same bundle again."""
+
+
+class _Answer(asyncio.Protocol):
+    """One connection to the server of a shard: one request after another."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self._parser: Any = None
+        self._woken = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.begin()
+
+    def begin(self) -> None:
+        """For the next request."""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.has_head = self.whole = self.keeps = False
+        self.lost = False
+        self._pieces: deque[bytes] = deque()
+        self._bytes = 0
+        self._parser = httptools.HttpResponseParser(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Those of uvloop are of no class of asyncio.
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.lost = True
+            self.abort()
+        self._woken.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own signature
+        self.lost = True
+        self._writable.set()
+        self._woken.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self.status, self.has_head = self._parser.get_status_code(), True
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+        self._bytes += len(body)
+        if self._bytes > _BUFFER_BYTES and self.transport is not None:
+            self.transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200:
+            self.whole, self.keeps = True, self._parser.should_keep_alive()
+        else:
+            self.has_head, self.headers = False, []
+
+    @property
+    def closing(self) -> bool:
+        return self.lost or self.transport is None or self.transport.is_closing()
+
+    async def write(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(data)
+        await self._writable.wait()
+
+    async def head(self) -> bool:
+        """Wait for the status and the headers; False if the connection was lost before."""
+        while not self.has_head and not self.lost:
+            self._woken.clear()
+            await self._woken.wait()
+        return self.has_head
+
+    async def piece(self) -> bytes | None:
+        """What has come of the body; None at its end."""
+        while not self._pieces and not self.whole and not self.lost:
+            self._woken.clear()
+            await self._woken.wait()
+        if not self._pieces:
+            if not self.whole:
+                raise ClientGone  # The answer cannot be finished, and must not seem whole.
+            return None
+        piece = b"".join(self._pieces)
+        self._pieces.clear()
+        self._bytes = 0
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+        return piece
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class Upstream:
+    """The server of one shard, and the connections to it that are kept."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self._kept: list[_Answer] = []
+
+    async def open(self, protocol: type[asyncio.Protocol]) -> asyncio.Protocol:
+        """A new connection; a shard that is just starting is waited for."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SHARD_PATIENCE_SECONDS
+        while True:
+            try:
+                _, found = await loop.create_unix_connection(protocol, self.path)
+            except OSError as error:
+                if loop.time() > deadline:
+                    raise Unavailable(f"{self.name} does not answer ({error.strerror or error}). Try again.") from error
+            else:
+                return found
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def take(self) -> tuple[_Answer, bool]:
+        """A connection, and whether it is a new one."""
+        while self._kept:
+            kept = self._kept.pop()
+            if not kept.closing:
+                kept.begin()
+                return kept, False
+        found = await self.open(_Answer)
+        assert isinstance(found, _Answer)
+        return found, True
+
+    def keep(self, connection: _Answer) -> None:
+        if connection.keeps and not connection.closing and len(self._kept) < _KEPT_MAX:
+            self._kept.append(connection)
+        else:
+            connection.abort()
+
+    def close(self) -> None:
+        for connection in self._kept:
+            connection.abort()
+        self._kept.clear()
+
+
+def head_bytes(exchange: Exchange) -> bytes:
+    """The request line and the headers as they came, less those about the connection; they end with an empty line."""
+    scope = exchange.scope
+    target = exchange.path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    lines = [b"%b %b HTTP/1.1" % (exchange.method.encode(), target)]
+    lines += [b"%b: %b" % header for header in scope["headers"] if header[0] not in _HOP_BY_HOP]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def is_chunked(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" for name, _ in headers)
+
+
+async def forward(upstream: Upstream, exchange: Exchange, body: bytes, receive: Receive, send: Send) -> None:
+    """Have a request answered by the server of a shard."""
+    head = head_bytes(exchange)
+    while True:
+        connection, fresh = await upstream.take()
+        try:
+            await _write(connection, head, body, chunked=is_chunked(exchange.scope["headers"]))
+            if await _unless_gone(connection, receive):
+                await _pass_back(connection, exchange, send)
+                upstream.keep(connection)
+                return
+        except BaseException:
+            connection.abort()
+            raise
+        connection.abort()
+        if fresh and exchange.method not in _SAFE:
+            raise OutcomeUnknown(f"{upstream.name} ended before it answered. It may have been carried out.")
+        if fresh:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def body_of(exchange: Exchange, receive: Receive) -> bytes:
+    """All of the body. Those of messages are bounded; the shard says so if this one is too large."""
+    whole = await exchange.whole_body()
+    if whole is not None:
+        return bytes(whole)
+    pieces: list[bytes] = []
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone
+        pieces.append(event["body"])
+        if not event["more_body"]:
+            return b"".join(pieces)
+
+
+async def _write(connection: _Answer, head: bytes, body: bytes, *, chunked: bool) -> None:
+    if chunked:
+        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
+    await connection.write(head + body if len(body) < _BUFFER_BYTES else head)
+    if len(body) >= _BUFFER_BYTES:
+        await connection.write(body)
+
+
+async def _unless_gone(connection: _Answer, receive: Receive) -> bool:
+    """Whether the answer has begun; `ClientGone` as soon as the client has."""
+    if connection.has_head:
+        return True
+    answered, gone = asyncio.ensure_future(connection.head()), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answered.done():
+            raise ClientGone
+        return answered.result()
+    finally:
+        answered.cancel()
+        gone.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _pass_back(connection: _Answer, exchange: Exchange, send: Send) -> None:
+    exchange.status = connection.status
+    headers = [header for header in connection.headers if header[0] not in _OURS]
+    start: Event = {"type": "http.response.start", "status": connection.status, "headers": headers}
+    await send(start)
+    while (piece := await connection.piece()) is not None:
+        exchange.sent_bytes += len(piece)
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

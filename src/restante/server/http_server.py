@@ -1,0 +1,131 @@
+"""`HttpServer`: an application on a socket, with all that protects it, until it is told to end. A hub is served so, and a door."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Generator
+
+import uvicorn
+
+from restante.limits import CONNECTIONS_BACKLOG, KIB, SEND_BYTES_MAX
+from restante.server.app import Application
+from restante.server.connections.exchange import NOSNIFF
+from restante.server.connections.protocol import SWEEP_SECONDS, HttpConnection
+from restante.server.connections.socket_protocol import Socket
+from restante.server.desk import Counter
+from restante.server.logs import leave_tickets_out
+from restante.server.memory import GIVE_BACK_SECONDS, give_back
+from restante.server.mounts import MountedApplication
+
+_log = logging.getLogger("restante.server")
+
+
+class AnnouncedServer(uvicorn.Server):
+    """Uvicorn's server, with signals left to us: an orderly end is no death by signal."""
+
+    announce: Callable[[], None]
+    before_announcing: Callable[[], Awaitable[object]]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        await self.before_announcing()
+        self.announce()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class HttpServer:
+    """An application that is served, not yet running."""
+
+    def __init__(
+        self,
+        counter: Counter,
+        application: Application,
+        bound: socket.socket,
+        connection: type[HttpConnection] = HttpConnection,
+    ) -> None:
+        self.counter = counter
+        self.application = application
+        self.url = counter.url
+        self._socket = bound
+        given = {"settings": counter.settings.server, "metrics": counter.metrics}
+        self.connection: type[HttpConnection] = type("Connection", (connection,), given)
+        self.server = AnnouncedServer(self._config())
+
+    def _config(self) -> uvicorn.Config:
+        server = self.counter.settings.server
+        leave_tickets_out()
+        return uvicorn.Config(
+            self.application,
+            http=self.connection,
+            ws=type("Socket", (Socket,), {"room": self.counter.room}),
+            ws_max_size=SEND_BYTES_MAX + 64 * KIB,
+            ws_ping_interval=server.answer_idle_seconds,
+            ws_ping_timeout=server.answer_idle_seconds,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            headers=[(name.decode(), value.decode()) for name, value in (NOSNIFF,)],
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=round(server.keep_alive_seconds),
+            timeout_graceful_shutdown=round(server.drain_seconds),
+            backlog=CONNECTIONS_BACKLOG,
+        )
+
+    def begin_keeping(self) -> tuple[asyncio.Future[None], ...]:
+        """Look after connections and memory, in tasks that are to be cancelled at the end."""
+        return asyncio.ensure_future(self._sweep()), asyncio.ensure_future(self._give_memory_back())
+
+    async def serve(self) -> None:
+        """Until `drain` is called, and what was under way then is answered."""
+        await self.server.serve([self._socket])
+
+    def drain(self) -> None:
+        """Stop accepting, tell those who wait, finish; from the event loop's thread."""
+        if self.server.should_exit:
+            self.server.force_exit = True
+        else:
+            _log.info("ending")
+        self.release()
+        self.server.should_exit = True
+
+    def release(self) -> None:
+        """Let go of those who wait, and tell those who are connected: the end is near."""
+        self.counter.draining.set()
+        for mounted in self.application.mounts:
+            mounted.drain()
+
+    def mount(self, mounted: MountedApplication) -> None:
+        """Serve something else here too, before it runs."""
+        self.application.mounts = (*self.application.mounts, mounted)
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + SWEEP_SECONDS
+            await asyncio.sleep(SWEEP_SECONDS)
+            if loop.time() - due > SWEEP_SECONDS / 4:
+                continue  # the hub itself was slow, so nobody can be blamed
+            for connection in tuple(self.server.server_state.connections):
+                if isinstance(connection, HttpConnection):
+                    _sweep(connection, loop.time())
+
+    async def _give_memory_back(self) -> None:
+        while True:
+            await asyncio.sleep(GIVE_BACK_SECONDS)
+            await self.counter.link.thread(give_back)
+
+
+def _sweep(connection: HttpConnection, now: float) -> None:
+    try:
+        connection.sweep(now)
+    except Exception:  # noqa: BLE001  # whatever it is, the others must be looked at too, and again
+        _log.exception("A connection could not be looked at, and is closed.")
+        connection.transport.abort()

@@ -1,0 +1,73 @@
+"""One shard of several served: its HTTP server, and its calls, on sockets in its folder; doors are its only clients."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from restante.cluster.call_server import CallServer
+from restante.cluster.line_carrier import LineCarrier
+from restante.cluster.shard_folders import ShardTable, shard_folder
+from restante.cluster.shard_lines import CALLS_SOCKET, REQUESTS_SOCKET
+from restante.cluster.socket_paths import short_path
+from restante.ports.carrier import Shard
+from restante.ports.clock import Clock
+from restante.ports.content import OriginPort
+from restante.server.serve import ServedPlace, Service
+from restante.settings import Settings
+from restante.settings_tree import KeyPath
+from restante.stores.sqlite.privacy import make_folder
+
+
+class ShardService(Service):
+    """A shard, not yet running."""
+
+    def __init__(
+        self,
+        home: Path,
+        table: ShardTable,
+        number: int,
+        settings: Settings,
+        url: str,
+        *,
+        places: Mapping[KeyPath, str] | None = None,
+        origins: Mapping[str, OriginPort] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        folders = [shard_folder(home, shard) for shard in range(len(table.ranges))]
+        folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
+        self._carrier = LineCarrier(table.ranges, folders)
+        shard = Shard(table.ranges[number], self._carrier, table.key)
+        place = ServedPlace(_requests_socket(folder), url, home, shard)
+        try:
+            super().__init__(folder, settings, insecure=True, origins=origins, clock=clock, places=places, place=place)
+        except BaseException:
+            self._carrier.close()
+            raise
+        self._calls = CallServer(self.desk.own, folder / CALLS_SOCKET)
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        await self._calls.start()
+        try:
+            await super().run(started)
+        finally:
+            await self._calls.close()
+            self._carrier.close()
+
+
+def _requests_socket(folder: Path) -> socket.socket:
+    """Bound, and its owner's alone."""
+    make_folder(folder)
+    path = folder / REQUESTS_SOCKET
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        bound.bind(short_path(path))
+    finally:
+        os.umask(before)
+    return bound

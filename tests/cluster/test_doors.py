@@ -1,0 +1,196 @@
+"""Four shards behind two doors: what a client sees is one hub."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import restante
+from restante.errors import InvalidRequest
+from restante.model.storage.partition import partition_of
+from restante.server.app import ROUTES, SOCKETS
+from restante.server.doors.door_routes import choice_of
+from restante.wire.publish import encode_columns
+from tests.cluster.several import SeveralHub
+from tests.server.wire import Wire
+
+ONE_SHARD = {
+    "/v1/recipients/{recipient}/peek",
+    "/v1/partitions/{partition}/feed",
+    "/v1/batches/{batch}",
+    "/v1/jobs/{job}",
+}
+"""Some of the routes that are passed on."""
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[SeveralHub]:
+    running = SeveralHub(tmp_path / "data")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def wire(several: SeveralHub) -> Iterator[Wire]:
+    wire = Wire(several.url)
+    yield wire
+    wire.close()
+
+
+def names(shard: int, count: int = 1, several: int = 4) -> list[str]:
+    """Recipients of one of the shards."""
+    found = (f"r{number}" for number in range(10_000))
+    own = range(16 * shard // several, 16 * (shard + 1) // several)
+    return [name for name in found if partition_of(name, 16) in own][:count]
+
+
+def test_a_send_to_many_shards_is_answered_as_one(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    answer = wire.publish(*({"recipient": name, "data": 1} for name in everybody)).json()
+    assert (answer["accepted"], answer["duplicates"]) == (4, 0)
+    told = [own["partition"] for own in answer["partitions"]]
+    assert told == sorted(partition_of(name, 16) for name in everybody)
+    for name in everybody:
+        bundle = wire.get(f"/v1/recipients/{name}/peek")
+        assert bundle.headers["restante-message-count"] == "1"
+        assert wire("DELETE", f"/v1/recipients/{name}/bundles/{bundle.headers['restante-bundle-id']}").status == 200
+
+
+def test_faults_are_named_by_their_place_in_the_body_whichever_shard_found_them(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    wire.publish({"recipient": everybody[2], "data": 1, "id": "known"})
+    sent = [{"recipient": name, "data": 2, "id": "known"} for name in everybody]
+    refused = wire.publish(*sent)
+    assert refused.status == 409
+    assert refused.problem["code"] == "message_conflict"
+    assert [(fault["index"], fault["id"]) for fault in refused.problem["errors"]] == [(2, "known")]
+    stored = {own["partition"] for own in refused.problem["partitions"]}
+    assert stored == {partition_of(name, 16) for name in everybody if name != everybody[2]}
+
+
+def test_one_bad_message_stores_nothing_in_any_shard(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    bad = wire.publish(*({"recipient": name, "data": 1} for name in everybody), {"recipient": " ", "data": 1})
+    assert (bad.status, bad.problem["errors"][0]["index"]) == (400, 4)
+    assert wire.get("/v1/recipients").json()["recipients"] == []
+
+
+def test_columns_are_split_too(wire: Wire) -> None:
+    everybody = [name for shard in range(4) for name in names(shard, 50)]
+    sent = [restante.Message(recipient=name, text=f"for {name}") for name in everybody]
+    body = encode_columns(sent, random=lambda count: bytes(count - 1) + b"1", now_ms=1)
+    answer = wire("POST", "/v1/messages", body, headers={"content-type": "application/vnd.apache.arrow.stream"})
+    assert answer.json()["accepted"] == 200
+    listed, after = [], ""
+    while True:
+        page = wire.get(f"/v1/recipients?order=oldest&limit=30{after}").json()
+        listed += [own["recipient"] for own in page["recipients"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert sorted(listed) == sorted(everybody)
+
+
+def test_lists_of_all_shards_are_in_order(wire: Wire) -> None:
+    for shard in range(4):
+        for count, name in enumerate(names(shard, 3)):
+            wire.publish(*({"recipient": name, "data": 1} for _ in range(4 * count + shard + 1)))
+    waiting = [own["waiting"] for own in wire.get("/v1/recipients?limit=7").json()["recipients"]]
+    assert waiting == [12, 11, 10, 9, 8, 7, 6]
+    partitions = wire.get("/v1/partitions").json()["partitions"]
+    assert [own["partition"] for own in partitions] == list(range(16))
+    assert sum(own["waiting"] for own in partitions) == 78
+    made = {wire("POST", "/v1/batches", {"key": f"k{number}"}).json()["id"] for number in range(7)}
+    first = wire.get("/v1/batches?limit=4").json()
+    rest = wire.get(f"/v1/batches?limit=4&after={first['next']}").json()
+    listed = [own["id"] for own in (*first["batches"], *rest["batches"])]
+    assert rest["next"] is None
+    assert listed == sorted(made, reverse=True)
+
+
+def test_items_of_batches_everywhere_are_acknowledged_together(wire: Wire) -> None:
+    items = []
+    for _ in range(6):
+        batch = wire("POST", "/v1/batches", {}).json()["id"]
+        wire("POST", f"/v1/batches/{batch}/items", {"count": 2})
+        wire("POST", f"/v1/batches/{batch}/seal")
+        items += [f"{batch}:0:0", f"{batch}:0:1"]
+    refused = wire("POST", "/v1/acknowledgements", {"items": [*items, "no item"]})
+    assert (refused.status, refused.problem["code"]) == (400, "invalid_item")
+    unknown = f"{items[0][:36]}:0:9"
+    answer = wire("POST", "/v1/acknowledgements", {"items": [items[0], unknown, *items[1:]]}).json()
+    assert (answer["acknowledged"], answer["unknown"]) == (12, [unknown])
+    assert {own["id"] for own in answer["complete"]} == {item[:36] for item in items}
+
+
+def test_a_peek_waits_through_a_door(several: SeveralHub, wire: Wire) -> None:
+    other = Wire(several.url)
+    name = names(3)[0]
+    sender = threading.Timer(0.3, lambda: other.publish({"recipient": name, "data": 7}))
+    sender.start()
+    bundle = wire.get(f"/v1/recipients/{name}/peek?wait=20")
+    assert bundle.json()["messages"][0]["data"] == 7
+    sender.join()
+    other.close()
+
+
+def test_a_shard_that_is_away_is_waited_for(several: SeveralHub, wire: Wire) -> None:
+    name = names(1)[0]
+    several.stop_shard(1)
+    back = threading.Timer(1.0, several.start_shard, (1,))
+    back.start()
+    assert wire.publish({"recipient": name, "data": 1}).json()["accepted"] == 1
+    back.join()
+    assert wire.get(f"/v1/recipients/{name}/peek").status == 200
+
+
+def test_a_shard_that_stays_away_makes_a_list_an_error_and_a_send_partly_stored(
+    several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restante.cluster.shard_lines.SHARD_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("restante.server.doors.upstream.SHARD_PATIENCE_SECONDS", 0.3)
+    several.stop_shard(1)
+    assert wire.get("/v1/recipients").status == 503
+    assert wire.get(f"/v1/recipients/{names(1)[0]}/peek").status == 503
+    here, away = names(0)[0], names(1)[0]
+    answer = wire.publish({"recipient": here, "data": 1}, {"recipient": away, "data": 1})
+    assert (answer.status, answer.problem["code"]) == (503, "partly_stored")
+    assert [own["partition"] for own in answer.problem["partitions"]] == [partition_of(here, 16)]
+    assert len(answer.problem["ids"]) == 2
+    given = wire.publish({"recipient": here, "data": 1, "id": "a"}, {"recipient": away, "data": 1, "id": "b"})
+    assert "ids" not in given.problem
+    assert given.problem["retriable"]
+    several.start_shard(1)
+    again = wire.publish({"recipient": here, "data": 1, "id": "a"}, {"recipient": away, "data": 1, "id": "b"}).json()
+    assert (again["accepted"], again["duplicates"]) == (1, 1)
+
+
+def test_mailboxes_are_followed_live_and_frames_are_published_through_doors(several: SeveralHub) -> None:
+    with restante.connect(several.url) as hub:
+        name = names(2)[0]
+        with hub.recipient(name).live(after=0) as live:
+            following = iter(live)
+            hub.send(recipient=name, text="pushed")
+            assert next(following).text == "pushed"
+
+
+def test_the_feed_of_a_partition_is_that_of_its_shard(wire: Wire) -> None:
+    name = names(3)[0]
+    wire.publish({"recipient": name, "text": "fed"})
+    page = wire.get(f"/v1/partitions/{partition_of(name, 16)}/feed").json()
+    assert [change["recipient"] for change in page["changes"]] == [name]
+
+
+def test_another_number_of_shards_is_refused_with_what_changes_it(several: SeveralHub, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="restante shards split 8"):
+        SeveralHub(tmp_path / "data", shards=8)
+    with pytest.raises(InvalidRequest, match="several shards"):
+        restante.open(tmp_path / "data")
+
+
+@pytest.mark.parametrize("path", sorted(ONE_SHARD))
+def test_what_is_about_one_shard_is_passed_on(path: str) -> None:
+    assert all(choice_of(route) is not None for route in (*ROUTES, *SOCKETS) if route.path == path)
