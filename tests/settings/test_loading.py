@@ -292,7 +292,7 @@ def test_the_source_of_every_setting_is_known(file: Writer) -> None:
     assert (
         len(sources)
         == len(effective)
-        == 17
+        == 18
         + 4
         + len(ServerSettings.rules)
         + len(LiveSettings.rules)
@@ -364,3 +364,5 @@ def test_values_for_kafka_are_not_shown(file: Writer) -> None:
     shown = {setting.key: setting.value for setting in loaded.effective()}
     assert (shown["backplane.topic"], shown["backplane.kafka"]) == ("mail", {"sasl.password": "(not shown)"})
     assert "hush" not in repr(loaded.settings)
+    given = load(None, {"RESTANTE_BACKPLANE__KAFKA": '{"client.id" = "x"}'})
+    assert given.settings.backplane.kafka == {"client.id": "x"}

@@ -18,6 +18,7 @@ from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
     actions,
+    backplane,
     batches,
     consignments,
     feed,
@@ -47,6 +48,7 @@ _WORKING: tuple[Route, ...] = (
     *sends.ROUTES,
     *producers.ROUTES,
     *sources.ROUTES,
+    *backplane.ROUTES,
     *consignments.ROUTES,
     *mailboxes.ROUTES,
     *messages.ROUTES,
@@ -103,7 +105,7 @@ class Application:
             self.web.check(exchange)
             route = self._sockets.find(exchange)
             self._admit(exchange, route)
-            await route.handler(self._desk, exchange)
+            await self.handle(route, exchange)
         except RestanteError as error:
             await exchange.deny_socket(error)
 
@@ -119,7 +121,7 @@ class Application:
             else:
                 route = self._router.find(exchange)
                 self._admit(exchange, route)
-                await route.handler(self._desk, exchange)
+                await self.handle(route, exchange)
         except RestanteError as error:
             await answer_problem(exchange, error)
         except ClientGone:
@@ -129,6 +131,10 @@ class Application:
             _log.exception("A request failed.", extra={"fields": fields})
             await answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
         self._count(exchange, route, time.perf_counter() - started)
+
+    async def handle(self, route: Route, exchange: Exchange) -> None:
+        """Answer a request that was let in."""
+        await route.handler(self._desk, exchange)
 
     def _mounted(self, exchange: Exchange) -> MountedApplication | None:
         for mounted in self.mounts:
@@ -165,7 +171,7 @@ class Application:
 
 
 def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
-    """What the log says of a request: nothing of its content, and no secret."""
+    """The fields of a request that the log shows: none of its content, and no secret."""
     client = exchange.scope.get("client")
     told: dict[str, object] = {
         "correlation_id": exchange.correlation_id,

@@ -13,6 +13,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.actions.action_answers import NamedTotals
@@ -42,6 +43,21 @@ class HubMetrics(Collector):
             yield CounterMetricFamily(tally.name, tally.text, value=tally.value + consigned.get(tally, 0))
         yield from _state(self._desk)
         yield from _health(self._desk.health)
+
+
+class DoorMetrics(Collector):
+    """What a door counts itself."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _requests(self._metrics)
+        for tally in self._metrics.tallies:
+            yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
 
 
 def _health(rounds: HealthRounds) -> Iterator[Metric]:
@@ -88,6 +104,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
         ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
+        "restante_backplane_waiting": (
+            "Records of the backplane for which senders wait.",
+            0 if desk.hub.backplane.doorway is None else desk.hub.backplane.doorway.waiting,
+        ),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
         "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
@@ -112,6 +132,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
             "Messages skipped because their source is stored beyond them.",
             desk.hub.source_totals.skipped,
         ),
+        **_backplane(desk.hub.backplane),
         "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():
@@ -122,6 +143,20 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _groups(desk.hub.group_totals())
     yield from _actions(desk.hub.action_totals())
     yield from _live(desk)
+
+
+def _backplane(memory: BackplaneMemory) -> dict[str, tuple[str, int]]:
+    totals, doorway = memory.totals, memory.doorway
+    return {
+        "restante_backplane_records": ("Records read from the backplane.", totals.records),
+        "restante_backplane_messages": ("Messages stored from the backplane.", totals.messages),
+        "restante_backplane_skipped": ("Records that were stored before.", totals.skipped),
+        "restante_backplane_refused": ("Records that could not be stored, and are kept.", totals.refused),
+        "restante_backplane_lost": (
+            "Records that the backplane did not confirm.",
+            0 if doorway is None else doorway.lost,
+        ),
+    }
 
 
 def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:

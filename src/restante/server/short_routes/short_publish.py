@@ -7,13 +7,13 @@ from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
-from restante.hub.engine.committer import Listener
+from restante.hub.engine.committer import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.producer_numbers import NUMBER_HEADERS, plain_numbers
+from restante.server.requests.producer_numbers import NUMBER_HEADERS, SEQUENCE_HEADER, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
@@ -43,8 +43,8 @@ class ShortPublish(ShortRoute[Receipt]):
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
         return self._publish(grant, body, listener)
 
-    def count(self, answer: Receipt, seconds: float) -> None:
-        publishing.count_stored(self.desk, answer)
+    def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
+        publishing.count_stored(self.desk, request.answer())
         self.desk.metrics.publish(seconds)
 
     def _publish(
@@ -72,7 +72,7 @@ class ShortParcel(ShortPublish):
 
     route: ClassVar[Route] = publishing.PUBLISH_PARCEL
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS - NUMBER_HEADERS
-    recurs: ClassVar[bool] = False
+    counts: ClassVar[bytes] = SEQUENCE_HEADER
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         found = _PARCELS.fullmatch(url)
