@@ -85,7 +85,7 @@ test-all: setup ## Run all tests but the long ones.
 	$(PYTEST) --hypothesis-profile ci -m "not long"
 
 test-long: setup ## Run the long tests, with their full counts.
-	RESTANTE_LONG=1 $(PYTEST) --hypothesis-profile long -m long --timeout 3600
+	RESTANTE_LONG=1 $(PYTEST) --maxschedchunk 1 --hypothesis-profile long -m long --timeout 3600
 
 check: setup ## Check format, lint, types (of the TypeScript client too), imports, generated modules, the shape of the code, the docs against the code, and their words.
 	$(BIN)/ruff format --check $(wildcard $(PATHS))

@@ -312,6 +312,8 @@ class HealthBounds(Section, frozen=True, kw_only=True):
     """Milliseconds that the store takes for a commit, on average."""
     oldest_unread: BoundSettings = _bound(30, 300)
     """Seconds for which the oldest change waits that a group has not read."""
+    feed_held: BoundSettings = _bound(1, DAY_SECONDS)
+    """Seconds for which the feed stays beyond its retention, for a group with actions that has not read it."""
     poisoned: BoundSettings = _bound(1, 10)
     """Actions that became poison within a minute."""
     disk_left: BoundSettings = _bound(10, 5)
@@ -328,6 +330,7 @@ class HealthBounds(Section, frozen=True, kw_only=True):
         "backlog": _BOUND,
         "store_commit": _BOUND,
         "oldest_unread": _BOUND,
+        "feed_held": _BOUND,
         "poisoned": _BOUND,
         "disk_left": _BOUND,
         "unfiled_runs": _BOUND,

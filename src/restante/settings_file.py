@@ -213,14 +213,14 @@ def _put(draft: _Draft, path: KeyPath, text: str, place: str) -> None:
 
 
 def _parsed(text: str, kind: object) -> object:
-    """The value that a variable stands for: a list as in TOML, or its texts between commas.
+    """The value that a variable stands for: a table or a list as in TOML, or the texts of a list between commas.
 
     A number that cannot be read stays text, which its rule then refuses.
     """
     listed = get_origin(kind) is tuple
     if listed and not text.strip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
-    if not listed and kind not in (int, float, bool):
+    if not listed and get_origin(kind) is not dict and kind not in (int, float, bool):
         return text
     try:
         parsed = tomllib.loads(f"value = {text.strip()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from restante.calls.groups import PauseGroup, ResumeGroup
 from restante.hub.engine.health_sources import HealthSources
 from restante.model.health.bounds import Reading
 from restante.model.work.results import OutcomeState
@@ -31,6 +32,27 @@ def test_waiting_doing_failing_and_poison_are_measured() -> None:
     assert found["poisoned"].reason
     totals = {own.action: own for own in world.hub.action_totals()}
     assert (totals["add"].group, totals["add"].accepted, totals["add"].done) == (GROUP, 4, 2)
+    world.hub.close()
+
+
+def test_a_group_that_holds_the_feed_back_says_so_even_when_it_is_paused() -> None:
+    world = ActionWorld()
+    world.send(id="a")
+    reach = world.settings.feed_reach_seconds
+    world.advance(reach)
+    assert (readings(world)["feed_held"].value, readings(world)["feed_held"].reason) == (0, None)
+    world.advance(100)
+    assert round(readings(world)["feed_held"].value) == 100
+    world.hub.call(PauseGroup(GROUP))
+    held = readings(world)["feed_held"]
+    assert round(held.value) == 100
+    assert held.reason
+    assert "oldest_unread" not in readings(world)
+    world.hub.call(ResumeGroup(GROUP))
+    for row in world.handed():
+        world.report(row)
+    assert world.handed() == []
+    assert readings(world)["feed_held"].value == 0
     world.hub.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,11 +28,10 @@ from tests.batches.folding import fold_batches
 from tests.batches.model import moment
 from tests.batches.places import PLACES
 from tests.hub.engines import FakeClock
-from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.producers.machines import Step, Weighted, drive, drive_for_long, weighted
 from tests.profiles import by_profile
 
 EXAMPLES = {"memory": by_profile(dev=4, ci=7), "sqlite": by_profile(dev=3, ci=4)}
-CAMPAIGNS_LONG = 100 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 NAMES = ("ada", "ben", "cleo", "dora")
 MANY = 150
@@ -319,4 +317,4 @@ def test_the_counts_of_an_estimated_batch_are_those_of_its_messages() -> None:
 @pytest.mark.parametrize("counting", list(Counting))
 @pytest.mark.parametrize("place", list(EXAMPLES))
 def test_the_counts_of_a_batch_are_those_of_its_messages_for_long(place: str, counting: Counting) -> None:
-    drive(BoundBatches, campaigns=CAMPAIGNS_LONG, place_name=place, counting=counting)
+    drive_for_long(BoundBatches, place_name=place, counting=counting)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -37,14 +36,12 @@ from tests.batches.model import Batch, Model, Refused
 from tests.batches.places import DAY, HOUR, PLACES, SETTINGS
 from tests.batches.wishes import ITEMS, MALFORMED, MALFORMED_RANGES, NOBODY, SIZES, Items, Named, name
 from tests.hub.engines import FakeClock
-from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.producers.machines import Step, Weighted, drive, drive_for_long, weighted
 from tests.profiles import by_profile
 
 T = TypeVar("T")
 
-LONG = bool(os.environ.get("RESTANTE_LONG"))
 EXAMPLES = {"memory": by_profile(dev=6, ci=12), "sqlite": by_profile(dev=3, ci=5)}
-CAMPAIGNS_LONG = 100 if LONG else 2
 SHRINKING_SECONDS = 900
 PENDING_LOOKED_AT = 40
 PROPOSED = [str(UUID(int=(7 << 76) | (2 << 62) | number)) for number in range(1, 4)]
@@ -369,4 +366,4 @@ def test_the_hub_does_what_the_rules_of_batches_say_with_no_room_in_memory(monke
 @pytest.mark.parametrize("counting", list(Counting))
 @pytest.mark.parametrize("place", list(EXAMPLES))
 def test_the_hub_does_what_the_rules_of_batches_say_for_long(place: str, counting: Counting) -> None:
-    drive(Batches, campaigns=CAMPAIGNS_LONG, place_name=place, counting=counting)
+    drive_for_long(Batches, place_name=place, counting=counting)

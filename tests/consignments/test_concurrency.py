@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +35,8 @@ from restante.stores.memory import MemoryStore
 from tests.consignments.examined import findings_of
 from tests.profiles import by_profile
 
-LONG = os.environ.get("RESTANTE_LONG") == "1"
-SEEDS = range(20 if LONG else 1)
-ROUNDS = 100 if LONG else 10
+SEEDS = range(by_profile(dev=1, ci=3))
+ROUNDS = by_profile(dev=10, ci=30)
 WRITERS = 8
 PARCELS = by_profile(dev=4, ci=6)
 SIZES = (1, 5, 80)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.consignments.consigning import Consigned
-from tests.producers.machines import drive
+from tests.producers.machines import drive, drive_for_long
 from tests.profiles import by_profile
 
 CAMPAIGNS = {"memory": by_profile(dev=1, ci=2), "sqlite": 1}
 EXAMPLES = by_profile(dev=3, ci=6)
-CAMPAIGNS_LONG = 150 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 
 
@@ -26,4 +23,4 @@ def test_staged_mail_is_seen_by_nobody_and_committed_mail_by_all_at_once(engine:
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_consignments_keep_to_their_rules_for_long(engine: str) -> None:
-    drive(Consigned, campaigns=CAMPAIGNS_LONG, examples=EXAMPLES, engine_name=engine)
+    drive_for_long(Consigned, examples=EXAMPLES, engine_name=engine)

@@ -235,6 +235,18 @@ def test_a_narrow_page_can_be_read_too(scene: Scene) -> None:
             assert faults_of(page) == [], path
 
 
+def test_a_narrow_page_shows_the_name_of_its_page(scene: Scene) -> None:
+    with scene.page(width=380) as page:
+        page.goto("/console/tokens")
+        page.wait_for_function(
+            """() => {
+              const box = document.querySelector(".frame > nav a[aria-current]").getBoundingClientRect();
+              return box.left >= 0 && box.right <= innerWidth + 1;
+            }"""
+        )
+        assert page.evaluate("window.scrollY") == 0
+
+
 def test_a_reader_sees_pages_without_changes(scene: Scene) -> None:
     with scene.page("reader") as page:
         names = page.locator(".frame > nav a").all_text_contents()

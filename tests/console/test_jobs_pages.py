@@ -44,7 +44,7 @@ def _report(hub: Hub) -> None:
     for number in range(5):
         figures = {"rows": 100 + number, "report": "collection-report"}
         hub.jobs.report("collection-report", ended(number, figures=figures, table=TABLE), schedule="every 2 minutes")
-    hub.jobs.report("collection-report", schedule="every 2 minutes", next_at=NOW + timedelta(minutes=2))
+    hub.jobs.report("collection-report", schedule="every 2 minutes", next_at=NOW + timedelta(hours=5))
     hub.jobs.report("copy", ended(1, JobRunState.FAILED, text="unavailable: <b>no disk</b>"))
     hub.jobs.report("stream", JobReport(run=1, state=JobRunState.RUNNING, began_at=NOW), schedule="always")
     hub.jobs.report("<script>alert(1)</script>", ended(1, text="<img src=x onerror=alert(1)>"))
@@ -64,7 +64,7 @@ def test_a_hub_without_jobs_does_not_speak_of_them(hub: ServedHub, browser: Brow
 def test_jobs_show_their_last_run_how_long_it_took_and_their_next_turn(visitor: Browsing) -> None:
     assert "/console/jobs" in visitor.get("").page.links
     text = visitor.get("/jobs").page.text
-    for said in ("collection-report", "done", "6.0 s", "every 2 minutes", "in 2 min", "rows 104", "after this run"):
+    for said in ("collection-report", "done", "6.0 s", "every 2 minutes", "in 5 h", "rows 104", "after this run"):
         assert said in text, said
     assert "unavailable: <b>no disk</b>" in text
     assert "waiting" in text

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.feed.following import Followed
-from tests.producers.machines import drive
+from tests.producers.machines import drive, drive_for_long
 from tests.profiles import by_profile
 
 CAMPAIGNS = {"memory": by_profile(dev=1, ci=2), "sqlite": 1}
 EXAMPLES = by_profile(dev=2, ci=6)
-CAMPAIGNS_LONG = 150 if os.environ.get("RESTANTE_LONG") else 2
 SHRINKING_SECONDS = 900
 
 
@@ -26,4 +23,4 @@ def test_who_reads_along_knows_what_history_and_explain_say(engine: str) -> None
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_who_reads_along_for_long_knows_what_history_and_explain_say(engine: str) -> None:
-    drive(Followed, campaigns=CAMPAIGNS_LONG, examples=EXAMPLES, engine_name=engine)
+    drive_for_long(Followed, examples=EXAMPLES, engine_name=engine)

@@ -6,7 +6,6 @@ followed by `expire`, which settles the rest at the same moment; see `_settle_th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -18,15 +17,12 @@ from uuid import UUID, uuid4
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 from hypothesis.strategies import SearchStrategy
 
@@ -52,20 +48,18 @@ from tests.hub.drafts import (
     Draft,
 )
 from tests.hub.engines import ENGINES, FakeClock
+from tests.producers.machines import drive, drive_for_long
 from tests.profiles import by_profile
 from tests.reference.hub import ReferenceHub
 from tests.reference.intake import as_time
 from tests.reference.mailbox import BundleRecord, Letter
 from tests.reference.office import Office, ReferenceStore
 
-LONG = os.environ.get("RESTANTE_LONG") == "1"
-CAMPAIGNS = {"memory": by_profile(dev=3, ci=8), "sqlite": by_profile(dev=1, ci=4)}
+CAMPAIGNS = {"memory": by_profile(dev=2, ci=8), "sqlite": by_profile(dev=1, ci=4)}
 CAMPAIGNS_COLLIDING = by_profile(dev=1, ci=2)
-CAMPAIGNS_LONG = 200 if LONG else 2
 CAMPAIGN_EXAMPLES = by_profile(dev=4, ci=9)
 SHRINKING_SECONDS = 900
 """A failure is shrunk for up to five minutes before it is shown."""
-STEP_COUNT = 40
 
 BY_HAND = ("withdraw", "set_aside", "release", "find")
 REFUSALS = (*SPOILS, "partition", "partition")
@@ -450,29 +444,12 @@ def _peek_with(name: str, options: dict[str, Any], hub: Hub) -> object:
     return hub.recipient(name).peek(**options)
 
 
-def _drive(engine: str, *, campaigns: int) -> None:
-    """Short campaigns: beyond its first ten examples Hypothesis mostly varies what it had, and meets less that is new."""
-    driven = type(f"{TwoHubs.__name__}_{engine}", (TwoHubs,), {"engine_name": engine})
-    for _ in range(campaigns):
-        run_state_machine_as_test(
-            driven,
-            settings=hypothesis_settings(
-                max_examples=CAMPAIGN_EXAMPLES,
-                stateful_step_count=STEP_COUNT,
-                deadline=None,
-                suppress_health_check=list(HealthCheck),
-                print_blob=True,
-                phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
-            ),
-        )
-
-
 @pytest.mark.timeout(SHRINKING_SECONDS)
 @pytest.mark.parametrize(
     ("engine", "campaign"), [(engine, number) for engine, count in CAMPAIGNS.items() for number in range(count)]
 )
 def test_the_hub_does_what_the_reference_does(engine: str, campaign: int) -> None:
-    _drive(engine, campaigns=1)
+    drive(TwoHubs, campaigns=1, examples=CAMPAIGN_EXAMPLES, engine_name=engine)
 
 
 @pytest.mark.timeout(SHRINKING_SECONDS)
@@ -480,11 +457,11 @@ def test_the_hub_does_what_the_reference_does(engine: str, campaign: int) -> Non
 def test_recipients_whose_hashes_collide_keep_their_own_mail(monkeypatch: pytest.MonkeyPatch, campaign: int) -> None:
     monkeypatch.setattr(hashing, "_hashes_of_words", lambda matrix, lengths, key: np.full(len(lengths), 7, np.uint64))
     monkeypatch.setattr(hashing, "_hash_of_words", lambda content, key: 7)
-    _drive("memory", campaigns=1)
+    drive(TwoHubs, campaigns=1, examples=CAMPAIGN_EXAMPLES, engine_name="memory")
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("engine", list(CAMPAIGNS))
 def test_the_hub_does_what_the_reference_does_for_long(engine: str) -> None:
-    _drive(engine, campaigns=CAMPAIGNS_LONG)
+    drive_for_long(TwoHubs, examples=CAMPAIGN_EXAMPLES, engine_name=engine)

@@ -6,6 +6,8 @@ publishes shows nothing. Beyond its first ten examples it mostly varies what it 
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +19,9 @@ from hypothesis.strategies import SearchStrategy
 
 EXAMPLES = 10
 STEP_COUNT = 40
+LONG_SECONDS = 240.0 if os.environ.get("RESTANTE_LONG") else 0.0
+"""Of processor time: so long a long test begins campaigns. A number of them would take hours on one machine, and minutes on
+another."""
 
 
 class Step(NamedTuple):
@@ -48,3 +53,12 @@ def drive(machine: type[RuleBasedStateMachine], *, campaigns: int, examples: int
                 phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
             ),
         )
+
+
+def drive_for_long(machine: type[RuleBasedStateMachine], *, examples: int = EXAMPLES, **variant: object) -> None:
+    """Campaigns until the time for them is over; at least one."""
+    begun = time.process_time()
+    while True:
+        drive(machine, campaigns=1, examples=examples, **variant)
+        if time.process_time() - begun >= LONG_SECONDS:
+            return

@@ -8,7 +8,6 @@ nothing that is still on its way changes that. Where ids are taken away on the w
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -41,13 +40,11 @@ from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.hub.engines import FakeClock
 from tests.producers.desk import link_of, table_of
-from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.producers.machines import Step, Weighted, drive, drive_for_long, weighted
 from tests.producers.model import NUMBERS, Letter, Model
 from tests.producers.network import AsyncNetwork, Fate, Network
 from tests.profiles import by_profile
 
-LONG = bool(os.environ.get("RESTANTE_LONG"))
-CAMPAIGNS_LONG = 200 if LONG else 1
 EXAMPLES = by_profile(dev=4, ci=7)
 SHRINKING_SECONDS = 900
 
@@ -488,4 +485,4 @@ def test_what_a_producer_says_is_true_whatever_the_network_does(door: type[SyncD
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(("door", "strips_ids"), VARIANTS)
 def test_what_a_producer_says_is_true_for_long(door: type[SyncDoor], strips_ids: bool) -> None:
-    drive(Application, campaigns=CAMPAIGNS_LONG, door=door, strips_ids=strips_ids)
+    drive_for_long(Application, door=door, strips_ids=strips_ids)

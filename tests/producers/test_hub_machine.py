@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Sequence
 from copy import deepcopy
@@ -33,13 +32,11 @@ from restante.settings import Settings
 from tests.crash.seen import inside
 from tests.hub.engines import ENGINES, FakeClock, MemoryEngine
 from tests.producers.desk import link_of, table_of
-from tests.producers.machines import Step, Weighted, drive, weighted
+from tests.producers.machines import Step, Weighted, drive, drive_for_long, weighted
 from tests.producers.model import NUMBERS, Answer, Letter, Model, Numbers, Refusal
 from tests.profiles import by_profile
 
-LONG = bool(os.environ.get("RESTANTE_LONG"))
 EXAMPLES = {"memory": by_profile(dev=6, ci=12), "sqlite": by_profile(dev=4, ci=5)}
-CAMPAIGNS_LONG = 200 if LONG else 2
 SHRINKING_SECONDS = 900
 PATIENCE_SECONDS = 60.0
 PAGE = 1_000
@@ -412,4 +409,4 @@ def test_the_hub_does_what_the_rules_say(engine: str) -> None:
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("engine", list(EXAMPLES))
 def test_the_hub_does_what_the_rules_say_for_long(engine: str) -> None:
-    drive(Producers, campaigns=CAMPAIGNS_LONG, engine_name=engine)
+    drive_for_long(Producers, engine_name=engine)

@@ -364,3 +364,5 @@ def test_values_for_kafka_are_not_shown(file: Writer) -> None:
     shown = {setting.key: setting.value for setting in loaded.effective()}
     assert (shown["backplane.topic"], shown["backplane.kafka"]) == ("mail", {"sasl.password": "(not shown)"})
     assert "hush" not in repr(loaded.settings)
+    given = load(None, {"RESTANTE_BACKPLANE__KAFKA": '{"client.id" = "x"}'})
+    assert given.settings.backplane.kafka == {"client.id": "x"}

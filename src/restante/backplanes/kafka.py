@@ -112,7 +112,7 @@ class KafkaBackplane:
                 probe_at = time.monotonic() + _PROBE_SECONDS
 
     def _renew(self) -> None:
-        """After a fatal error a producer takes nothing more."""
+        """Make a new Kafka producer: after a fatal error the old one takes nothing more."""
         with self._lock:
             failed, self._producer = self._producer, self._new_producer()
         self._give_up(failed)

@@ -125,7 +125,7 @@ class BridgeIn:
         under_way.append(pool.submit(self._store, place, messages, before))
 
     def _polled(self) -> dict[TopicPlace, list[Any]]:
-        """The next records, by topic partition, in order."""
+        """Poll Kafka for the next records, by topic partition, in order."""
         try:
             polled = self._consumer.consume(1, _LOOK_SECONDS)
             if polled:

@@ -23,6 +23,7 @@ from restante.bridges.out_compacted import compacted, erased_keys, erasures_of, 
 from restante.bridges.out_forms import OutRecords, chosen_rows, encoder
 from restante.client.surface.surface import Group, Hub, SharedPage
 from restante.errors import InvalidOperation, Unavailable
+from restante.model.back_off import back_off
 
 _log = logging.getLogger("restante.bridges")
 _WAIT_SECONDS = 30.0
@@ -162,7 +163,7 @@ class BridgeOut:
                 if attempt == _TRIES_MAX - 1 or self._ending.is_set():
                     raise unavailable(error) from error
                 _log.warning("Kafka: %s; the page is tried again.", error)
-                self._ending.wait(min(2.0**attempt / 10, 5))
+                self._ending.wait(back_off(attempt + 1, first=0.1, longest=5))
         raise AssertionError("the last attempt returns or raises")
 
     def _records(self, page: SharedPage, after: int) -> OutRecords:

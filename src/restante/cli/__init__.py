@@ -106,6 +106,7 @@ def _restante(
     restante feed --follow          the change feed: every change
     restante groups list            consumer groups: how far have they read?
     restante bridge in --topic orders   Kafka topics into mailboxes
+    restante backplane show         publishes that go through Kafka
     restante work shop.worker:app   do the actions of an app
     restante poison list shop       actions that could not be done
     restante jobs list              tables and reports, on Spark
@@ -147,6 +148,7 @@ _COMMANDS = {
 }
 """Each command with the folder of its subject."""
 _GROUPS = {
+    "backplane": "publishing",
     "batches": "batches",
     "bridge": "bridges",
     "consignments": "consignments",

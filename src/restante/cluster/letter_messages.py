@@ -1,4 +1,4 @@
-"""Letters that were carried, as the messages that they came from: for whoever must look closer at them."""
+"""Letters that were carried between processes, made messages again, for checks that look at whole messages."""
 
 from __future__ import annotations
 

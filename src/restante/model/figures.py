@@ -36,5 +36,5 @@ def seconds(count: float) -> str:
 
 
 def clock_time(moment: datetime) -> str:
-    """A time in UTC, to the second."""
+    """Write a time in UTC, to the second."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")

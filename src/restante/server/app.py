@@ -18,6 +18,7 @@ from restante.server.route_table import Route, Router
 from restante.server.routes import (
     acknowledgements,
     actions,
+    backplane,
     batches,
     consignments,
     feed,
@@ -47,6 +48,7 @@ _WORKING: tuple[Route, ...] = (
     *sends.ROUTES,
     *producers.ROUTES,
     *sources.ROUTES,
+    *backplane.ROUTES,
     *consignments.ROUTES,
     *mailboxes.ROUTES,
     *messages.ROUTES,
@@ -165,7 +167,7 @@ class Application:
 
 
 def _told(exchange: Exchange, path: str, seconds: float) -> dict[str, object]:
-    """What the log says of a request: nothing of its content, and no secret."""
+    """The fields of a request that the log shows: none of its content, and no secret."""
     client = exchange.scope.get("client")
     told: dict[str, object] = {
         "correlation_id": exchange.correlation_id,

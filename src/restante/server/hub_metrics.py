@@ -13,6 +13,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from restante.hub.backplane.memory import BackplaneMemory
 from restante.hub.batches.memory import BatchMemory
 from restante.hub.consignments.calls import ConsignmentTotals
 from restante.model.actions.action_answers import NamedTotals
@@ -88,6 +89,10 @@ def _state(desk: Desk) -> Iterator[Metric]:
         ),
         "restante_partitions": ("Partitions.", len(partitions)),
         "restante_store_bytes": ("What the store occupies.", size.stored_bytes),
+        "restante_backplane_waiting": (
+            "Records of the backplane for which senders wait.",
+            0 if desk.hub.backplane.doorway is None else desk.hub.backplane.doorway.waiting,
+        ),
         "restante_publishes_in_flight": ("Publishes under way.", desk.room.publishes),
         "restante_publish_in_flight_bytes": ("Bytes of publishes under way.", desk.room.publish_bytes),
         "restante_reads_in_flight": ("Reading requests under way.", desk.room.reads),
@@ -112,6 +117,7 @@ def _state(desk: Desk) -> Iterator[Metric]:
             "Messages skipped because their source is stored beyond them.",
             desk.hub.source_totals.skipped,
         ),
+        **_backplane(desk.hub.backplane),
         "restante_producer_refused": ("Numbered parcels refused because of their numbers.", producers.refused_numbers),
     }
     for name, (text, value) in counters.items():
@@ -122,6 +128,20 @@ def _state(desk: Desk) -> Iterator[Metric]:
     yield from _groups(desk.hub.group_totals())
     yield from _actions(desk.hub.action_totals())
     yield from _live(desk)
+
+
+def _backplane(memory: BackplaneMemory) -> dict[str, tuple[str, int]]:
+    totals, doorway = memory.totals, memory.doorway
+    return {
+        "restante_backplane_records": ("Records read from the backplane.", totals.records),
+        "restante_backplane_messages": ("Messages stored from the backplane.", totals.messages),
+        "restante_backplane_skipped": ("Records that were stored before.", totals.skipped),
+        "restante_backplane_refused": ("Records that could not be stored, and are kept.", totals.refused),
+        "restante_backplane_lost": (
+            "Records that the backplane did not confirm.",
+            0 if doorway is None else doorway.lost,
+        ),
+    }
 
 
 def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:

@@ -56,7 +56,7 @@ def set_up(settings: ServerSettings) -> None:
 
 
 class _WithoutTickets(logging.Filter):
-    """Uvicorn may write addresses down, with their queries: what opens a door is left out."""
+    """A filter for the loggers of Uvicorn, which write addresses with their queries: it leaves tickets out."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         told = record.getMessage()

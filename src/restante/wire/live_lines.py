@@ -1,4 +1,4 @@
-"""A live connection as both of its ends see it: whoever follows a mailbox, and whatever brings the messages.
+"""A live connection as both of its ends see it: `LiveTaker` follows a mailbox, the other end brings the messages.
 
 A door opens lines to one mailbox, over a network or in this process. A line tells its taker all that the hub says.
 """
@@ -16,7 +16,7 @@ Word = Connected | Echo | SendAccepted | Fate | Collected | Disconnect | Mapping
 
 
 class LiveTaker(Protocol):
-    """Whoever follows the mailbox."""
+    """The end of a live connection that follows the mailbox."""
 
     def pushed(self, counter: int, message: Message, size: int) -> bool:
         """A message of so many bytes. False: there is no room for more, until the line is told to go on."""

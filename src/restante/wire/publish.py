@@ -118,7 +118,7 @@ def columns_stream(columns: MessageColumns, making: Making | None) -> bytes:
 
 
 def _positions(positions: NDArray[np.int64]) -> Column:
-    """Null where there is none."""
+    """The column of source positions; null where a message has none."""
     return pa.array(positions, mask=positions < 0)
 
 

@@ -75,7 +75,7 @@ def rows_of(columns: Sequence[str], *, bootstrap: bool) -> RowLook:
 
 
 def change_count(table: pa.Table) -> int:
-    """How many changes: the rows of one have the same number, and stand together."""
+    """Count the changes in a table: the rows of one change have the same number, and stand together."""
     numbers = _numbers(table)
     return int(np.count_nonzero(np.diff(numbers))) + 1 if len(numbers) else 0
 

@@ -113,7 +113,7 @@ def _worded(event: Event) -> str:
 
 @contextmanager
 def _asked_to_end() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or SIGTERM. Whoever asks twice does not get to wait."""
+    """An event that Ctrl-C or SIGTERM sets. The second Ctrl-C ends the process at once."""
     stop = threading.Event()
 
     def hear(_number: int, _frame: FrameType | None) -> None:

@@ -19,7 +19,7 @@ _OUTPUT = 1
 
 
 def require_spark() -> None:
-    """Whoever comes past it can import from `restante.spark`."""
+    """Refuse, with what to install, where `restante.spark` cannot be imported."""
     try:
         import delta  # noqa: F401
 

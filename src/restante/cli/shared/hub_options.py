@@ -49,7 +49,7 @@ _DataFolder = Annotated[
 
 
 class Door(NamedTuple):
-    """What was said about the hub."""
+    """The hub that the options name: an address, or a data folder, with its token."""
 
     hub: str
     token: str | None

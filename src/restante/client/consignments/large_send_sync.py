@@ -21,7 +21,7 @@ _WRITER = "send"
 
 
 def send_all(link: Link, sent: object, wish: SendWish) -> Receipt:
-    """In one publish if it fits in a body; else as a consignment, or in parcels if that is wished."""
+    """Send messages in one publish if they fit in a body; else as a consignment, or in parcels if the caller wishes that."""
     taken = whole_or_pieces(sent)
     if not isinstance(taken, CutPieces):
         return _publish(link, taken, wish)

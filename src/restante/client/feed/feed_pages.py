@@ -119,7 +119,7 @@ class Track:
         return self.target is not None and self.position is not None and self.position >= self.target
 
     def took(self, answer: FeedAnswer) -> FeedPage:
-        """The page that was read; the track is after it."""
+        """Note that a page was read: the track goes on after it."""
         self.rested = self.position == answer.next
         self.position, self.behind = answer.next, answer.next < answer.end
         return FeedPage(

@@ -42,7 +42,7 @@ class SharedPage(PageView):
         self._done = False
 
     async def done(self) -> None:
-        """All of it is done with, and written: it is handed out to nobody any more. Again, it does nothing.
+        """Write the checkpoint after this page: its changes are done with, and handed to no member again. A second call does nothing.
 
         `GenerationStale` if the partition was given to another member meanwhile: that one is handed the page, too.
 
@@ -276,7 +276,7 @@ class Group:
 
 
 async def list_groups(link: AsyncLink) -> AsyncIterator[GroupStatus]:
-    """By name, page by page as one goes on."""
+    """List the groups by name; pages are read as the caller goes on."""
     after: str | None = None
     while True:
         page = await link.call(ListGroups(limit=PAGE_MAX, after=after))

@@ -43,7 +43,7 @@ class SharedPage(PageView):
         self._done = False
 
     def done(self) -> None:
-        """All of it is done with, and written: it is handed out to nobody any more. Again, it does nothing.
+        """Write the checkpoint after this page: its changes are done with, and handed to no member again. A second call does nothing.
 
         `GenerationStale` if the partition was given to another member meanwhile: that one is handed the page, too.
 
@@ -277,7 +277,7 @@ class Group:
 
 
 def list_groups(link: Link) -> Iterator[GroupStatus]:
-    """By name, page by page as one goes on."""
+    """List the groups by name; pages are read as the caller goes on."""
     after: str | None = None
     while True:
         page = link.call(ListGroups(limit=PAGE_MAX, after=after))

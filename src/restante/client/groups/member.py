@@ -266,7 +266,7 @@ class Member:
                 self._note(due, written=True)
 
     def _wait_for_due(self) -> DueCheckpoint | None:
-        """The next checkpoint; None when the member stops and none is left."""
+        """Wait until a checkpoint is due, and give it; None when the member stops and none is left."""
         with self.condition:
             while True:
                 skims = self._stopping or self._monotonic() - self._wrote_skims_at >= self._interval

@@ -168,7 +168,7 @@ class LiveFollower:
             self._end(error)
 
     async def _stay_connected(self) -> LiveState:
-        """One connection, until it is lost; gives when to connect again."""
+        """Follow one connection until it is lost; gives when to connect again."""
         try:
             line = await self._door.connect(self, after=self.inbox.received, owner=self.course.owner)
         except RestanteError as error:

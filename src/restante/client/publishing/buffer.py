@@ -67,7 +67,7 @@ class Stack(msgspec.Struct, eq=False):
 
 
 class Told(NamedTuple):
-    """Messages whose outcome is known: an error, or None where they are stored."""
+    """Messages whose outcome is known: `error` says why they were refused, and is None where they are stored."""
 
     messages: list[Message]
     partition: int

@@ -11,6 +11,7 @@ from restante.calls.batches import AcknowledgeItems
 from restante.calls.call import Answer, Call
 from restante.calls.publishing import Publish
 from restante.client.actions import action_protocol
+from restante.client.backplane import backplane_protocol
 from restante.client.batches import batch_protocol
 from restante.client.batches.joint_async import AsyncJointCalls
 from restante.client.batches.joint_calls import ACKNOWLEDGEMENTS, SENDS, Outcome, joint_call
@@ -41,6 +42,7 @@ DIALOGUES: Dialogues = {
     **group_protocol.DIALOGUES,
     **action_protocol.DIALOGUES,
     **source_protocol.DIALOGUES,
+    **backplane_protocol.DIALOGUES,
     **job_protocol.DIALOGUES,
 }
 

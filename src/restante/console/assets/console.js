@@ -155,6 +155,11 @@
     look();
   }
 
+  // A narrow window shows the names of the pages in one row: the one of this page is scrolled into view.
+
+  const shown = document.querySelector(".frame > nav a[aria-current]");
+  if (shown !== null) shown.scrollIntoView({ block: "nearest", inline: "center" });
+
   // Keys: / goes to the search; g and a letter to a page. A choice that filters a list does so at once.
 
   document.addEventListener("change", (event) => {

@@ -53,7 +53,7 @@ def _look_up() -> Markup:
     return tag(
         "form",
         field("id", "An action’s id"),
-        field("concerns", "What it concerns, if the id is used often"),
+        field("concerns", "What it concerns"),
         tag("button", "Look it up"),
         method="get",
         action=at("actions", "one"),

@@ -17,7 +17,7 @@ _NAME_CHARACTERS = 80
 
 
 def worded(name: str) -> str:
-    """`oldest_waiting` as people read it."""
+    """Write a column's name as people read it: `oldest_waiting` as "oldest waiting"."""
     return name.replace("_", " ")
 
 

@@ -13,7 +13,7 @@ May = Callable[[ConsoleVisitor], bool]
 
 
 class ConsoleRoute(NamedTuple):
-    """One address of the console. Whoever may not see it is refused before the hub is asked, and by the hub too."""
+    """One address of the console. A visitor who may not see it is refused before the hub is asked, and by the hub too."""
 
     method: str
     path: str

@@ -102,7 +102,7 @@ class _Answering:
 
 
 class NetworkDoor:
-    """A hub elsewhere."""
+    """The door to a hub in another process, over HTTP."""
 
     def __init__(self, address: HubAddress) -> None:
         self._address = address

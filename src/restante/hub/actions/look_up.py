@@ -123,7 +123,7 @@ def _tell_if_erased(core: Core, action_id: str, concerns: str | None, caller: Gr
 
 
 def status_of(core: Core, place: ActionPlace, row: ActionRow) -> ActionStatus:
-    """What is told of an action: its row, or how attempts at it go."""
+    """The status of an action: from its row, or from the attempts at it."""
     if not row.is_final:
         return _status_open(core, place, row)
     texts = _texts(core, place, row)

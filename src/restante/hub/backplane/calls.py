@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from restante.calls.publishing import Publish
 from restante.errors import InvalidRequest, RestanteError, Unavailable
-from restante.hub.backplane import tasks
+from restante.hub.backplane import status, tasks
 from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
@@ -44,6 +44,7 @@ def begin(core: Core, backplane: Backplane | None) -> None:
     core.remember(BackplaneMemory(backplane, doorway))
     try:
         tasks.check(core)
+        status.measure_backplane(core)
     except BaseException:
         backplane.close()
         raise
@@ -218,4 +219,4 @@ def _are_plain(core: Core, letters: Sequence[Letter], partition: int | None, cal
     )
 
 
-FUNCTIONS: Functions = {Publish: publish}
+FUNCTIONS: Functions = {Publish: publish, **status.FUNCTIONS}

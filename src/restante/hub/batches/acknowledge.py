@@ -56,7 +56,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
 
     @property
     def is_to_be_counted(self) -> bool:
-        """Whether something is left to be done by whoever asked."""
+        """Whether items of estimated batches were named, which the caller counts itself."""
         return self.error is None and bool(self.estimated)
 
     def reset(self) -> None:

@@ -89,7 +89,7 @@ def total_of(core: Core, draft: RequestDraft, batch_id: bytes) -> Counts:
 
 
 def count(core: Core, draft: RequestDraft, partition: int, batch_id: bytes, more: Counts) -> Counts:
-    """Add to the counts of a partition; gives what they are then. Whoever is done follows with `conclude`."""
+    """Add to the counts of a partition; gives what they are then. After its last `count` a caller calls `conclude`."""
     counted = plus(counts_of(core, draft, partition, batch_id), msgspec.structs.replace(more, active_at=core.clock()))
     entry = EntryKey(partition, Space.BATCH_COUNT, batch_id)
     draft.put(*entry, encode_counts(counted))

@@ -103,7 +103,7 @@ def work(core: Core) -> int:
 def _do_each(
     core: Core, batches: Collection[bytes], work: Callable[[Core, bytes], object], *, again: Callable[[bytes], None]
 ) -> None:
-    """Do something for each; whoever fails keeps no other from it, and is tried again later."""
+    """Do something for each batch. One that fails keeps no other from it, and is tried again later."""
     for batch_id in batches:
         if core.closing.is_set():
             return
@@ -320,7 +320,7 @@ def _has_bits(core: Core, batch_id: bytes) -> bool:
 
 
 def reap_due(core: Core) -> int:
-    """Reap, if a batch may be due; gives how many went. Whoever is opened or sealed later is due later."""
+    """Reap, if a batch may be due; gives how many batches went. A batch that is opened or sealed later is due later."""
     now = core.clock()
     if now < core.memory(BatchMemory).due:
         return 0

@@ -99,7 +99,7 @@ class Schedule:
                 del self._lines[turn.receiver]
 
     def wake(self) -> None:
-        """Whoever waits looks at the clock again, and whether the hub is closing."""
+        """Wake the threads that wait: they look at the clock again, and whether the hub is closing."""
         with self._changed:
             self._changed.notify_all()
 

@@ -27,7 +27,7 @@ _ID_BYTES = 16
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """What whoever is told hears."""
+    """What a notice of a completed batch says."""
 
     id: str
     key: str | None

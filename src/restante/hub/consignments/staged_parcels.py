@@ -47,7 +47,7 @@ NOTHING_STAGED = StagedTotal()
 
 @dataclass(slots=True)
 class OpenConsignment:
-    """One that is open. Whoever commits it holds `committing`, so that two do not prepare the same."""
+    """One open consignment. A thread that commits it holds `committing`, so that two do not prepare the same."""
 
     row: ConsignmentRow
     active_at: int

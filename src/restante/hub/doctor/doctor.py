@@ -25,11 +25,12 @@ from restante.hub.doctor.doctor_findings import Case, Checked, DoctorFindings, F
 from restante.hub.doctor.doctor_groups import examine_groups
 from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_jobs import examine_jobs
-from restante.hub.doctor.doctor_mailboxes import Mailboxes, read_bundles, read_heads
+from restante.hub.doctor.doctor_mailboxes import Mailboxes, examine_entries, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
 from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
+from restante.model.backplane.poison import check_poison
 from restante.model.storage.changes import Space
 from restante.ports.store import StoreReader
 
@@ -127,6 +128,7 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_groups(case)
     examine_actions(case)
     examine_jobs(case)
+    examine_entries(case, Space.BACKPLANE_POISON, "refused record", check_poison)
     examine_delayed(case)
     bound = BoundBatches()
     bound.read(case)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from restante.hub.actions.upkeep import forget_texts
 from restante.hub.backplane import tasks as backplane
+from restante.hub.backplane.status import forget_poison
 from restante.hub.batches import batch_upkeep, part_calls
 from restante.hub.consignments import consignments, rounds
 from restante.hub.engine import filing
@@ -19,6 +20,7 @@ CHORES = (
     expiry.expire,
     forget_checks,
     forget_texts,
+    forget_poison,
     retention.retain,
     batch_upkeep.reap_due,
     consignments.keep,

@@ -174,7 +174,7 @@ class AsyncHubDoor(_Patience):
 
 
 class AsyncHubLine:
-    """`HubLine` for the tasks of an event loop. Whoever waits takes no thread."""
+    """`HubLine` for the tasks of an event loop. A task that waits takes no thread."""
 
     def __init__(self, link: _Link, place: _Place, after: int | None, client: str | None) -> None:
         self._link = link

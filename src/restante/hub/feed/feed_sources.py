@@ -83,7 +83,7 @@ T = TypeVar("T")
 
 
 def _from(runs: Sequence[T], low: int, last: Callable[[T], int]) -> Iterator[T]:
-    """The runs, which lie in number order, from the first that reaches up to `low`."""
+    """Leave out the runs that end below `low`; runs lie in number order."""
     return (runs[index] for index in range(bisect_left(runs, low, key=last), len(runs)))
 
 

@@ -29,13 +29,18 @@ def _leaves(core: Core, actions: ActionHealth) -> Iterator[HealthLeaf]:
 
 
 def _readings(core: Core, known: KnownGroup) -> Iterator[Reading]:
-    """A group without members is measured only if it has actions; one that is paused, not at all."""
-    if known.row.paused or not (known.membership.members or known.row.actions):
+    """A group without members is measured only if it has actions; one that is paused, only for what it holds."""
+    row = known.row
+    if not (row.actions or (known.membership.members and not row.paused)):
         return
     now = moment(core.clock())
-    status = group_status(core, known.row.name)
+    status = group_status(core, row.name)
     unread = [(own.oldest_unread_at, own.partition) for own in status.partitions if own.oldest_unread_at is not None]
     oldest, partition = min(unread, default=(now, 0))
     reason = f"It has not read what came to partition {partition} at {oldest:%Y-%m-%d %H:%M:%S}Z."
     age = max(0.0, (now - oldest).total_seconds())
-    yield Reading(name="oldest_unread", value=age, unit="seconds", reason=reason)
+    if not row.paused:
+        yield Reading(name="oldest_unread", value=age, unit="seconds", reason=reason)
+    if row.actions:
+        held = max(0.0, age - core.settings.feed_reach_seconds)
+        yield Reading(name="feed_held", value=held, unit="seconds", reason=reason if held else None)

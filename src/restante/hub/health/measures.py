@@ -15,6 +15,7 @@ from restante.model.health.bounds import ONE_IS_RED, Reading
 from restante.model.health.window import RateWindow, mean
 
 _THREADS = {
+    "doors": ("backplane", "backplane-waits"),
     "filing": ("filing",),
     "groups": ("groups",),
     "housekeeping": ("housekeeping", "batches"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -43,6 +41,7 @@ from restante.model.jobs.job import (
 from restante.model.jobs.job_answers import JobPage, JobReport, JobRun, JobRunPage, JobStatus
 from restante.model.mailboxes.answers import moment
 from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.page_token import key_after, page_token
 from restante.model.storage.changes import EntryKey, Space
 from restante.model.storage.keys import after_prefix
 
@@ -123,9 +122,11 @@ def read_job(core: Core, call: ReadJob, caller: Grant) -> JobStatus:
 
 def list_jobs(core: Core, call: ListJobs, caller: Grant) -> JobPage:
     size = page_size(call.limit)
-    start = b"" if call.after is None else _after(call.after) + b"\0"
+    start = b"" if call.after is None else key_after(call.after, characters_max=_TOKEN_CHARACTERS_MAX) + b"\0"
     found = list(islice(_visible(core, caller, start), size + 1))
-    return JobPage(jobs=_statuses(core, found[:size]), next=_token(found[size - 1][0]) if len(found) > size else None)
+    return JobPage(
+        jobs=_statuses(core, found[:size]), next=page_token(found[size - 1][0]) if len(found) > size else None
+    )
 
 
 def _visible(core: Core, caller: Grant, start: bytes) -> Iterator[tuple[bytes, JobRow]]:
@@ -208,19 +209,6 @@ def _runs(core: Core, wanted: Sequence[tuple[bytes, int]]) -> dict[tuple[bytes, 
     places = {one: EntryKey(HOME, Space.JOB_RUN, run_key(*one)) for one in wanted}
     found = core.store.get_many(list(places.values()))
     return {one: decode_run(found[place]) for one, place in places.items() if place in found}
-
-
-def _token(key: bytes) -> str:
-    return urlsafe_b64encode(key).decode()
-
-
-def _after(token: str) -> bytes:
-    try:
-        if len(token) <= _TOKEN_CHARACTERS_MAX:
-            return b64decode(token, altchars=b"-_", validate=True)
-    except (Base64Error, ValueError):
-        pass
-    raise InvalidRequest(f"after must be the `next` of the page before, not {token[:64]!r}.", parameter="after")
 
 
 FUNCTIONS: Functions = {

@@ -187,7 +187,7 @@ def may_wait(seen: Overview) -> Mask:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a recipient has of the batch."""
+    """How many messages of a batch one recipient has, by what became of them."""
 
     states: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATES), np.int64))
     oldest: int = NEVER

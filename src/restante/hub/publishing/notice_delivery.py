@@ -73,7 +73,7 @@ def _any_notices(core: Core) -> bool:
 
 
 def load(core: Core) -> int:
-    """Line up what is still to be told; gives how many notices that are."""
+    """Line up the notices that no webhook or mailbox has taken yet; gives how many they are."""
     return sum(_load_partition(core, partition.number) for partition in core.partitions)
 
 

@@ -207,7 +207,7 @@ def _units(core: Core, publishes: Sequence[PublishRequest]) -> list[Unit]:
 
 
 def _small_units(core: Core, small: list[PublishRequest]) -> list[Unit]:
-    """One unit, or as many as the bounds of a send ask for; whoever is beyond them alone is refused."""
+    """Make units of small publishes, each within the bounds of a send; a publish that is beyond them alone is refused."""
     if not small:
         return []
     try:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from base64 import b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 from collections.abc import Iterator
 from itertools import groupby, islice
 from operator import itemgetter
 
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
-from restante.errors import InvalidRequest, SourceUnknown
+from restante.errors import SourceUnknown
 from restante.hub.engine.core import Core
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.plan import RequestDraft
@@ -18,6 +16,7 @@ from restante.limits import SOURCE_CHARACTERS_MAX
 from restante.model.access.access import Grant
 from restante.model.access.ownership import may_see, spaces_of
 from restante.model.mailboxes.page_size import page_size
+from restante.model.mailboxes.page_token import key_after, page_token
 from restante.model.sources.source import (
     NO_POSITION,
     SourceRow,
@@ -46,11 +45,11 @@ def read_source(core: Core, call: ReadSource, caller: Grant) -> SourceStatus:
 
 def list_sources(core: Core, call: ListSources, caller: Grant) -> SourcePage:
     size = page_size(call.limit)
-    start = b"" if call.after is None else _after(call.after) + b"\0"
+    start = b"" if call.after is None else key_after(call.after, characters_max=_TOKEN_CHARACTERS_MAX) + b"\0"
     found = list(islice(_sources(core, caller, start), size + 1))
     return SourcePage(
         sources=tuple(_status(key, entries) for key, entries in found[:size]),
-        next=_token(found[size - 1][0]) if len(found) > size else None,
+        next=page_token(found[size - 1][0]) if len(found) > size else None,
     )
 
 
@@ -137,19 +136,6 @@ def _status(key: bytes, entries: list[_Entry]) -> SourceStatus:
         positions=tuple(position_of(row, partition) for partition, row in rows),
         owner=owner.hex() or None,
     )
-
-
-def _token(key: bytes) -> str:
-    return urlsafe_b64encode(key).decode()
-
-
-def _after(token: str) -> bytes:
-    try:
-        if len(token) <= _TOKEN_CHARACTERS_MAX:
-            return b64decode(token, altchars=b"-_", validate=True)
-    except (Base64Error, ValueError):
-        pass
-    raise InvalidRequest(f"after must be the `next` of the page before, not {token[:64]!r}.", parameter="after")
 
 
 FUNCTIONS: Functions = {

@@ -40,7 +40,7 @@ class Grant:
         return None if self.origins is None or self.may_operate() else self.origins
 
     def may_collect(self, recipient: str) -> bool:
-        """Peek and dequeue, and see what there is and was."""
+        """Whether a caller may collect: peek, dequeue, explain and read the history."""
         named = self.recipients is None or recipient in self.recipients
         return self.may_operate() or (Role.RECIPIENT in self.roles and named)
 

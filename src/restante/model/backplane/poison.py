@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from restante.errors import DataDamaged, Fault, FaultyMessages, RestanteError
 from restante.limits import FAULTS_SHOWN_MAX
+from restante.model.backplane.backplane_answers import RefusedRecord
 from restante.model.mailboxes.answers import moment
 from restante.model.storage.keys import key_number, number_key
 
@@ -29,24 +28,6 @@ class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decoder = msgspec.msgpack.Decoder(RefusedRow)
-
-
-class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A refused record as operators see it."""
-
-    partition: int
-    position: int
-    refused_at: datetime
-    code: str
-    reason: str
-    messages: int
-    errors: tuple[Fault, ...]
-    bytes: int
-
-
-class RefusedPage(msgspec.Struct, frozen=True, kw_only=True):
-    poison: tuple[RefusedRecord, ...]
-    next: str | None
 
 
 def poison_row(error: RestanteError, messages: int, content: bytes, now: int) -> RefusedRow:
@@ -85,3 +66,9 @@ def shown(partition: int, position: int, row: RefusedRow) -> RefusedRecord:
         errors=tuple(Fault(index=index, code=code, detail=detail) for index, code, detail in row.faults),
         bytes=len(row.content),
     )
+
+
+def check_poison(key: bytes, value: bytes) -> None:
+    """For the doctor: `DataDamaged` if it cannot be what it should be."""
+    key_position(key)
+    decode_poison(value)

@@ -115,7 +115,7 @@ def is_reapable(row: BatchRow, total: Counts, *, now: int, open_for: int, sealed
 
 
 def check_known(row: BatchRow | None, batch_id: bytes, *, allowed: bool = True) -> BatchRow:
-    """The row of a batch that is there, and that whoever asks is allowed to know of."""
+    """The row of a batch, if there is one and the caller is allowed to know of it."""
     if row is None or row.deleted_at or not allowed:
         text = str(uuid.UUID(bytes=batch_id))
         raise BatchUnknown(f"There is no batch {text}. It may have been deleted, or reaped.", batch=text)

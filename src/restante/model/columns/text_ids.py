@@ -129,12 +129,6 @@ def split(stored: Column) -> tuple[Column | None, Column]:
     return texts_of(texts), parts.take(column_of(places + 2))
 
 
-def text_id_column(stored: Column | None, count: int) -> Column:
-    """The texts of stored properties as the hub gives them out: null where there is none."""
-    texts = None if stored is None else split(stored)[0]
-    return pa.nulls(count, pa.string()) if texts is None else texts
-
-
 def shown_ids(words: Words, texts: Column | None) -> Column:
     """Each id as it is shown: the text where there is one, else the UUID."""
     uuids = uuid_column(words)

@@ -241,7 +241,7 @@ def check_known(row: ConsignmentRow | None, consignment: str) -> ConsignmentRow:
 
 
 def closed(row: ConsignmentRow, consignment: str) -> ConsignmentClosed:
-    """The error for whoever would add to one that is committed or discarded."""
+    """The error for a call that would add to a consignment that is committed or discarded."""
     return closed_as(row.state, consignment, f" ({row.key})")
 
 

@@ -46,10 +46,6 @@ class Membership(msgspec.Struct, frozen=True):
         """What a member has and is to keep."""
         return tuple(partition for partition in self.held_by(member_id) if self.targets[partition] == member_id)
 
-    def given_up_by(self, member_id: bytes) -> tuple[int, ...]:
-        """What a member has and another one is to get."""
-        return tuple(partition for partition in self.held_by(member_id) if self.targets[partition] != member_id)
-
 
 class Giving(NamedTuple):
     """A partition is a member's from now on."""
@@ -73,7 +69,7 @@ def membership_of(members: Sequence[GroupMember], holders: Sequence[bytes]) -> M
 
 
 def joined(before: Membership, member: GroupMember, loose: Collection[int] = ()) -> Moved:
-    """One more member. Of the same name as another it takes its place, with all that it has: nothing else moves."""
+    """Add a member. A member of the same name as another takes its place, with all partitions that it holds: no other partition moves."""
     same = before.named(member.name)
     if same is not None:
         return _replaced(before, same.member_id, member)

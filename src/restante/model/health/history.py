@@ -16,7 +16,7 @@ MINUTES = 60
 
 
 class HealthMinute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A minute: the worst that was seen in it."""
+    """One minute of the history of health: the worst colour that was seen in it."""
 
     at: Annotated[datetime, Meta(description="Its beginning.")]
     state: HealthState

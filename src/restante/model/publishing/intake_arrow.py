@@ -94,7 +94,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
 
 
 def require_known(schema: pa.Schema) -> None:
-    """Refuse columns that a message does not have. Whoever asks for their names and time zones next expects texts."""
+    """Refuse columns that a message does not have. Code that asks for their names and time zones next expects texts."""
     try:
         names, _ = schema.names, [getattr(field.type, "tz", None) for field in schema]
     except UnicodeDecodeError as error:

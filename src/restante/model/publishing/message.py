@@ -119,7 +119,7 @@ def text_of(message: Message) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageColumns:
-    """Messages of one or more sends as columns; row i is message i, in the order sent. Checked by whoever made it."""
+    """Messages of one or more sends as columns; row i is message i, in the order sent. The code that made them has checked them."""
 
     id: NDArray[np.uint64]
     """Shape (n, 2): the sixteen bytes of the UUID (network order in memory), viewed as two native integers."""

@@ -54,7 +54,7 @@ def _candidates(run: Run, key: np.uint64) -> Sequence[StoredSegment]:
 
 
 def damaged_directory(stored: StoredSegment, first: int, last: int) -> DataDamaged:
-    """The error for whoever may lie in the lines first to last (exclusive) of a directory, some of them damaged."""
+    """The error for recipients that may lie in the lines first to last (exclusive) of a directory, some of them damaged."""
     block = _bad_block(stored.segment, first, last)
     what = "frame" if block is None else f"directory (block {block} of the ledger)"
     return DataDamaged(

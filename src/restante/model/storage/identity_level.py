@@ -285,7 +285,7 @@ def bucket_ranks(level: StoredLevel, low: int, high: int) -> tuple[int, int]:
 
 
 class BlockStretch(NamedTuple):
-    """Neighbouring blocks of one part."""
+    """A stretch of neighbouring blocks of one part of a level."""
 
     part: int
     first_block: int

@@ -170,7 +170,7 @@ def _rows(parts: _Parts, order: NDArray[np.int64], shifts: NDArray[np.uint32]) -
 
 
 def _moved(records: RecordArray, what: str, content: bytes, base: NDArray[np.int64]) -> bytes:
-    """The bytes of each record, one after the other; the records are told where they lie now."""
+    """Copy the bytes of each record one after the other, and write into the records where they lie now."""
     length = records[f"{what}_length"].astype(np.int64)
     start = records[f"{what}_start"] + base
     records[f"{what}_start"] = np.cumsum(length) - length

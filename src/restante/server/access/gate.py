@@ -1,4 +1,4 @@
-"""Who is at the counter: the grant of a request, by its bearer token, or everything where the hub is open."""
+"""`Gate` gives each request its grant: that of its bearer token, or everything where the hub asks for no token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Gate:
 
     @property
     def tokens(self) -> TokenFile | None:
-        """Those that are looked at; None where nobody can have one."""
+        """The token file that requests are checked against; None where the hub can have none."""
         return self._tokens
 
     def version(self) -> Hashable:

@@ -140,7 +140,7 @@ def _name_of(host: str) -> str:
 
 
 def _shown(header: bytes | None) -> str:
-    """The name as it came, if it could be one: what a stranger wrote instead is not repeated to whoever reads this."""
+    """The name as it came, if it could be a host's name: other text of a stranger is not repeated to the reader of the error."""
     if header is None:
         return "none at all"
     return repr(header.decode()) if _NAME.fullmatch(header) else "what was sent"

@@ -44,7 +44,7 @@ class Room:
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        """Room for one who reads, or commits something small."""
+        """Take room for one request that reads, or that commits something small."""
         if self.reads >= self._settings.reads_waiting_max:
             raise self._overloaded(f"{self.reads} requests are reading or waiting to read")
         self.reads += 1

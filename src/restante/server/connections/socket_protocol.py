@@ -128,7 +128,7 @@ class Socket(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def taken(self) -> None:
-        """A frame was taken: whoever works on it takes the room for it."""
+        """Note that a frame was taken: the code that works on it takes the room for it."""
         if self._queued and self.queue.empty():
             self._queued = 0
             self._hold()

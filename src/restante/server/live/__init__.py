@@ -1,1 +1,1 @@
-"""Live delivery: whoever is connected gets new messages at once; whoever is slow loses nothing, only freshness."""
+"""Live delivery: a client that is connected gets new messages at once; one that is slow loses nothing, only freshness."""

@@ -38,7 +38,7 @@ class Line(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Returns when it takes more; raises `ClientGone` if it never will."""
+        """Wait until the connection takes more; raises `ClientGone` if it is lost."""
         ...
 
     async def hang_up(self, reason: Disconnected) -> None:
@@ -90,7 +90,7 @@ class LiveConnection:
 
     @property
     def behind(self) -> int:
-        """How many frames that are no messages wait."""
+        """How many frames wait to be written that are no messages."""
         return len(self._frames)
 
     def has_room_for(self, frame: bytes) -> bool:

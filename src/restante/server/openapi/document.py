@@ -30,6 +30,7 @@ from restante.server.openapi import (
     upkeep,
 )
 from restante.server.openapi.actions import action_routes
+from restante.server.openapi.backplane import backplane_routes
 from restante.server.openapi.examples import Example, examples
 from restante.server.openapi.jobs import job_routes
 from restante.server.openapi.parts import Answer, BodyContent, Operation, Parameter, Subject
@@ -44,6 +45,7 @@ SUBJECTS: tuple[Subject, ...] = (
     batches.SUBJECT,
     producers.SUBJECT,
     producers.SOURCES_SUBJECT,
+    backplane_routes.SUBJECT,
     consignments.SUBJECT,
     feed.SUBJECT,
     groups.SUBJECT,
@@ -217,7 +219,7 @@ def _given_type(example: Example) -> str:
 
 
 def _example(operation: Operation, example: Example) -> dict[str, object]:
-    """A whole request and what is told of its answer, for people to copy and for a test to do."""
+    """A whole request and what its answer must be, for people to copy and for a test to do."""
     request: dict[str, object] = {
         "method": operation.method,
         "target": example.target,

@@ -9,6 +9,7 @@ import msgspec
 
 from restante import limits
 from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedRecord
 from restante.model.batches.batch_answers import (
     Acknowledged,
     BatchOpened,
@@ -299,6 +300,8 @@ NEXT_PAGE: Schema = record(
     description="Changes of one partition, in order.",
 )
 _VALUES = (
+    BackplaneStatus,
+    RefusedRecord,
     Receipt,
     LogPosition,
     PartitionReceipt,
@@ -408,5 +411,6 @@ def components() -> dict[str, Any]:
         "RecipientPage": page("recipients", of_schema("RecipientSummary"), {"type": ["string", "null"]}),
         "PartitionPage": page("partitions", of_schema("PartitionStatus"), {"type": ["string", "null"]}),
         "ProducerPage": page("producers", of_schema("ProducerState"), {"type": ["string", "null"]}),
+        "RefusedPage": page("records", of_schema("RefusedRecord"), {"type": ["string", "null"]}),
         "SourcePage": page("sources", of_schema("SourceStatus"), {"type": ["string", "null"]}),
     }

@@ -23,7 +23,7 @@ def batch_of(exchange: Exchange) -> str | None:
 
 
 def check_id(text: str, *, field: str) -> str:
-    """An id in a body or a frame."""
+    """Check the id of a batch that a body or a frame gives."""
     if not is_uuid(text):
         raise _no_uuid(field, text, field=field)
     return text.lower()

@@ -56,7 +56,7 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Body(_Call, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """As `AcknowledgeBody`."""
+    """The body of an acknowledgement, as `AcknowledgeBody` describes it."""
 
     calls: list[_Call] = msgspec.field(default_factory=list)
 

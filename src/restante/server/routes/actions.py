@@ -18,7 +18,6 @@ from restante.calls.actions import (
 from restante.calls.call import query_names
 from restante.model.access.access import Role
 from restante.model.actions.action_answers import ActionStatus
-from restante.model.actions.action_kind import CORRELATION_PROPERTY, TRACE_PROPERTY
 from restante.model.actions.action_row import ActionState
 from restante.server.connections.bodies import read_json, read_nothing
 from restante.server.connections.exchange import Exchange
@@ -27,6 +26,7 @@ from restante.server.connections.room import Wait
 from restante.server.connections.waits import unless_gone
 from restante.server.desk import Desk
 from restante.server.requests.batch_names import batch_of
+from restante.server.requests.carried_properties import carried_properties
 from restante.server.requests.options import asked
 from restante.server.route_table import Route
 from restante.server.routes.publishing import partition_number
@@ -38,16 +38,10 @@ _ACTIONS = "/v1/actions"
 _ACTION = "/v1/actions/{action}"
 _OUTCOMES = "/v1/groups/{group}/partitions/{partition}/outcomes"
 _POISON = "/v1/groups/{group}/poison"
-_TRACE_CHARACTERS_MAX = 128
 
 
 def _carried(exchange: Exchange) -> dict[str, str]:
-    """What goes with an action to its handler: the correlation id, and the trace that it belongs to."""
-    carried = {CORRELATION_PROPERTY: exchange.correlation_id}
-    trace = exchange.header(b"traceparent")
-    if trace is not None and len(trace) <= _TRACE_CHARACTERS_MAX and trace.isascii() and trace.isprintable():
-        carried[TRACE_PROPERTY] = trace
-    return carried
+    return carried_properties(exchange.correlation_id, exchange.header(b"traceparent"))
 
 
 async def send(desk: Desk, exchange: Exchange) -> None:
@@ -140,11 +134,13 @@ _ASKING = frozenset(Role)
 _WORKING = frozenset({Role.WORKER})
 _OPERATING = frozenset({Role.OPERATOR})
 
+SEND = Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"}))
+REPORT = Route("POST", _OUTCOMES, report, _WORKING)
 ROUTES = (
-    Route("POST", _ACTION, send, _PUBLISHER, frozenset({"wait"})),
+    SEND,
     Route("POST", _ACTIONS, send_many, _PUBLISHER),
     Route("GET", _ACTION, show, _ASKING, query_names(ReadAction) | {"redirect"}),
-    Route("POST", _OUTCOMES, report, _WORKING),
+    REPORT,
     Route("GET", _POISON, poison, _WORKING, query_names(ListPoison)),
     Route("POST", _POISON + "/{id}/again", again, _OPERATING, query_names(RepeatPoison)),
     Route("DELETE", _POISON + "/{id}", give_up, _OPERATING, query_names(GiveUpPoison)),

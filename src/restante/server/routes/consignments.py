@@ -104,7 +104,7 @@ def _refuse_batch(exchange: Exchange) -> None:
 
 
 def _consignment_of(exchange: Exchange) -> str:
-    """The id in the path. Whoever has put the key there is told how to look for it."""
+    """The id in the path. A caller who has put the key there is told how to look for it."""
     given = exchange.place["consignment"]
     if not is_uuid(given):
         raise InvalidRequest(

@@ -80,7 +80,7 @@ async def snapshot(desk: Desk, exchange: Exchange) -> None:
 
 
 def _wish(exchange: Exchange) -> FeedWish:
-    """Columns may be given one by one, or several with commas between."""
+    """The wish that a query states. It may name columns one by one, or several with commas between."""
     return FeedWish(
         origins=tuple(exchange.texts("origin")),
         kinds=tuple(exchange.texts("kind")),

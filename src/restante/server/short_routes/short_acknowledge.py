@@ -33,7 +33,7 @@ class ShortAcknowledge(ShortRoute[Acknowledged]):
         self.desk.own_of(grant).hub.acknowledge_soon(call, (listener,))
         return True
 
-    def count(self, answer: Acknowledged, seconds: float) -> None:
+    def count(self, request: CommitRequest[Acknowledged], seconds: float) -> None:
         """The batches count it themselves."""
 
     def is_unfinished(self, request: CommitRequest[Acknowledged]) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from restante.calls.mailboxes import Dequeue
-from restante.hub.engine.committer import Listener
+from restante.hub.engine.committer import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Dequeued
 from restante.server.connections.short_way import PlainHead
@@ -39,5 +39,5 @@ class ShortDequeue(ShortRoute[Dequeued]):
         self.desk.hub.dequeue_soon(Dequeue(*head.place), listener)
         return True
 
-    def count(self, answer: Dequeued, seconds: float) -> None:  # noqa: ARG002  # only publishes are timed
-        self.desk.metrics.collected.add(answer.messages)
+    def count(self, request: CommitRequest[Dequeued], seconds: float) -> None:  # noqa: ARG002  # only publishes are timed
+        self.desk.metrics.collected.add(request.answer().messages)

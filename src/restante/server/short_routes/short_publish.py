@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from restante.calls.publishing import Publish
-from restante.hub.engine.committer import Listener
+from restante.hub.engine.committer import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -43,8 +43,8 @@ class ShortPublish(ShortRoute[Receipt]):
     def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:  # noqa: ARG002
         return self._publish(grant, body, listener)
 
-    def count(self, answer: Receipt, seconds: float) -> None:
-        publishing.count_stored(self.desk, answer)
+    def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
+        publishing.count_stored(self.desk, request.answer())
         self.desk.metrics.publish(seconds)
 
     def _publish(

@@ -76,6 +76,9 @@ class ShortRoute(ABC, Generic[R]):
     is_of_recipient: ClassVar[bool] = False
     """Whether the first name in the path is that of the recipient whose mailbox it is about."""
 
+    is_of_group: ClassVar[bool] = False
+    """Whether the first name in the path is that of a group."""
+
     def __init__(self, desk: Desk, web: WebAccess) -> None:
         self.desk = desk
         self._web = web
@@ -96,8 +99,19 @@ class ShortRoute(ABC, Generic[R]):
         """Give the committer what a request asks for that has come whole; False, or an error, if the application is to take it."""
 
     @abstractmethod
-    def count(self, answer: R, seconds: float) -> None:
-        """Count an answer in the metrics."""
+    def count(self, request: CommitRequest[R], seconds: float) -> None:
+        """Count what was answered in the metrics."""
+
+    def shown(self, request: CommitRequest[R]) -> object:
+        """What is answered."""
+        return request.answer()
+
+    def beside(self, answer: object) -> bytes:  # noqa: ARG002  # most answers have no more
+        """Further lines of the head of an answer."""
+        return b""
+
+    def correlation_id(self, request: CommitRequest[R], given: GivenHeaders) -> str:  # noqa: ARG002  # some requests have one
+        return correlation_id_of(given.get(CORRELATION_ID))
 
     def is_unfinished(self, request: CommitRequest[R]) -> bool:  # noqa: ARG002  # other routes ask the request
         """Whether something is left to do after the commit, which may wait for somebody else."""
@@ -176,7 +190,8 @@ class ShortRoute(ABC, Generic[R]):
 
     def _granted(self, head: PlainHead) -> Grant:
         recipient = head.place[0] if self.is_of_recipient else None
-        return self.desk.gate.admit(head.authorization, self.route.roles or _NO_ROLES, recipient)
+        group = head.place[0] if self.is_of_group else None
+        return self.desk.gate.admit(head.authorization, self.route.roles or _NO_ROLES, recipient, group)
 
     def _is_plain(self, headers: Headers, given: GivenHeaders) -> bool:
         return len(given) == len(headers) and self.special.isdisjoint(given) and self._web.is_plain(given.get(b"host"))
@@ -230,17 +245,17 @@ class PendingAnswer(ShortAnswer, Listener[R]):
         self.put(status, head, body)
 
     def _answer(self, request: CommitRequest[R], seconds: float) -> tuple[int, bytes, bytes]:
-        own_id = correlation_id_of(self._asked.given.get(CORRELATION_ID))
+        own_id = self._route.correlation_id(request, self._asked.given)
         try:
-            answer = request.answer()
+            answer = self._route.shown(request)
             body = _encode(answer)
         except RestanteError as error:
             return self._problem(error, seconds, own_id)
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer, and the log the rest
             _log.exception("A request failed.", extra={"fields": {"correlation_id": own_id}})
             return self._problem(Internal("The hub failed. Its log has more, by the correlation id."), seconds, own_id)
-        self._route.count(answer, seconds)
-        return self._route.status, _HEAD % own_id.encode(), body
+        self._route.count(request, seconds)
+        return self._route.status, _HEAD % own_id.encode() + self._route.beside(answer), body
 
     def _problem(self, error: RestanteError, seconds: float, own_id: str) -> tuple[int, bytes, bytes]:
         status, route = status_of(error.code), self._route.route

@@ -66,7 +66,7 @@ def _types(level: DataFrame) -> list[Row]:
 
 
 def _placed(shape: Shape, way: list[list[str]]) -> Shape:
-    """The shape of a document in which such an element stands at the end of this way."""
+    """The shape of a document that has an element of this shape at the end of `way`."""
     position = shape.first
     if position is None:
         return NOTHING

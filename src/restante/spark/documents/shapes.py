@@ -59,7 +59,7 @@ NOTHING = Shape()
 
 
 def scalar(kind: Kind, position: Position) -> Shape:
-    """A boolean, a number or a text."""
+    """The shape of a boolean, a number or a text."""
     return Shape(kinds={kind: position})
 
 

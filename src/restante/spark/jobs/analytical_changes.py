@@ -106,7 +106,7 @@ def beside_messages(changes: DataFrame) -> DataFrame:
 
 
 def moved_of(changes: DataFrame, messages: DataFrame) -> DataFrame:
-    """The messages that were released to the end, under their new numbers. When they were published, the table knows.
+    """The messages that were released to the end, under their new numbers. The table of messages knows when they were published.
 
     A message keeps its id wherever it goes. If the table has forgotten it, the release is all that is known.
     """

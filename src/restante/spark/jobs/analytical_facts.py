@@ -29,7 +29,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but messages, and some that are settled where they are."""
+        """Whether the changes are nothing but new messages, and messages that are settled where they are."""
         return not (self.moved or self.opened or self.erased or self.completed)
 
 

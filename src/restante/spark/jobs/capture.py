@@ -1,4 +1,4 @@
-"""The raw feed, kept as plain Parquet files by partition and hour, for whoever wants to look, and for a replay.
+"""The raw feed, kept as plain Parquet files by partition and hour, for people to look at, and for a replay.
 
 Plain readers know nothing of Spark's own list of committed files: they read what lies there. So a micro-batch is written
 beside the capture, and only when it is complete its files are moved in, one by one, under names that follow from the query,
@@ -71,7 +71,7 @@ def run(work: Work, options: Options) -> Outcome:
 
 
 def _check_is_the_same(folders: Folders, *, path: str, checkpoint: str) -> None:
-    """Whoever has lost the checkpoint, or comes with another hub, does not know what these files are of."""
+    """Refuse to go on in these files without their checkpoint: nobody would know of which hub they are."""
     if folders.exists(path) and not folders.exists(f"{checkpoint}/metadata"):
         raise InvalidOperation(
             f"There is a capture at {path}, but not its checkpoint at {checkpoint}. A capture belongs to one hub, and"

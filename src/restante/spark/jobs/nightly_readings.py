@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 QUARTERS = 96
 """The quarter-hours of a day."""
 AREAS = ("north", "east", "south", "west")
+_READING = "meter bigint, actor string, area string, meter_group int, quarter int, energy_wh bigint"
 _PEAK = (68, 83)
 """The first and the last quarter-hour in which more is used, at higher prices: from 17:00 to 21:00."""
 
@@ -52,6 +53,16 @@ def transform_readings(numbers: DataFrame, night: NightInput) -> DataFrame:
         "quarter",
         energy.alias("energy_wh"),
     )
+
+
+def transform_records(records: DataFrame) -> DataFrame:
+    """The readings that records have as JSON in their values, with the columns of `transform_readings`.
+
+    A record that is no whole reading of a quarter-hour of the day, in an area that has prices, is left out.
+    """
+    read = records.select(f.from_json(f.col("value").cast("string"), _READING).alias("reading")).select("reading.*")
+    whole = f.col("quarter").between(0, QUARTERS - 1) & f.col("area").isin(*AREAS) & (f.col("energy_wh") >= f.lit(0))
+    return read.where(whole).dropna()
 
 
 def transform_prices(numbers: DataFrame, night: NightInput) -> DataFrame:

@@ -17,9 +17,17 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from restante.backplanes.kafka_library import DEFAULT_BROKERS, option_pairs
 from restante.errors import InvalidRequest
 from restante.limits import CONSIGNMENT_KEY_CHARACTERS_MAX, NIGHT_ACTORS_MAX, NIGHT_GROUPS_MAX, NIGHT_READINGS_MAX
-from restante.spark.jobs.nightly_readings import AREAS, QUARTERS, NightInput, transform_prices, transform_readings
+from restante.spark.jobs.nightly_readings import (
+    AREAS,
+    QUARTERS,
+    NightInput,
+    transform_prices,
+    transform_readings,
+    transform_records,
+)
 from restante.spark.jobs.nightly_settlement import (
     PRODUCTS,
     transform_documents,
@@ -31,6 +39,7 @@ from restante.spark.jobs.nightly_settlement import (
 )
 from restante.spark.jobs.work import Figure, Outcome, Work
 from restante.spark.running.consign_frame import send
+from restante.spark.source.topic_frames import TopicSource, topic_frame
 
 NAME = "nightly-run"
 SUMMARY = "A sample: settle a night of generated meter readings and deliver it to every actor."
@@ -65,6 +74,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             description="The key of the consignment. settlement- and the night, if left out.",
         ),
     ] = ""
+    topic: Annotated[
+        str,
+        msgspec.Meta(
+            description="A Kafka topic with the readings, each as JSON with meter, actor, area, meter_group, quarter and "
+            "energy_wh. Then none are made up: readings, actors, groups and prefix have no say. Needs restante[kafka]."
+        ),
+    ] = ""
+    brokers: Annotated[str, msgspec.Meta(description="Where Kafka's brokers are.")] = DEFAULT_BROKERS
+    kafka: Annotated[
+        list[str],
+        msgspec.Meta(
+            description="Settings of the Kafka client, each as name=value; env:NAME is taken from the environment."
+        ),
+    ] = []
 
 
 def run(work: Work, options: Options) -> Outcome:
@@ -72,9 +95,15 @@ def run(work: Work, options: Options) -> Outcome:
     night = _night(options)
     key = options.key or f"settlement-{night.day.isoformat()}"
     seconds: dict[str, Figure] = {}
-    documents = settled(work, night).persist(StorageLevel.MEMORY_AND_DISK)
+    given = _given(work, options)
+    documents = settled(work, night, given).persist(StorageLevel.MEMORY_AND_DISK)
+    what = (
+        f"{night.readings:,} readings of {night.actors:,} actors"
+        if given is None
+        else f"the readings of {options.topic}"
+    )
     try:
-        with _timed(work, seconds, "settle", f"Settling {night.readings:,} readings of {night.actors:,} actors."):
+        with _timed(work, seconds, "settle", f"Settling {what}."):
             table = _by_product(documents).toArrow()
             actors = documents.where(f.col("product") == f.lit(SUMMARY_PRODUCT)).count()
         with _timed(work, seconds, "deliver", f"Delivering the documents as consignment {key}."):
@@ -83,7 +112,7 @@ def run(work: Work, options: Options) -> Outcome:
         documents.unpersist()
     figures: dict[str, Figure] = {
         "night": night.day.isoformat(),
-        "readings": night.readings,
+        "readings": night.readings if given is None else int(table.column("readings").to_numpy().sum()),
         "actors": actors,
         "messages": sent.messages,
         "duplicates": sent.duplicates,
@@ -94,9 +123,9 @@ def run(work: Work, options: Options) -> Outcome:
     return Outcome(figures=figures | seconds, table=table, title=f"The settlement of {night.day.isoformat()}")
 
 
-def settled(work: Work, night: NightInput) -> DataFrame:
-    """The documents of the night."""
-    readings = transform_readings(work.spark.range(night.readings), night)
+def settled(work: Work, night: NightInput, given: DataFrame | None = None) -> DataFrame:
+    """The documents of the night, of readings that are given or made up."""
+    readings = transform_readings(work.spark.range(night.readings), night) if given is None else given
     prices = transform_prices(work.spark.range(len(AREAS) * QUARTERS), night)
     return transform_documents(transform_settlement(readings, prices), day=night.day)
 
@@ -115,6 +144,15 @@ def _night(options: Options) -> NightInput:
         groups=options.groups,
         prefix=options.prefix,
     )
+
+
+def _given(work: Work, options: Options) -> DataFrame | None:
+    """The readings of the topic, if one is named."""
+    if not options.topic:
+        return None
+    pairs = option_pairs(tuple(options.kafka))
+    source = TopicSource(topic=options.topic, brokers=options.brokers, kafka=pairs)
+    return transform_records(topic_frame(work.spark, source))
 
 
 def _by_product(documents: DataFrame) -> DataFrame:

@@ -51,7 +51,7 @@ def _own(kept: DataFrame) -> DataFrame:
 
 
 def _whole(kept: DataFrame, recipients: Sequence[str]) -> DataFrame:
-    """Everyone gets the same pages; of an empty report one, that says so."""
+    """The pages of a report that is the same for every recipient; an empty report has one page, which says so."""
     named = kept.sparkSession.range(1).select(
         f.explode(f.array(*(f.lit(name) for name in recipients))).alias("recipient")
     )

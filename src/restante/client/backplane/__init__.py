@@ -1,0 +1,1 @@
+"""The backplane over HTTP."""

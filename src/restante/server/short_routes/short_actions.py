@@ -1,0 +1,103 @@
+"""The short ways of actions: one that is accepted, and a small report of what became of some."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+from urllib.parse import quote
+
+from restante.calls.actions import ReportOutcomes
+from restante.hub.door.short_actions import ActionPublish, act_soon, looked_up, report_soon, stored_status
+from restante.hub.engine.committer import CommitRequest, Listener
+from restante.model.access.access import Grant
+from restante.model.actions.action_answers import ActionStatus, OutcomesTaken
+from restante.model.actions.action_kind import CORRELATION_PROPERTY
+from restante.model.mailboxes.answers import Receipt
+from restante.server.connections.exchange import CORRELATION_ID, correlation_id_of
+from restante.server.connections.short_way import PlainHead
+from restante.server.requests.carried_properties import carried_properties
+from restante.server.route_table import Route
+from restante.server.routes import actions
+from restante.server.short_routes.short_route import GivenHeaders, ShortRoute, small_json_length
+from restante.wire.action_bodies import outcomes_of, read_action, read_outcomes
+
+_NAME = rb"([A-Za-z0-9_~-][A-Za-z0-9._~-]*)"
+"""Names that are percent-encoded, or that a proxy might change, are left to the application."""
+_ACTION = re.compile(rb"/v1/actions/" + _NAME)
+_OUTCOMES = re.compile(rb"/v1/groups/" + _NAME + rb"/partitions/([0-9]{1,9})/outcomes")
+_NO_STORE = b"cache-control: no-store\r\n"
+
+
+class ShortAction(ShortRoute[Receipt]):
+    """An action for which nobody waits. One that was known before is looked up in a thread."""
+
+    route: ClassVar[Route] = actions.SEND
+    status: ClassVar[int] = 202
+    finishes: ClassVar[bool] = True
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        found = _ACTION.fullmatch(url)
+        return None if found is None else (found[1].decode(),)
+
+    def size(self, given: GivenHeaders) -> int | None:
+        return small_json_length(given)
+
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[Receipt]) -> bool:
+        own_id, trace = correlation_id_of(head.given.get(CORRELATION_ID)), head.given.get(b"traceparent")
+        carried = carried_properties(own_id, None if trace is None else trace.decode("latin-1"))
+        act_soon(self.desk.hub, read_action(head.place[0], body), carried, grant, listener)
+        return True
+
+    def is_unfinished(self, request: CommitRequest[Receipt]) -> bool:
+        return request.error is None and request.result is not None and not request.result.accepted
+
+    def finish(self, request: CommitRequest[Receipt]) -> Receipt:
+        assert isinstance(request, ActionPublish), "it was made here"
+        request.known = looked_up(self.desk.hub, request)
+        return request.answer()
+
+    def shown(self, request: CommitRequest[Receipt]) -> ActionStatus:
+        request.answer()
+        assert isinstance(request, ActionPublish), "it was made here"
+        return stored_status(self.desk.hub, request) if request.known is None else request.known
+
+    def beside(self, answer: object) -> bytes:
+        assert isinstance(answer, ActionStatus), "that is what is shown"
+        later = b"" if answer.is_final else b"retry-after: 1\r\n"
+        return _NO_STORE + b"location: /v1/actions/%b\r\n" % quote(answer.id, safe="").encode() + later
+
+    def correlation_id(self, request: CommitRequest[Receipt], given: GivenHeaders) -> str:  # noqa: ARG002
+        assert isinstance(request, ActionPublish), "it was made here"
+        return request.message.properties[CORRELATION_PROPERTY]
+
+    def count(self, request: CommitRequest[Receipt], seconds: float) -> None:
+        """Actions are counted by the hub."""
+
+
+class ShortReport(ShortRoute[OutcomesTaken]):
+    """A report of few actions that memory knows."""
+
+    route: ClassVar[Route] = actions.REPORT
+    status: ClassVar[int] = 200
+    is_of_group: ClassVar[bool] = True
+
+    def place(self, url: bytes) -> tuple[str, ...] | None:
+        found = _OUTCOMES.fullmatch(url)
+        return None if found is None else (found[1].decode(), found[2].decode())
+
+    def size(self, given: GivenHeaders) -> int | None:
+        return small_json_length(given)
+
+    def submit(self, head: PlainHead, grant: Grant, body: bytes, listener: Listener[OutcomesTaken]) -> bool:  # noqa: ARG002
+        group, partition = head.place
+        sent = read_outcomes(body)
+        call = ReportOutcomes(
+            group, int(partition), sent.generation, outcomes_of(sent), position=sent.position, release=sent.release
+        )
+        return report_soon(self.desk.hub, call, listener)
+
+    def beside(self, answer: object) -> bytes:  # noqa: ARG002
+        return _NO_STORE
+
+    def count(self, request: CommitRequest[OutcomesTaken], seconds: float) -> None:
+        """Outcomes are counted by the hub."""
