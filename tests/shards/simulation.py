@@ -204,7 +204,7 @@ class Owner:
         """Carry a call out, and tell its answer, or its error."""
         work = self._procedure(call)
         if work is not None:
-            self.world.start(work, self, tell, refuse)
+            self.world.start(work, self, tell, partial(self._refuse, refuse))
             return
         try:
             answer = self.hub.call(call)
@@ -212,6 +212,15 @@ class Owner:
             refuse(error)
         else:
             tell(answer)
+
+    def _refuse(self, refuse: Callable[[RestanteError], None], error: RestanteError) -> None:
+        """As the door of a hub does it: a refusal is told only by who still owns the shard."""
+        try:
+            self.core.store.require_owned()
+        except NotOwner as lost:
+            refuse(lost)
+        else:
+            refuse(error)
 
     def _procedure(self, call: Call[Any]) -> Work | None:  # noqa: PLR0911  # one for each kind of call
         """Calls that ask others meanwhile; the rest is answered at once."""

@@ -31,7 +31,7 @@ BLOCK = 20
 SEEDS = 200
 SEEDS_LONG = 10_000
 MUTANT_SEEDS = 120
-FAILED_ONCE: tuple[int, ...] = ()
+FAILED_ONCE = (137,)
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -62,8 +62,8 @@ def test_the_promises_hold_for_long(first: int) -> None:
 def test_a_world_without_troubles_delivers_everything() -> None:
     model = simulate(1, troubles=0)
     assert all(model.taken.values())
-    assert len(model.completed) == 3
-    assert [answered for _, answered in model.consignments.values()]
+    assert len(model.completed) == 4
+    assert [answered for _, answered in model.consignments.values()] == [True, True]
 
 
 def test_a_seed_is_the_same_world_in_every_process() -> None:

@@ -35,7 +35,7 @@ from restante.calls.mailboxes import (
 )
 from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
-from restante.errors import DataDamaged, NotOwner, Unavailable
+from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
@@ -380,6 +380,11 @@ class OpenHub:
                 self._core.require_owned(home)
         try:
             answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        except RestanteError as error:
+            # A refusal may rest on nothing but reads, and be as wrong as an answer.
+            if not isinstance(error, Unavailable):
+                self._core.store.require_owned()
+            raise
         finally:
             # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
             if isinstance(call, _READING):
