@@ -38,7 +38,14 @@ _SPARK_SMOKE = (
 _WITHOUT_SPARK = frozenset({"test_documents_shapes.py", "test_registry.py", "test_slices.py"})
 """Tests beside those of Spark that start none."""
 _KILLS = frozenset(
-    {"test_kills.py", "test_kills_wire.py", "test_kills_postgresql.py", "test_campaign.py", "test_sqlite_crashes.py"}
+    {
+        "test_kills.py",
+        "test_kills_wire.py",
+        "test_kills_postgresql.py",
+        "test_campaign.py",
+        "test_sqlite_crashes.py",
+        "test_processes.py",
+    }
 )
 """Processes that are killed under load, by campaigns."""
 _KILLS_TESTS = ("docs/test_reading_along.py::test_a_reader_that_is_killed_again_and_again_has_every_change_once",)
@@ -62,7 +69,7 @@ _BENCH_PROCESSES = (
 """Workloads of the benchmarks in processes of their own, beside one that is for people."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
-_COUNTS = (profiles.by_profile, profiles.places)
+_COUNTS = (profiles.by_profile, profiles.faults, profiles.places)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 

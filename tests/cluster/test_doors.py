@@ -13,6 +13,7 @@ from restante.errors import InvalidRequest
 from restante.model.storage.partition import partition_of
 from restante.server.app import ROUTES, SOCKETS
 from restante.server.doors.door_routes import choice_of
+from restante.server.doors.gathered_answers import joined_metrics
 from restante.wire.publish import encode_columns
 from tests.cluster.several import SeveralHub
 from tests.server.wire import Wire
@@ -126,6 +127,52 @@ def test_items_of_batches_everywhere_are_acknowledged_together(wire: Wire) -> No
     assert {own["id"] for own in answer["complete"]} == {item[:36] for item in items}
 
 
+def test_a_consignment_over_all_shards_is_seen_when_it_is_committed(several: SeveralHub, wire: Wire) -> None:
+    everybody = [name for shard in range(4) for name in names(shard, 5)]
+    opened = wire("POST", "/v1/consignments", {"key": "night", "batch": True}).json()
+    place = f"/v1/consignments/{opened['id']}"
+    body = [{"recipient": name, "data": name} for name in everybody]
+    for _ in range(2):
+        assert wire("POST", f"{place}/parcels?writer=w&attempt=0&parcel=0", body).json() == {"staged": 20}
+    assert wire.get("/v1/recipients").json()["recipients"] == []
+    counted = {"writers": [{"writer": "w", "attempt": 0, "messages": 20}]}
+    first = wire("POST", f"{place}/commit", counted)
+    assert (first.status, first.json()["accepted"]) == (200, 20)
+    assert wire("POST", f"{place}/commit", counted).json() == first.json()
+    assert {own["partition"] for own in first.json()["partitions"]} == {partition_of(name, 16) for name in everybody}
+    with restante.connect(several.url) as hub:
+        for name in everybody:
+            bundle = hub.recipient(name).peek()
+            assert bundle is not None
+            assert [message.data for message in bundle.messages] == [name]
+            bundle.dequeue()
+    assert wire.get(f"/v1/batches/{opened['batch']}/wait?seconds=20").json()["state"] == "complete"
+
+
+def test_a_batch_bound_to_messages_everywhere_is_complete_when_all_are_collected(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    batch = wire("POST", "/v1/batches", {}).json()["id"]
+    body = [{"recipient": name, "data": 1} for name in everybody]
+    assert wire("POST", "/v1/messages", body, headers={"restante-batch": batch}).json()["accepted"] == 4
+    assert wire("POST", f"/v1/batches/{batch}/seal").json() == {"complete": False}
+    for name in everybody:
+        assert wire.get(f"/v1/batches/{batch}").json()["state"] == "sealed"
+        own = wire.get(f"/v1/recipients/{name}/peek").headers["restante-bundle-id"]
+        wire("DELETE", f"/v1/recipients/{name}/bundles/{own}")
+    assert wire.get(f"/v1/batches/{batch}/wait?seconds=20").json()["state"] == "complete"
+
+
+def test_actions_go_to_the_things_that_they_concern(wire: Wire) -> None:
+    things = [names(shard)[0] for shard in range(4)]
+    one = wire("POST", "/v1/actions/paint", {"concerns": things[0], "id": "a1"})
+    assert (one.status, one.json()["state"]) == (202, "accepted")
+    sent = {"actions": [{"action": "paint", "concerns": name, "id": f"b{name}"} for name in things]}
+    many = wire("POST", "/v1/actions", sent)
+    assert [own["concerns"] for own in many.json()["actions"]] == things
+    assert wire.get("/v1/actions/a1").json()["concerns"] == things[0]
+    assert wire.get("/v1/actions/none").problem["code"] == "action_unknown"
+
+
 def test_a_peek_waits_through_a_door(several: SeveralHub, wire: Wire) -> None:
     other = Wire(several.url)
     name = names(3)[0]
@@ -184,8 +231,37 @@ def test_the_feed_of_a_partition_is_that_of_its_shard(wire: Wire) -> None:
     assert [change["recipient"] for change in page["changes"]] == [name]
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/startupz", "/healthz"])
+def test_a_hub_is_as_well_as_the_least_well_of_its_shards(
+    path: str, several: SeveralHub, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (wire.get(path).status, wire.get(path).json()["status"]) == (200, "pass")
+    monkeypatch.setattr("restante.server.doors.upstream.SHARD_PATIENCE_SECONDS", 0.1)
+    several.stop_shard(2)
+    assert (wire.get(path).status, wire.get(path).json()["status"]) == (503, "fail")
+
+
+def test_figures_are_those_of_all_shards(wire: Wire) -> None:
+    everybody = [names(shard)[0] for shard in range(4)]
+    wire.publish(*({"recipient": name, "data": 1} for name in everybody))
+    figures = dict(line.rsplit(" ", 1) for line in wire.get("/metrics").body.decode().splitlines() if line[0] != "#")
+    assert float(figures["restante_messages_waiting"]) == 4
+    assert wire.get("/v1/health").json()["state"] == "green"
+    assert wire.get("/v1/rates").json()["seconds"] > 0
+    assert wire.get("/v1/live").json() == {"clients": [], "next": None}
+    assert wire.get("/v1/settings").status == 200
+
+
+def test_figures_of_several_processes_are_added_up_or_the_worst_of_them() -> None:
+    one = b'# HELP a_total x\n# TYPE a_total counter\na_total{b="1"} 2.0\n# HELP restante_health_score y\nrestante_health_score 1.0\n'
+    other = b'# HELP a_total x\na_total{b="1"} 3.0\na_total{b="2"} 1.0\n# HELP restante_health_score y\nrestante_health_score 0.5\n'
+    lines = joined_metrics([one, other]).decode().splitlines()
+    assert lines[2:4] == ['a_total{b="1"} 5.0', 'a_total{b="2"} 1.0']
+    assert lines[-1] == "restante_health_score 0.5"
+
+
 def test_another_number_of_shards_is_refused_with_what_changes_it(several: SeveralHub, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="restante shards split 8"):
+    with pytest.raises(InvalidRequest, match="--shards 4, or serve a new folder with --shards 8"):
         SeveralHub(tmp_path / "data", shards=8)
     with pytest.raises(InvalidRequest, match="several shards"):
         restante.open(tmp_path / "data")

@@ -260,7 +260,7 @@ def test_consignments_show_what_is_staged(visitor: Browsing) -> None:
 def test_partitions_and_producers(visitor: Browsing, busy: ServedHub) -> None:
     page = visitor.get("/partitions").page
     assert len([link for link in page.links if "/producers?partition=" in link]) == 16
-    assert f"This hub is one process, {busy.url}: it owns every partition, and there are no other nodes." in page.text
+    assert f"One node owns every partition: {busy.url}." in page.text
     assert "Partition 3" in visitor.get("/partitions?partition=3").page.text
     assert visitor.get("/partitions?partition=99").status == 404
     assert "No producer numbers" in visitor.get("/producers").page.text

@@ -78,8 +78,7 @@ def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
 
 
 def refuse_count(folder: Path, has: int, wanted: int) -> InvalidRequest:
-    verb = "split" if wanted > has else "join"
     return InvalidRequest(
-        f"{folder} has {has} {'shard' if has == 1 else 'shards'}, not {wanted}. Serve it with --shards {has}, or change it "
-        f"while nobody serves it: restante shards {verb} {wanted} --data {folder}"
+        f"{folder} has {has} {'shard' if has == 1 else 'shards'}, not {wanted}. Serve it with --shards {has}, or serve a new "
+        f"folder with --shards {wanted}."
     )

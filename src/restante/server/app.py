@@ -105,7 +105,7 @@ class Application:
             self.web.check(exchange)
             route = self._sockets.find(exchange)
             self._admit(exchange, route)
-            await route.handler(self._desk, exchange)
+            await self.handle(route, exchange)
         except RestanteError as error:
             await exchange.deny_socket(error)
 
@@ -121,7 +121,7 @@ class Application:
             else:
                 route = self._router.find(exchange)
                 self._admit(exchange, route)
-                await route.handler(self._desk, exchange)
+                await self.handle(route, exchange)
         except RestanteError as error:
             await answer_problem(exchange, error)
         except ClientGone:
@@ -131,6 +131,10 @@ class Application:
             _log.exception("A request failed.", extra={"fields": fields})
             await answer_problem(exchange, Internal("The hub failed. Its log has more, by the correlation id."))
         self._count(exchange, route, time.perf_counter() - started)
+
+    async def handle(self, route: Route, exchange: Exchange) -> None:
+        """Answer a request that was let in."""
+        await route.handler(self._desk, exchange)
 
     def _mounted(self, exchange: Exchange) -> MountedApplication | None:
         for mounted in self.mounts:

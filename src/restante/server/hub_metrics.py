@@ -45,6 +45,21 @@ class HubMetrics(Collector):
         yield from _health(self._desk.health)
 
 
+class DoorMetrics(Collector):
+    """What a door counts itself."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _requests(self._metrics)
+        for tally in self._metrics.tallies:
+            yield CounterMetricFamily(tally.name, tally.text, value=tally.value)
+
+
 def _health(rounds: HealthRounds) -> Iterator[Metric]:
     """As of the last round; before the first, nothing is known."""
     score = GaugeMetricFamily("restante_health_score", "1 when all is well; less for each leaf that is not.")

@@ -260,7 +260,8 @@ class ServedHub:
     def release(self) -> None:
         """Let go of those who wait: the end is near."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._service.release)
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._service.release)
 
     def stop(self) -> None:
         """Drain, close, and wait until all is done."""

@@ -36,20 +36,19 @@ async def partitions(visit: Visit) -> ConsoleReply:
         visit,
         "Partitions" if one is None else f"Partition {one}",
         visit.moving("plot", _plot(found)) if one is None else None,
-        _nodes(owners) if one is None else None,
+        _nodes(owners, whole_list=after is None and found.next is None) if one is None else None,
         visit.moving("list", tag("div", _table(found, owners), class_="panel")),
         pager(visit, found.next, first=visit.number("after") is None) if one is None else None,
     )
 
 
-def _nodes(owners: set[str]) -> Markup | None:
-    """A hub of one process has no nodes to tell apart: a line says so."""
+def _nodes(owners: set[str], *, whole_list: bool) -> Markup | None:
+    """A hub of one node has none to tell apart: a line says so."""
     if len(owners) != 1:
         return None
     (owner,) = owners
-    return tag(
-        "p", f"This hub is one process, {owner}: it owns every partition, and there are no other nodes.", class_="soft"
-    )
+    said = "One node owns every partition" if whole_list else "One node owns these partitions"
+    return tag("p", f"{said}: {owner}.", class_="soft")
 
 
 def _plot(found: SeenPartitions) -> Markup:

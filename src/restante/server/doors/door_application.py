@@ -11,6 +11,7 @@ from restante.server.connections.exchange import ClientGone, Exchange, Receive, 
 from restante.server.desk import Counter, Desk
 from restante.server.doors.door_link import DoorLink
 from restante.server.doors.door_routes import Choice, choice_of
+from restante.server.doors.gathered_answers import GATHERED_ANSWERS
 from restante.server.doors.upstream import Upstream, body_of, forward
 from restante.server.route_table import Route
 
@@ -40,6 +41,13 @@ class DoorApplication(Application):
         except ClientGone:
             await exchange.break_off()
         self._count(exchange, route, time.perf_counter() - started)
+
+    async def handle(self, route: Route, exchange: Exchange) -> None:
+        gathered = GATHERED_ANSWERS.get(route.path)
+        if gathered is None:
+            await super().handle(route, exchange)
+        else:
+            await gathered(self.upstreams, exchange, self._desk.metrics.text())
 
     def _found(self, exchange: Exchange) -> Route | None:
         """The route; None if there is none, which is told where everything else is looked at too."""

@@ -15,8 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from restante.calls.actions import ReadAction, SendAction, SendActions
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, AddItems, OpenBatch
 from restante.calls.call import Answer, Call
+from restante.calls.consignments import StageParcel
 from restante.calls.homes import home_of_call
 from restante.calls.mailboxes import PartitionOf
 from restante.calls.publishing import Publish
@@ -24,14 +26,18 @@ from restante.calls.shards import ShardCall
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.columns.few_ids import made_ids
+from restante.model.consignments.consignment_answers import Staged
 from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.storage.partition import partition_of
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
+from restante.server.doors.action_parts import read_action, send_action, send_actions
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
+from restante.server.doors.stage_parts import stage
 from restante.settings import Settings
 
 P = ParamSpec("P")
@@ -110,6 +116,23 @@ async def _publish_parcel(link: DoorLink, call: Publish, partition: int) -> Rece
         raise
 
 
+async def _stage(link: DoorLink, call: StageParcel) -> Staged:
+    cut = await link.thread(link.cut.staged, call, link.caller)
+    return await stage(link.lines, call, cut, link.caller)
+
+
+async def _send_action(link: DoorLink, call: SendAction) -> ActionStatus:
+    return await send_action(link.lines, call, link.caller)
+
+
+async def _send_actions(link: DoorLink, call: SendActions) -> AcceptedActions:
+    return await send_actions(link.lines, call, link.caller)
+
+
+async def _read_action(link: DoorLink, call: ReadAction) -> ActionStatus:
+    return await read_action(link.lines, call, link.caller)
+
+
 async def _acknowledge(link: DoorLink, call: AcknowledgeItems) -> Acknowledged:
     return await acknowledge(link.lines, call, link.caller)
 
@@ -148,6 +171,10 @@ async def _partition_of(link: DoorLink, call: PartitionOf) -> int:
 
 _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] = {
     Publish: _publish,
+    StageParcel: _stage,
+    SendAction: _send_action,
+    SendActions: _send_actions,
+    ReadAction: _read_action,
     AcknowledgeItems: _acknowledge,
     AcknowledgeEach: _acknowledge_each,
     OpenBatch: _open_batch,

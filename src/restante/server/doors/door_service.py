@@ -20,6 +20,7 @@ from restante.server.doors.door_link import DoorLink
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
 from restante.server.http_server import HttpServer
+from restante.server.hub_metrics import DoorMetrics
 from restante.server.metrics import Metrics
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
@@ -72,6 +73,7 @@ class DoorService(HttpServer):
         gate = gate_of(settings.server, home, insecure=True)
         self.link = DoorLink(lines, settings, claim_checks)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
+        counter.metrics.registry.register(DoorMetrics(counter.metrics))
         self._upstreams = [
             Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
         ]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from restante.calls.call import Call
+from restante.calls.consignments import StageParcel
 from restante.calls.publishing import Publish
 from restante.cluster.call_values import LetterFields, PublishLetters
 from restante.cluster.shard_lines import ShardLines, is_silent
@@ -33,6 +33,7 @@ from restante.model.access.access import Grant
 from restante.model.access.origin_access import check_origins, foreign
 from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, few_uuids
 from restante.model.mailboxes.answers import Receipt
+from restante.model.producers.parcel_digest import digests_of_columns
 from restante.model.publishing import intake
 from restante.model.publishing.broadcast import spread
 from restante.model.publishing.few_or_many import EncodedPublish, Few, Many
@@ -56,6 +57,16 @@ class ShardPart(NamedTuple):
     shard: int
     call: Call[Receipt]
     rows: Sequence[int]
+    body: EncodedPublish = EncodedPublish("", b"")
+    """Its messages, unless the call has them as letters."""
+
+
+class StagedCut(NamedTuple):
+    """A parcel of a consignment, cut."""
+
+    parts: list[ShardPart]
+    digest: bytes
+    """Of all of it."""
 
 
 class Parts(NamedTuple):
@@ -120,11 +131,25 @@ class PublishCut:
         columns = intake.fill_made_ids(columns, now_ms=time.time_ns() // 1_000_000, random=random)
         made = tuple(columns.id_texts(np.flatnonzero(missing)))
         columns = replace(columns, made_id=np.zeros(len(columns), np.bool_))
+        return Parts([self._part(call, *one) for one in self._by_shard(columns)], made)
+
+    def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
+        """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
+        columns = self._checked(call.sent)
+        check_origins(caller, columns.origin)
+        digest = digests_of_columns(columns, 0).whole
+        return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
+
+    def _by_shard(self, columns: MessageColumns) -> list[tuple[int, MessageColumns, list[int]]]:
         own = partitions_of(columns.recipient.values, self._lines.partition_count)
         shards = np.array([shard_of(self._lines.ranges, number) for number in own.tolist()], np.int64)
         by_row = shards[columns.recipient.codes] if len(columns) else np.zeros(0, np.int64)
         found = np.unique(by_row).tolist() or [0]
-        return Parts([self._part(call, columns, by_row, shard) for shard in found], made)
+        rows = [np.flatnonzero(by_row == shard) for shard in found]
+        return [
+            (shard, columns if len(own) == len(columns) else columns.take(own), own.tolist())
+            for shard, own in zip(found, rows, strict=True)
+        ]
 
     def check_parcel(self, call: Publish, partition: int) -> None:
         """Raise what is wrong with a parcel, recipients of other partitions included."""
@@ -142,11 +167,10 @@ class PublishCut:
         if faults:
             raise refusal(faults)
 
-    def _part(self, call: Publish, columns: MessageColumns, by_row: NDArray[np.int64], shard: int) -> ShardPart:
-        rows = np.flatnonzero(by_row == shard)
-        own = columns if len(rows) == len(columns) else columns.take(rows)
-        body = EncodedPublish(ARROW, columns_stream(own, None))
-        return ShardPart(shard, msgspec.structs.replace(call, sent=body), rows.tolist())
+    def _part(self, call: Publish | None, shard: int, columns: MessageColumns, rows: Sequence[int]) -> ShardPart:
+        body = EncodedPublish(ARROW, columns_stream(columns, None))
+        sent = Publish(body) if call is None else msgspec.structs.replace(call, sent=body)
+        return ShardPart(shard, sent, rows, body)
 
     def _checked(self, sent: Few | Many | EncodedPublish) -> MessageColumns:
         assert not isinstance(sent, EncodedPublish), "a server has decoded what it was sent"
@@ -229,7 +253,7 @@ def _failure(
         return _partly(len(known), stored, made)
     _, gravest = min(refused, key=lambda one: _rank(one[1]))
     if isinstance(gravest, FaultyMessages):
-        gravest = _in_the_body(refused)
+        gravest = in_the_body(refused)
     gravest.details["partitions"] = msgspec.to_builtins(stored.partitions)
     return gravest
 
@@ -239,7 +263,7 @@ def _rank(error: RestanteError) -> tuple[bool, int]:
     return type(error).retriable, _GRAVEST.index(code) if code in _GRAVEST else len(_GRAVEST)
 
 
-def _in_the_body(refused: Sequence[tuple[ShardPart, RestanteError]]) -> FaultyMessages:
+def in_the_body(refused: Sequence[tuple[ShardPart, RestanteError]]) -> FaultyMessages:
     """The faults of all parts, by where the messages stand in the body."""
     faults: list[Fault] = []
     for part, error in refused:

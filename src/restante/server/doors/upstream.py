@@ -253,3 +253,29 @@ async def _pass_back(connection: _Answer, exchange: Exchange, send: Send) -> Non
         exchange.sent_bytes += len(piece)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+async def fetch(upstream: Upstream, exchange: Exchange, path: bytes | None = None) -> tuple[int, bytes]:
+    """The status and the body of what a shard answers to a request without a body, or to the same for another path."""
+    head = head_bytes(exchange)
+    if path is not None:
+        _, _, rest = head.partition(b"\r\n")
+        head = b"GET %b HTTP/1.1\r\n%b" % (path, rest)
+    while True:
+        connection, fresh = await upstream.take()
+        try:
+            await connection.write(head)
+            if await connection.head():
+                pieces = []
+                while (piece := await connection.piece()) is not None:
+                    pieces.append(piece)
+                upstream.keep(connection)
+                return connection.status, b"".join(pieces)
+        except ClientGone as error:
+            raise Unavailable(f"{upstream.name} ended before it answered. Try again.") from error
+        except BaseException:
+            connection.abort()
+            raise
+        connection.abort()
+        if fresh:
+            await asyncio.sleep(_PAUSE_SECONDS)
