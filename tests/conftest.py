@@ -69,7 +69,7 @@ _BENCH_PROCESSES = (
 """Workloads of the benchmarks in processes of their own, beside one that is for people."""
 _ENGINES = ("engine", "desk", "place")
 """Fixtures and parameters that put a test on each engine in turn."""
-_COUNTS = (profiles.by_profile, profiles.places)
+_COUNTS = (profiles.by_profile, profiles.faults, profiles.places)
 _DISTANT = frozenset({"wire", "doors", "postgresql"})
 """Engines beyond a network: of each file, one test on each of them is for people; `make test-wire` has all."""
 

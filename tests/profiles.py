@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from hypothesis import settings
 
@@ -29,3 +30,12 @@ def by_profile(*, dev: int, ci: int) -> int:
 def places(count: int) -> list[int]:
     """Which of so many places in order are tried: all of them; in the tier for people both ends, and every third between."""
     return list(range(count)) if by_profile(dev=0, ci=1) else sorted({*range(0, count, 3), *range(count)[-1:]})
+
+
+def faults(writes: Sequence[int], *, whole: bool = False) -> list[tuple[int, int]]:
+    """When a store fails: in which write, and after how many of its steps; `whole`: after the last one too.
+
+    All such moments, or `places` among them.
+    """
+    moments = [(write, step) for write, steps in enumerate(writes) for step in range(steps + whole)]
+    return [moments[place] for place in places(len(moments))]

@@ -17,6 +17,7 @@ from restante.settings_rules import Rule, Section, must_be
 from restante.settings_texts import SECRET_PREFIX, is_address, is_network, is_web_address, secret_bytes
 
 DAY_SECONDS = 86_400.0
+_HOUR_SECONDS = 3_600.0
 
 Access = Literal["auto", "tokens", "open"]
 LogFormat = Literal["auto", "json", "text"]
@@ -374,6 +375,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """Fixed when the data folder is created."""
     collected_retention_seconds: float = 30 * DAY_SECONDS
     """How long collected messages stay as history."""
+    identity_retention_seconds: float | None = None
+    """How long a repeated id is recognised; as long as the message is kept by default."""
     feed_retention_seconds: float = 7 * DAY_SECONDS
     """How far back the feed reaches; never more than the history."""
     producer_retention_seconds: float = 30 * DAY_SECONDS
@@ -417,6 +420,10 @@ class Settings(Section, frozen=True, kw_only=True):
     rules = {
         "partition_count": _whole(1, limits.PARTITIONS_MAX),
         "collected_retention_seconds": _SECONDS,
+        "identity_retention_seconds": Rule(
+            f"a number of seconds, at least {_HOUR_SECONDS:,.0f} (an hour)",
+            lambda value: value is None or _HOUR_SECONDS <= value < math.inf,
+        ),
         "feed_retention_seconds": _SECONDS,
         "producer_retention_seconds": Rule(
             f"a number of seconds, at least {DAY_SECONDS:,.0f} (a day)", lambda value: DAY_SECONDS <= value < math.inf

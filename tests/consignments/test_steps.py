@@ -33,7 +33,7 @@ from tests.consignments.examined import findings_of
 from tests.crash.seen import Mailbox, check_counters, seen
 from tests.hub.engines import FakeClock
 from tests.hub.test_steps import SETTINGS, FaultyStore, message
-from tests.profiles import places
+from tests.profiles import faults
 
 NAMES = ("ada", "ben", "dora")
 IDLE_SECONDS = 50.0
@@ -202,36 +202,34 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all_and_is_mended_by_a_
     with world(act.later) as there:
         there.store.plan_fault(0, 0)
         assert not carried_out(act, there.hub, Unavailable)
-    for write, steps in enumerate(writes):
-        for step in places(steps + 1):
-            with world(act.later) as there:
-                there.store.plan_fault(write, step)
-                done = carried_out(act, there.hub, Unavailable)
-                survivor = there.store.survivor()
-                hub = open_at(survivor, there.clock, seed=2)
-                check_between(shown(hub), after if done else before, after, at_once=act.at_once)
-                check_sound(survivor)
-                act.do(hub)
-                assert shown(hub) == after, f"write {write}, step {step}"
-                hub.close()
-                check_sound(survivor)
+    for write, step in faults(writes, whole=True):
+        with world(act.later) as there:
+            there.store.plan_fault(write, step)
+            done = carried_out(act, there.hub, Unavailable)
+            survivor = there.store.survivor()
+            hub = open_at(survivor, there.clock, seed=2)
+            check_between(shown(hub), after if done else before, after, at_once=act.at_once)
+            check_sound(survivor)
+            act.do(hub)
+            assert shown(hub) == after, f"write {write}, step {step}"
+            hub.close()
+            check_sound(survivor)
 
 
 @pytest.mark.parametrize("name", ACTS)
 def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name: str) -> None:
     act = ACTS[name]
     before, after, writes = outcome_of(act)
-    for write, steps in enumerate(writes):
-        for step in places(steps):
-            with world(act.later) as there:
-                there.store.plan_fault(write, step, StorageFull("no room"))
-                done = carried_out(act, there.hub, StorageFull)
-                check_between(shown(there.hub), after if done else before, after, at_once=act.at_once)
-                act.do(there.hub)
-                assert shown(there.hub) == after, f"write {write}, step {step}"
-                there.hub.close()
-                open_at(survivor := there.store.survivor(), there.clock).close()
-                check_sound(survivor)
+    for write, step in faults(writes):
+        with world(act.later) as there:
+            there.store.plan_fault(write, step, StorageFull("no room"))
+            done = carried_out(act, there.hub, StorageFull)
+            check_between(shown(there.hub), after if done else before, after, at_once=act.at_once)
+            act.do(there.hub)
+            assert shown(there.hub) == after, f"write {write}, step {step}"
+            there.hub.close()
+            open_at(survivor := there.store.survivor(), there.clock).close()
+            check_sound(survivor)
 
 
 def test_after_a_failed_commit_the_hub_shows_what_was_there() -> None:

@@ -22,6 +22,7 @@ from restante.stores.sqlite import SqliteStore
 from restante.stores.sqlite.record import FILE_HEAD_BYTES, MARK_BYTES
 from tests.crash.seen import Seen, check_counters, inside, seen
 from tests.hub.engines import START, FakeClock
+from tests.profiles import places
 
 NAMES = ("ada", "ben", "cleo")
 SETTINGS = Settings(partition_count=2, housekeeping_seconds=0, filing=False)
@@ -154,6 +155,7 @@ def test_a_log_cut_anywhere_shows_a_whole_prefix_of_what_was_acknowledged(record
     cuts = sorted(
         ends | near | {at + generator.randrange(CUTS_BYTES) for at in range(0, length - CUTS_BYTES, CUTS_BYTES)}
     )
+    cuts = [cuts[place] for place in places(len(cuts))]
     found = [stage_after(recorded, tmp_path / "cut", recorded.log[:cut]) for cut in cuts]
     assert found == sorted(found)
     for cut, stage in zip(cuts, found, strict=True):
@@ -166,8 +168,8 @@ def test_a_log_spoilt_anywhere_shows_what_came_before_its_last_record_or_is_refu
 ) -> None:
     generator, length = random.Random(2), len(recorded.log)
     last = recorded.log.rindex(recorded.log[FILE_HEAD_BYTES:][:MARK_BYTES])
-    places = [*range(0, last, CUTS_BYTES // 2), *(generator.randrange(last, length) for _ in range(5))]
-    for at in places:
+    spots = [*range(0, last, CUTS_BYTES // 2), *(generator.randrange(last, length) for _ in range(5))]
+    for at in (spots[place] for place in places(len(spots))):
         spoilt = bytearray(recorded.log)
         spoilt[at] ^= 1 << generator.randrange(8)
         if at < last:

@@ -27,7 +27,7 @@ from restante.settings import Settings
 from restante.stores.memory import MemoryStore
 from tests.crash.seen import Seen, check_counters, inside, seen
 from tests.hub.engines import START, FakeClock
-from tests.profiles import places
+from tests.profiles import faults
 
 PARTITIONS = 2
 RETENTION_SECONDS = 100.0
@@ -203,18 +203,17 @@ def test_what_fails_at_any_step_is_there_whole_or_not_at_all(name: str) -> None:
     act = ACTS[name]
     before, after, writes = outcome_of(act)
     assert writes
-    for write, steps in enumerate(writes):
-        for step in places(steps + 1):
-            with world() as there:
-                there.clock.advance(act.later)
-                there.store.plan_fault(write, step)
-                with pytest.raises(Unavailable):
-                    act.do(there.hub)
-                hub = there.reopened()
-                there.clock.advance(10)
-                assert act.between(seen(hub, NAMES), before, after), f"write {write}, step {step}"
-                check_settled(hub)
-                hub.close()
+    for write, step in faults(writes, whole=True):
+        with world() as there:
+            there.clock.advance(act.later)
+            there.store.plan_fault(write, step)
+            with pytest.raises(Unavailable):
+                act.do(there.hub)
+            hub = there.reopened()
+            there.clock.advance(10)
+            assert act.between(seen(hub, NAMES), before, after), f"write {write}, step {step}"
+            check_settled(hub)
+            hub.close()
 
 
 @pytest.mark.parametrize("name", ACTS)
@@ -236,20 +235,19 @@ def test_after_a_failure_the_hub_refuses_to_write_and_shows_what_was_there(name:
 def test_what_finds_no_room_changes_nothing_and_succeeds_when_there_is_some(name: str) -> None:
     act = ACTS[name]
     before, after, writes = outcome_of(act)
-    for write, steps in enumerate(writes):
-        for step in places(steps):
-            with world() as there:
-                there.clock.advance(act.later)
-                there.store.plan_fault(write, step, StorageFull("no room"))
-                with pytest.raises(StorageFull):
-                    act.do(there.hub)
-                halfway = seen(there.hub, NAMES)
-                assert act.between(halfway, before, after), f"write {write}, step {step}"
-                if halfway.mailboxes != after.mailboxes:
-                    act.do(there.hub)
-                there.clock.advance(10)
-                assert there.seen().mailboxes == after.mailboxes
-                check_settled(there.hub)
+    for write, step in faults(writes):
+        with world() as there:
+            there.clock.advance(act.later)
+            there.store.plan_fault(write, step, StorageFull("no room"))
+            with pytest.raises(StorageFull):
+                act.do(there.hub)
+            halfway = seen(there.hub, NAMES)
+            assert act.between(halfway, before, after), f"write {write}, step {step}"
+            if halfway.mailboxes != after.mailboxes:
+                act.do(there.hub)
+            there.clock.advance(10)
+            assert there.seen().mailboxes == after.mailboxes
+            check_settled(there.hub)
 
 
 def test_a_failed_publish_can_be_sent_again_whatever_became_of_it() -> None:
@@ -290,22 +288,21 @@ def test_filing_stopped_at_any_step_hides_and_changes_nothing(
     with world() as there:
         expected = collected(there.hub)
     assert len(writes) >= least * PARTITIONS
-    for write, steps in enumerate(writes):
-        for step in places(steps + 1):
-            with world() as there:
-                there.store.plan_fault(write, step)
-                with pytest.raises(Unavailable):
-                    there.hub.file()
-                peeked = there.hub.recipient("cleo").peek()
-                assert peeked is not None
-                assert [each.id for each in peeked.messages] == [id_of(2), id_of(102), id_of(202)]
-                hub = there.reopened()
-                again = hub.recipient("cleo").peek()
-                assert again is not None
-                assert again.messages == peeked.messages
-                hub.file()
-                assert collected(hub) == expected, f"write {write}, step {step}"
-                hub.close()
+    for write, step in faults(writes, whole=True):
+        with world() as there:
+            there.store.plan_fault(write, step)
+            with pytest.raises(Unavailable):
+                there.hub.file()
+            peeked = there.hub.recipient("cleo").peek()
+            assert peeked is not None
+            assert [each.id for each in peeked.messages] == [id_of(2), id_of(102), id_of(202)]
+            hub = there.reopened()
+            again = hub.recipient("cleo").peek()
+            assert again is not None
+            assert again.messages == peeked.messages
+            hub.file()
+            assert collected(hub) == expected, f"write {write}, step {step}"
+            hub.close()
 
 
 @pytest.mark.parametrize("few", [limits.FILING_FEW_MESSAGES_MAX, 0], ids=["few", "columns"])
@@ -314,21 +311,18 @@ def test_a_store_reopened_after_filing_stopped_keeps_no_blob_that_nobody_names(
 ) -> None:
     monkeypatch.setattr(limits, "FILING_FEW_MESSAGES_MAX", few)
     _, _, writes = outcome_of(ACTS["file"])
-    for write, steps in enumerate(writes):
-        for step in places(steps + 1):
-            with world() as there:
-                there.store.plan_fault(write, step)
-                with pytest.raises(Unavailable):
-                    there.hub.file()
-                hub = there.reopened()
-                core = inside(hub).core
-                for partition in core.partitions:
-                    named = {stored.blob for run in partition.runs for stored in run.segments}
-                    named |= {
-                        BlobKey(partition.number, each.blob) for row in partition.feed_runs for each in row.segments
-                    }
-                    assert set(core.store.blobs(partition.number)) == named
-                hub.close()
+    for write, step in faults(writes, whole=True):
+        with world() as there:
+            there.store.plan_fault(write, step)
+            with pytest.raises(Unavailable):
+                there.hub.file()
+            hub = there.reopened()
+            core = inside(hub).core
+            for partition in core.partitions:
+                named = {stored.blob for run in partition.runs for stored in run.segments}
+                named |= {BlobKey(partition.number, each.blob) for row in partition.feed_runs for each in row.segments}
+                assert set(core.store.blobs(partition.number)) == named
+            hub.close()
 
 
 def test_peeks_dequeues_and_publishes_between_the_steps_of_filing_see_no_difference(

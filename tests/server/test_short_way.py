@@ -590,6 +590,27 @@ def test_a_known_head_that_comes_in_pieces_or_with_more_is_parsed(running: Serve
     assert not any(known)
 
 
+def test_a_head_that_counts_is_known_but_for_its_number(narrow: ServedHub, known: list[bool]) -> None:
+    numbered = [parcel(message(data=number), numbers=(7, 0, number)) for number in (*range(5), 9, 5)]
+    found = in_turn(narrow, *numbered)
+    assert [answer.status for answer in found] == [201] * 5 + [409, 201]
+    assert known == [True] * 6
+    stored = narrow.desk.hub.call(ReadHistory("ada")).messages
+    assert [message.data for message in stored] == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_number_of_a_head_that_counts_is_digits_and_nothing_else(narrow: ServedHub, known: list[bool]) -> None:
+    first = parcel(message(), numbers=(7, 0, 0))
+    others = [
+        first.replace(b"restante-published-sequence: 0", b"restante-published-sequence: " + value)
+        for value in (b"1x", b"-1", b"", b"1" * 30, b"1\r\nrestante-made-anew: true", b"1")
+    ]
+    found = in_turn(narrow, first, *others)
+    assert [answer.status for answer in found[:5]] == [201, 400, 400, 400, 400]
+    assert found[-1].status == 201
+    assert not any(known[:5])
+
+
 def test_a_known_head_is_no_token(tmp_path: Path, known: list[bool]) -> None:
     (tmp_path / "data").mkdir()
     tokens = TokenFile(tmp_path / "data" / "tokens.json")

@@ -20,7 +20,7 @@ from restante.client.transport.retries import answered
 from restante.client.transport.unreachable import unreachable
 from restante.errors import BodyTooLarge, InvalidRequest, OutcomeUnknown, PartitionUnknown
 from restante.limits import PARTITIONS_MAX, SEND_BYTES_MAX
-from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID
+from restante.model.columns.few_ids import RANDOM_BYTES_PER_ID, made_ids
 from restante.model.columns.uuids import made_uuids, uuid_texts
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import check_numbers
@@ -32,6 +32,7 @@ from restante.wire.media import JSON, PROBLEM
 from restante.wire.publish import encode_publish
 
 PATH = "/v1/publish"
+_FEW_IDS = 8
 
 
 class Framing:
@@ -67,15 +68,20 @@ class Framing:
 
     # What a pipeline needs: loads, which are repeated while patience lasts.
 
+    def _new_ids(self, count: int) -> list[str]:
+        """A column of ids takes as long for one as for some."""
+        terms = self._terms
+        if count <= _FEW_IDS:
+            return made_ids(count, terms.random, terms.now_ms())
+        return uuid_texts(made_uuids(count, now_ms=terms.now_ms(), random=terms.random(count * RANDOM_BYTES_PER_ID)))
+
     def identify(self, messages: list[Message]) -> list[Message]:
         """The same messages, with ids for those that have none."""
         missing = [place for place, message in enumerate(messages) if message.id is None]
         if not missing:
             return messages
-        random = self._terms.random(len(missing) * RANDOM_BYTES_PER_ID)
-        ids = uuid_texts(made_uuids(len(missing), now_ms=self._terms.now_ms(), random=random))
         named = list(messages)
-        for place, text in zip(missing, ids, strict=True):
+        for place, text in zip(missing, self._new_ids(len(missing)), strict=True):
             named[place] = msgspec.structs.replace(messages[place], id=text)
         return named
 

@@ -218,7 +218,7 @@ def find_table(core: Core, address: MailboxAddress, message_id: str) -> pa.Table
 
 
 def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
-    """The stored message with this id, in whatever state; inside `core.pins.reading()`."""
+    """The stored message with this id, the latest if there are several, in whatever state; inside `core.pins.reading()`."""
     words = np.frombuffer(_id_bytes(message_id), np.uint64).reshape(1, 2)
     hashes = np.array([address.hash], np.uint64)
     memory = core.partitions[address.partition]
@@ -226,6 +226,7 @@ def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
     heads = core.heads(address)
     _, numbers = find_numbers(core, memory, fingerprints(hashes, words))
     lost: Lost | None = None
+    latest: Located | None = None
     for found in locate(core.store, memory.runs, Questions(hashes, np.zeros(len(numbers), np.int64), numbers)):
         if isinstance(found, Lost):
             lost = found
@@ -235,7 +236,9 @@ def find_row(core: Core, address: MailboxAddress, message_id: str) -> Located:
             chunk = Chunk.of(found.stored, int(found.row[index]), found.records[index : index + 1])
             located = _located(core, address, cabinet, chunk, heads.get(cabinet, EMPTY_HEAD), erasures)
             if located is not None and cabinet.recipient == address.recipient:
-                return located
+                latest = located
+    if latest is not None:
+        return latest
     if lost is not None:
         raise lost.error
     if len(memory.erased) and memory.erased.contains(_digest(core, address, words))[0]:

@@ -164,6 +164,7 @@ def _compare(
     recipient = _codes_in(columns.recipient, found.stored.segment.recipients)[found.drawer]
     same = recipient == columns.recipient.codes[asked]
     same &= (found.records["id"] == columns.id[asked]).all(axis=1)
+    same &= _recognised(core, columns, asked, found)
     same &= _kept(core, partition, found, same)
     if not same.any():
         return
@@ -171,6 +172,16 @@ def _compare(
     verdict[asked] = _content_verdicts(core, columns, asked, found)
     # A message that was released to the end of its mailbox is stored twice. It lives on under its last number.
     np.maximum.at(original, asked, found.numbers)
+
+
+def _recognised(core: Core, columns: MessageColumns, asked: RowNumbers, found: FoundRows) -> Mask:
+    """Which stored rows were published lately enough for a repetition to be recognised. An action is for as long as it is kept."""
+    seconds = core.settings.identity_retention_seconds
+    if seconds is None:
+        return np.ones(len(asked), np.bool_)
+    published = found.records["published_at"] if not found.stored.published_at else found.stored.published_at
+    since = core.clock() - int(seconds * 1_000_000)
+    return (published >= since) | np.isin(asked, action_rows_of(columns))
 
 
 def _codes_in(texts: Texts, names: pa.StringArray) -> NDArray[np.int64]:

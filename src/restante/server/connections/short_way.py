@@ -27,6 +27,8 @@ class PlainHead(NamedTuple):
     authorization: str | None
     recurs: bool
     """Whether other requests of the connection are likely to have the same one."""
+    counts: bytes = b""
+    """The header, if any, whose value is a number that is another each time."""
 
 
 class AdmittedRequest(NamedTuple):
@@ -58,27 +60,52 @@ class ShortWay(Protocol):
 
 _KNOWN_HEADS_MAX = 8
 _KNOWN_HEAD_BYTES_MAX = 1_024
+_DIGITS_MAX = 18
+
+
+class _CountingHead(NamedTuple):
+    """A head around the number in it."""
+
+    before: bytes
+    behind: bytes
+    head: PlainHead
+
+    def head_of(self, data: bytes) -> PlainHead | None:
+        start = len(self.before)
+        end = data.find(b"\r", start, start + _DIGITS_MAX + 1)
+        if end < 0 or not data.startswith(self.before) or not data.startswith(self.behind, end):
+            return None
+        number, head = data[start:end], self.head
+        if not number.isdigit() or len(data) != end + len(self.behind) + head.size:
+            return None
+        return head._replace(given={**head.given, head.counts: number})
 
 
 class KnownHeads:
     """The heads of requests that went a short way on one connection, by their very bytes.
 
     The parser has read these bytes, between two requests as now, and found the head of a request with a body of known
-    length. So bytes that are equal, with just as long a body behind them, need not be parsed once more.
+    length. So bytes that are equal, with just as long a body behind them, need not be parsed once more. Of a head that counts
+    all bytes are equal but the digits of its number.
     """
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_counting", "_heads")
 
     def __init__(self) -> None:
         self._heads: dict[bytes, PlainHead] = {}
+        self._counting: _CountingHead | None = None
+        """The latest: a connection is one producer's, as a rule."""
 
     def __bool__(self) -> bool:
-        return bool(self._heads)
+        return bool(self._heads) or self._counting is not None
 
     def remember(self, data: bytes, head: PlainHead) -> None:
         """What came at once was a whole request with this head."""
         own = data[: len(data) - head.size]
         if not head.recurs or own in self._heads or len(own) > _KNOWN_HEAD_BYTES_MAX:
+            return
+        if head.counts in head.given:
+            self._counting = _counting(own, head)
             return
         if len(self._heads) >= _KNOWN_HEADS_MAX:
             self._heads.clear()
@@ -88,7 +115,19 @@ class KnownHeads:
         """The head of a whole request, if it is known and nothing else came with it."""
         end = data.find(b"\r\n\r\n") + 4
         head = self._heads.get(data[:end])
+        if head is None and self._counting is not None:
+            return self._counting.head_of(data)
         return head if head is not None and len(data) == end + head.size else None
+
+
+def _counting(own: bytes, head: PlainHead) -> _CountingHead | None:
+    """A head around its number; None if that is not plainly one."""
+    number = head.given[head.counts]
+    name = own.lower().find(b"\r\n" + head.counts + b":")
+    start = own.find(number, name + len(head.counts) + 3)
+    if name < 0 or start < 0 or not number.isdigit() or own[start + len(number) : start + len(number) + 2] != b"\r\n":
+        return None
+    return _CountingHead(own[:start], own[start + len(number) :], head)
 
 
 class ShortWays(Protocol):

@@ -15,6 +15,7 @@ _NAMES = frozenset(_KEYS.values())
 NUMBER_HEADERS = _NAMES
 """The headers that number a parcel, in lower case."""
 _GROUP, _LEVEL, _SEQUENCE = _KEYS.values()
+SEQUENCE_HEADER = _SEQUENCE
 MADE_ANEW = "Restante-Made-Anew"
 _MADE_ANEW = MADE_ANEW.lower().encode()
 _DIGITS_MAX = len(str(PRODUCER_GROUP_MAX))

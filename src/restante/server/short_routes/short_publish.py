@@ -13,7 +13,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
 from restante.model.publishing.few_or_many import Few, few_or_many
 from restante.server.connections.short_way import PlainHead
-from restante.server.requests.producer_numbers import NUMBER_HEADERS, plain_numbers
+from restante.server.requests.producer_numbers import NUMBER_HEADERS, SEQUENCE_HEADER, plain_numbers
 from restante.server.route_table import Route
 from restante.server.routes import publishing
 from restante.server.short_routes.short_route import (
@@ -72,7 +72,7 @@ class ShortParcel(ShortPublish):
 
     route: ClassVar[Route] = publishing.PUBLISH_PARCEL
     special: ClassVar[frozenset[bytes]] = SPECIAL_HEADERS - NUMBER_HEADERS
-    recurs: ClassVar[bool] = False
+    counts: ClassVar[bytes] = SEQUENCE_HEADER
 
     def place(self, url: bytes) -> tuple[str, ...] | None:
         found = _PARCELS.fullmatch(url)

@@ -71,6 +71,8 @@ class ShortRoute(ABC, Generic[R]):
     """Whether a request counts as a publish that is under way."""
     recurs: ClassVar[bool] = True
     """Whether requests of one connection are likely to have the same head."""
+    counts: ClassVar[bytes] = b""
+    """The header, if any, whose value is a number that is another in each request."""
     finishes: ClassVar[bool] = False
     """Whether something may be left to do after the commit: `is_unfinished` is asked."""
     is_of_recipient: ClassVar[bool] = False
@@ -129,7 +131,7 @@ class ShortRoute(ABC, Generic[R]):
             return None
         authorization = given.get(b"authorization")
         token = None if authorization is None else authorization.decode("latin-1")
-        return PlainHead(self, size, place, given, token, self.recurs)
+        return PlainHead(self, size, place, given, token, self.recurs, self.counts)
 
     def let_in(self, head: PlainHead) -> AdmittedRequest | None:
         """Take room for a request, if there is any, and its caller may do what it asks for."""
