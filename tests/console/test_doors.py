@@ -11,7 +11,8 @@ from restante.console.web.exchanges import Receive, Scope, Send
 def test_a_request_is_not_called_off_before_it_is_answered() -> None:
     """A hub of several processes carries requests to its shards, and drops one whose client has gone."""
 
-    async def application(_scope: Scope, receive: Receive, send: Send) -> None:
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["path"] == "/v1/partitions"
         await receive()
         gone = asyncio.ensure_future(receive())
         await asyncio.sleep(0)
