@@ -25,6 +25,10 @@ _BYTES_BESIDE = 4 * KIB
 _POLL_SECONDS = 0.1
 _PROBE_SECONDS = 1.0
 _FLUSH_SECONDS = 5.0
+_LARGE_BYTES = 128 * KIB
+_LARGE_SECONDS = 0.01
+"""After so many bytes it is worth waiting a moment for more: large records come one after the other, and to store them
+together costs a fraction of storing each."""
 _NEVER_TAKEN = (
     "MSG_SIZE_TOO_LARGE",
     "TOPIC_AUTHORIZATION_FAILED",
@@ -169,6 +173,9 @@ class KafkaReader:
         found, size = [first], len(first)
         while len(found) < records_max and size < BACKPLANE_FETCH_BYTES_MAX:
             more = self._consumer.consume(min(BACKPLANE_FETCH_RECORDS, records_max - len(found)), 0)
+            if not more and size >= _LARGE_BYTES:
+                one = self._consumer.poll(_LARGE_SECONDS)
+                more = [] if one is None else [one]
             if not more:
                 break
             found += more

@@ -68,8 +68,9 @@ def encode_columns(columns: MessageColumns, door: bytes, number: int) -> bytes:
 
 
 def _sealed(head: bytes, body: bytes | pa.Buffer) -> bytes:
-    content = b"".join((head, memoryview(body)))
-    return content + _SUM.pack(xxhash.xxh3_64_intdigest(content))
+    digest, content = xxhash.xxh3_64(head), memoryview(body)
+    digest.update(content)
+    return b"".join((head, content, _SUM.pack(digest.intdigest())))
 
 
 def _batch_of(columns: MessageColumns) -> pa.RecordBatch:
