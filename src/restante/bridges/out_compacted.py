@@ -92,10 +92,12 @@ def erased_keys(settings: dict[str, Any], topic: str, erasures: Erasures) -> lis
 
 def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[bytes]:  # noqa: ANN401 - untyped library
     found: dict[bytes, bool] = {}
-    while partitions:
+    ended: set[int] = set()
+    while len(ended) < partitions:
         for message in consumer.consume(_READ_AT_ONCE, _LOOK_SECONDS):
             if message.error() is not None:
-                partitions -= 1
+                # The same end may be told twice: others write meanwhile.
+                ended.add(message.partition())
             elif _is_erased(message.key(), erasures):
                 found[message.key()] = message.value() is not None
     return [key for key, waits in found.items() if waits]
