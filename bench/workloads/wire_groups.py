@@ -52,7 +52,7 @@ def _contenders(hub: Hub, readers: list[SharingReader], expected: int) -> list[C
         return name
 
     def as_group(name: str) -> float:
-        seconds = timed(lambda _: _check(read_as_group(hub, readers, name), expected))(None)
+        seconds = timed(lambda _: _check(read_as_group(hub, readers, name, expected), expected))(None)
         leave(readers)
         return seconds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -82,10 +83,13 @@ class _Answering:
         self._status = 500
         self._headers: dict[str, str] = {}
         self._parts = bytearray()
+        self._over = asyncio.Event()
 
     async def receive(self) -> Event:
+        """The body; then nothing until the answer is whole, as of a client that waits for it."""
         body, self._body = self._body, None
         if body is None:
+            await self._over.wait()
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": False}
 
@@ -95,6 +99,8 @@ class _Answering:
             self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event["headers"]}
         else:
             self._parts += event.get("body", b"")
+            if not event.get("more_body", False):
+                self._over.set()
             _check_length(len(self._parts))
 
     def answer(self) -> HubAnswer:

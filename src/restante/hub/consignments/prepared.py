@@ -67,7 +67,6 @@ from restante.model.storage.run import RunState, decode_run
 from restante.model.storage.segment import EncodedSegment
 
 _TRIES = 3
-_LOOK_AGAIN = 60 * 1_000_000
 _ID_BYTES = 16
 _log = logging.getLogger(__name__)
 
@@ -84,6 +83,8 @@ class Prepared:
     """What was judged for rows that are not applied; after a restart it is read from the runs."""
     staged: dict[bytes, int] = field(default_factory=dict)
     """Consignments with staged parts, and when home was last asked about each."""
+    look_again: int = 60 * 1_000_000
+    """So long after that it is asked again."""
 
 
 def load_prepared(core: Core) -> None:
@@ -366,7 +367,7 @@ def _looking_after(core: Core) -> Procedure[None]:
     memory = core.memory(Prepared)
     used = {consignment for _, consignment in memory.rows}
     for consignment, asked_at in sorted(memory.staged.items()):
-        if consignment in used or core.clock() < asked_at + _LOOK_AGAIN:
+        if consignment in used or core.clock() < asked_at + memory.look_again:
             continue
         with suppress(Unavailable):
             state = yield Ask(home_of(core, consignment), LookUpConsignment(consignment))

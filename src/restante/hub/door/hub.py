@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -34,7 +35,7 @@ from restante.calls.mailboxes import (
 )
 from restante.calls.producers import ListProducers, ReadProducer
 from restante.calls.publishing import Publish
-from restante.errors import DataDamaged, NotOwner, Unavailable
+from restante.errors import DataDamaged, NotOwner, RestanteError, Unavailable
 from restante.hub.action_rows.action_memory import ActionMemory
 from restante.hub.actions import calls as actions
 from restante.hub.actions.deaths import count_deaths, running_in
@@ -62,13 +63,14 @@ from restante.hub.door.in_process_live import HubDoor
 from restante.hub.door.open_store import open_partitions
 from restante.hub.engine import filing
 from restante.hub.engine.commit_totals import CommitTotals
-from restante.hub.engine.committer import CommitRequest, LoopWaiter
+from restante.hub.engine.committer import CommitRequest, Committer, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
 from restante.hub.engine.live_mail import Take
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
+from restante.hub.engine.tasks import Tasks
 from restante.hub.feed import calls as feed
 from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
@@ -144,6 +146,8 @@ _READING = (
 class OpenHub:
     """An open hub. Every method may be called from any thread."""
 
+    committer_kind: ClassVar[type[Committer]] = Committer
+
     def __init__(  # noqa: PLR0913 - all that a hub is made of
         self,
         store: Store,
@@ -177,15 +181,20 @@ class OpenHub:
         self._core.memory(BatchMemory).keepers.append(self._core.memory(StagingRoom).keeps_batch)
         self._core.memory(Erasures).forgetters.append(self._core.memory(FeedMemory).loaded.clear)
         self._core.memory(Erasures).forgetters.append(next(iter(partitions)).fronts.clear)
-        self._core.start(partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core))
+        self._core.start(
+            partial(_plan_jointly, self._core), partial(plan_light_publishes, self._core), self.committer_kind
+        )
         self._core.remember(load_rounds(store, self._core.owned))
         load_prepared(self._core)
         consignments.tidy_leftovers(self._core)
         self._caller = EVERYTHING
-        self._background = background.start(self._core)
+        self._background = self._start_background()
         measure_hub(self._core, self._background)
         measure_groups(self._core)
         self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
+
+    def _start_background(self) -> Tasks:
+        return background.start(self._core)
 
     def on_behalf_of(self, caller: Grant) -> OpenHub:
         """The same hub as somebody sees it who may not do everything. Who has it in process may."""
@@ -371,6 +380,11 @@ class OpenHub:
                 self._core.require_owned(home)
         try:
             answer: Answer = self._functions[type(call)](self._core, call, self._caller)
+        except RestanteError as error:
+            # A refusal may rest on nothing but reads, and be as wrong as an answer.
+            if not isinstance(error, Unavailable):
+                self._core.store.require_owned()
+            raise
         finally:
             # What rests on a commit, the store has fenced. The rest is true only while the store is ours.
             if isinstance(call, _READING):

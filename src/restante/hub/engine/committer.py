@@ -171,6 +171,9 @@ class Committer:
         self.totals = CommitTotals()
         self._outcomes = Outcomes(self._bring_up, self.totals)
         self._thread = threading.Thread(target=self._run, name="restante-commit", daemon=True)
+        self._begin()
+
+    def _begin(self) -> None:
         self._thread.start()
 
     def submit(self, request: CommitRequest[T]) -> T:

@@ -153,11 +153,9 @@ class Core:
         """Keep a memory that was loaded from the store, or made with something that only the opener of the hub has."""
         self._memories[type(memory)] = memory
 
-    def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan) -> None:
+    def start(self, plan_jointly: JointPlan, plan_lightly: LightPlan, kind: type[Committer] = Committer) -> None:
         """Start the committer."""
-        self.committer = Committer(
-            self._new_plan, plan_jointly, partial(self._light_plan, plan_lightly), self._announce
-        )
+        self.committer = kind(self._new_plan, plan_jointly, partial(self._light_plan, plan_lightly), self._announce)
 
     def _light_plan(self, plan_lightly: LightPlan, requests: Sequence[CommitRequest[Any]]) -> CommitPlan | None:
         """A commit planned in an event loop; None if something is to be done first, or the requests are not light."""

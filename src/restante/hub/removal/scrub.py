@@ -31,13 +31,13 @@ class Erasures:
 
 def note(core: Core, draft: RequestDraft) -> None:
     """To be scrubbed. Each note differs from those before it; it comes after all that the draft buries."""
-    draft.put(0, Space.META, _KEY, core.random(_NOTE_BYTES))
+    draft.put(core.owned.start, Space.META, _KEY, core.random(_NOTE_BYTES))
     draft.applies.append(lambda: setattr(core.memory(Erasures), "epoch", core.pins.epoch()))
 
 
 def scrub(core: Core) -> int:
     """Scrub the store if that is noted; gives whether it was done. What somebody still reads waits for the next time."""
-    noted = core.store.get(0, Space.META, _KEY)
+    noted = core.store.get(core.owned.start, Space.META, _KEY)
     if noted is None:
         return 0
     drop_unreachable(core)
@@ -46,8 +46,8 @@ def scrub(core: Core) -> int:
 
     def plan(draft: RequestDraft) -> int:
         # Another erasure may have come meanwhile, and noted itself.
-        if draft.get(0, Space.META, _KEY) == noted:
-            draft.delete(0, Space.META, _KEY)
+        if draft.get(core.owned.start, Space.META, _KEY) == noted:
+            draft.delete(core.owned.start, Space.META, _KEY)
         return 1
 
     return core.commit(plan)
