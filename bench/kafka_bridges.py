@@ -3,17 +3,24 @@
 A broker and a hub run in processes of their own. The plain consumer reads and does nothing; the plain producer sends and does
 nothing else. The loop into PostgreSQL is written in the usual way: a batch of rows by `executemany`, then its commit, then
 the offset.
+
+All run in turns, several times, and the median counts; joining a group is inside the timing of each. Of the bridges, the processor
+time of a record is measured too, in the bridge, the hub and the broker: it says what bounds them on so many cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import confluent_kafka
@@ -40,6 +47,11 @@ def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+def processor_seconds(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def produced(broker: Broker, topic: str, count: int) -> None:
@@ -86,7 +98,7 @@ def inserted(broker: Broker, topic: str, count: int, address: str) -> None:
     consumer, seen = consumer_of(broker, topic), 0
     with psycopg.connect(address) as connection:
         connection.execute(
-            "CREATE TABLE record (topic text, part int, position bigint, key text, value bytea,"
+            "CREATE TABLE IF NOT EXISTS record (topic text, part int, position bigint, key text, value bytea,"
             " PRIMARY KEY (topic, part, position))"
         )
         while seen < count:
@@ -100,24 +112,65 @@ def inserted(broker: Broker, topic: str, count: int, address: str) -> None:
     consumer.close()
 
 
+@dataclass
+class Stage:
+    """What runs, and what was measured of it."""
+
+    broker: Broker
+    served: Served
+    address: str
+    count: int
+    rates: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    processor_us: dict[str, list[dict[str, float]]] = field(default_factory=lambda: defaultdict(list))
+
+    def plain(self, name: str, count: int, work: Callable[[], object]) -> None:
+        self.rates[name].append(count / timed(work))
+
+    def bridge(self, name: str, bridge: BridgeIn | BridgeOut) -> None:
+        before = self._processor_seconds()
+        seconds, carried = timed(bridge.run), bridge.counts
+        self.rates[name].append(carried.stored / seconds)
+        after = self._processor_seconds()
+        self.processor_us[name].append({part: (after[part] - before[part]) / carried.stored * 1e6 for part in after})
+
+    def _processor_seconds(self) -> dict[str, float]:
+        return {
+            "bridge": time.process_time(),
+            "hub": processor_seconds(self.served.process.pid),
+            "broker": processor_seconds(self.broker.process_id),
+        }
+
+    def medians(self) -> dict[str, object]:
+        times = {
+            name: {part: round(median(each[part] for each in found), 2) for part in found[0]}
+            for name, found in self.processor_us.items()
+        }
+        return {"per_second": {name: median(found) for name, found in self.rates.items()}, "processor_us": times}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=300_000)
-    count = parser.parse_args().records
+    parser.add_argument("--records", type=int, default=600_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="restante-bench-") as folder:
         place = Path(folder)
         broker, served, table = Broker(place / "kafka"), Served(place / "data"), Postgresql(_made(place / "postgresql"))
         broker.start()
         served.start()
         try:
-            figures = _measured(broker, served.url, table.address, count)
-            seen = {"machine": machine.describe(place), "records": count, "bytes": DATA_BYTES, "per_second": figures}
+            stage = Stage(broker, served, table.address, given.records)
+            for number in range(given.rounds):
+                _round(stage, number)
+            about = {"machine": machine.describe(place), "records": given.records, "rounds": given.rounds}
+            seen = {**about, "bytes": DATA_BYTES, **stage.medians()}
         finally:
             served.end()
             broker.stop()
             table.close()
-    for name, figure in figures.items():
-        print(f"{name:<45}{figure:>12,.0f} records/s")
+    for name, found in stage.rates.items():
+        print(f"{name:<45}{median(found):>12,.0f} records/s  of {', '.join(f'{one:,.0f}' for one in found)}")
+    print(json.dumps(seen["processor_us"]))
     RESULTS.write_text(json.dumps(seen, indent=2, default=str) + "\n")
 
 
@@ -126,23 +179,25 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _measured(broker: Broker, url: str, address: str, count: int) -> dict[str, float]:
+def _round(stage: Stage, number: int) -> None:
+    """Every round has topics, groups and sources of its own, so nothing is skipped."""
+    broker, count = stage.broker, stage.count
     topic, out = broker.topic("bench", PARTITIONS), broker.topic("bench-out", PARTITIONS)
-    seconds = {"plain producer loop": timed(lambda: produced(broker, topic, count))}
-    seconds["plain consumer loop"] = timed(lambda: consumed(broker, topic, count))
-    with restante.connect(url) as hub:
-        wish = InWish(rules=(InRule(topic=topic),), brokers=broker.address, until_end=True)
-        seconds["bridge in"] = timed(BridgeIn(hub, wish).run)
-        assert sum(status.waiting for status in hub.partitions()) == count
-        carried = BridgeOut(hub, OutWish(topic=out, brokers=broker.address, until_end=True))
-        seconds["bridge out, transactions"] = timed(carried.run)
+    stage.plain("plain producer loop", count, lambda: produced(broker, topic, count))
+    stage.plain("plain consumer loop", count, lambda: consumed(broker, topic, count))
+    with restante.connect(stage.served.url) as hub:
+        rules = (InRule(topic=topic, origin="bench", kind=f"round-{number}"),)
+        stage.bridge("bridge in", BridgeIn(hub, InWish(rules=rules, brokers=broker.address, until_end=True)))
+        wish = OutWish(
+            topic=out, brokers=broker.address, until_end=True, group=f"bench-{number}", kinds=(f"round-{number}",)
+        )
+        carried = BridgeOut(hub, wish)
+        stage.bridge("bridge out, transactions", carried)
         assert carried.counts.stored == count
     smaller = min(count, 50_000)
-    slow = timed(lambda: inserted(broker, topic, smaller, address))
-    return {
-        **{name: count / one for name, one in seconds.items()},
-        "consumer into PostgreSQL, the usual loop": smaller / slow,
-    }
+    stage.plain(
+        "consumer into PostgreSQL, the usual loop", smaller, lambda: inserted(broker, topic, smaller, stage.address)
+    )
 
 
 if __name__ == "__main__":

@@ -53,6 +53,11 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
     def start(self) -> None:
         if not (self.folder / "data").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
