@@ -175,6 +175,10 @@ class TestOurs:
 @pytest.mark.long
 @pytest.mark.parametrize("name", LIVE)
 def test_each_workload_compares_us_with_those_that_are_there(name: str, folder: Path) -> None:
+    peers = [kind for kind in servers() if kind.name in live_ways_of_all()]
+    missing = [f"{kind.name} is {reason}" for kind in peers if (reason := kind.missing())]
+    if len(missing) == len(peers) and name not in {"wire_live_stuck", "wire_live_idle"}:
+        pytest.skip("; ".join(missing))
     outcome = _run(name, folder, peers=True)
     assert {line.what.split(", by the clients")[0].split(", over bare sockets")[0] for line in outcome.lines} >= LINES[
         name
