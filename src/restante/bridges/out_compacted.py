@@ -93,9 +93,13 @@ def erased_keys(settings: dict[str, Any], topic: str, erasures: Erasures) -> lis
 def _waiting_keys(consumer: Any, partitions: int, erasures: Erasures) -> list[bytes]:  # noqa: ANN401 - untyped library
     found: dict[bytes, bool] = {}
     ended: set[int] = set()
+    library: Any = kafka_library()
     while len(ended) < partitions:
         for message in consumer.consume(_READ_AT_ONCE, _LOOK_SECONDS):
-            if message.error() is not None:
+            error = message.error()
+            if error is not None:
+                if error.code() != library.KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named there
+                    raise library.KafkaException(error)
                 # The same end may be told twice: others write meanwhile.
                 ended.add(message.partition())
             elif _is_erased(message.key(), erasures):
