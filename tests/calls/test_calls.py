@@ -21,8 +21,11 @@ from restante.model.publishing.message import State
 for module in pkgutil.iter_modules(calls.__path__, f"{calls.__name__}."):
     import_module(module.name)
 
-CALLS = sorted(set(Call.__subclasses__()) - {ShardCall}, key=lambda kind: kind.__name__)
-"""Those between shards are no routes."""
+CALLS = sorted(
+    (kind for kind in Call.__subclasses__() if kind is not ShardCall and kind.__module__.startswith(calls.__name__)),
+    key=lambda kind: kind.__name__,
+)
+"""Those between shards, and between a door and a shard, are no routes."""
 OF_EACH_HUB = {ListRecipients}
 """What each hub adds to the table for itself."""
 

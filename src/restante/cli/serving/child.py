@@ -22,6 +22,7 @@ _LOOK_SECONDS = 0.1
 
 def main() -> None:
     from restante.cli.shared.no_pandas import leave_pandas_out
+    from restante.cli.shared.plain import say
     from restante.server.memory import spare_memory
 
     spare_memory()
@@ -35,7 +36,7 @@ def main() -> None:
     try:
         _run(order)
     except RestanteError as error:
-        print(error.message, flush=True)
+        say(error.message, flush=True, lines=True)
         sys.exit(1)
 
 
