@@ -172,12 +172,23 @@ def test_bytes_of_any_sort_are_kept_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("value", "stored"),
-    [(None, b"null"), ({"a": [1, "é"]}, '{"a":[1,"é"]}'.encode()), ("text", b'"text"'), (2**70, str(2**70).encode())],
+    [
+        (None, b"null"),
+        ({"a": [1, "é"]}, '{"a":[1,"é"]}'.encode()),
+        (["text"], b'["text"]'),
+        (2**70, str(2**70).encode()),
+    ],
 )
 def test_other_values_are_stored_as_compact_json(value: object, stored: bytes) -> None:
     columns = columns_of(Message(recipient="anna", data=value))
     assert columns.data.to_pylist() == [stored]
     assert columns.media_type.values.to_pylist() == ["application/json"]
+
+
+def test_a_text_is_stored_as_it_is() -> None:
+    columns = columns_of(Message(recipient="anna", data="café"))
+    assert columns.data.to_pylist() == ["café".encode()]
+    assert columns.media_type.values.to_pylist() == ["text/plain"]
 
 
 class Sick(msgspec.Struct):

@@ -34,6 +34,8 @@ WRONG: list[tuple[type[Section], str, Any]] = [
     (Settings, "collected_retention_seconds", -1),
     (Settings, "collected_retention_seconds", math.nan),
     (Settings, "feed_retention_seconds", math.inf),
+    (Settings, "identity_retention_seconds", 3_599.9),
+    (Settings, "identity_retention_seconds", math.inf),
     (Settings, "producer_retention_seconds", 86_399.9),
     (Settings, "producer_retention_seconds", math.inf),
     (Settings, "open_batch_retention_seconds", -1),

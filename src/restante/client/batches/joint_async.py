@@ -12,6 +12,7 @@ from restante.client.batches.joint_calls import (
     JointQueue,
     Outcome,
     concerns_one_call,
+    given,
     is_to_be_repeated,
     own_error,
 )
@@ -60,20 +61,14 @@ class _CallsOfLoop(Generic[T]):
     async def carry_out(self, call: JointCall) -> T:
         if self._bounds.first_alone and not (self._alone or self._under_way or self._queue.waiting):
             return await self._carry_alone(call)
-        outcome = await self._carry_jointly(call)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        return given(await self._carry_jointly(call))
 
     async def _carry_alone(self, call: JointCall) -> T:
         self._alone += 1
         try:
-            (outcome,) = await self._send((call.text,))
+            return given((await self._send((call.text,)))[0])
         finally:
             self._alone -= 1
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
 
     async def _carry_jointly(self, call: JointCall) -> Outcome[T]:
         caller = _Caller(call, self.loop.create_future())

@@ -91,6 +91,16 @@ def is_to_be_repeated(answer: object) -> bool:
     return isinstance(answer, RestanteError) and answer.retriable
 
 
+def given(outcome: Outcome[T]) -> T:
+    """What a call has answered. An error is raised, and no frame of its traceback keeps it: else it would be garbage."""
+    try:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+    finally:
+        del outcome
+
+
 def own_error(error: Exception) -> Exception:
     """The error for one of several callers: where it is raised is written into it."""
     if not isinstance(error, RestanteError):

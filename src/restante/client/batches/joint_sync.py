@@ -12,6 +12,7 @@ from restante.client.batches.joint_calls import (
     JointQueue,
     Outcome,
     concerns_one_call,
+    given,
     is_to_be_repeated,
     own_error,
 )
@@ -33,6 +34,11 @@ class _Caller(Generic[T]):
         self.gone = False
         self.woken = threading.Lock()
         self.woken.acquire()
+
+    def hand_over(self) -> Outcome[T]:
+        assert self.outcome is not None, "it was told, or has sent its call itself"
+        outcome, self.outcome = self.outcome, None
+        return outcome
 
 
 class JointCalls(Generic[T]):
@@ -57,10 +63,7 @@ class JointCalls(Generic[T]):
         finally:
             if caller.leads or caller.outcome is None:
                 self._leave(caller)
-        assert caller.outcome is not None, "it was told, or has sent its call itself"
-        if isinstance(caller.outcome, Exception):
-            raise caller.outcome
-        return caller.outcome
+        return given(caller.hand_over())
 
     def _line_up(self, caller: _Caller[T]) -> None:
         """A thread that leads already and comes again was kept by an interrupt from passing its turn on: it still has it."""
