@@ -49,6 +49,7 @@ def test_a_group_that_holds_the_feed_back_says_so_even_when_it_is_paused() -> No
     assert held.reason
     assert "oldest_unread" not in readings(world)
     world.hub.call(ResumeGroup(GROUP))
+    world.enter("worker")  # its lease has ended meanwhile
     for row in world.handed():
         world.report(row)
     assert world.handed() == []
