@@ -392,8 +392,8 @@ def components() -> dict[str, Any]:
             "description": "Messages in the field `messages`, a bare list of them, or one message.",
         },
         "SendsBody": record(
-            {"sends": {"type": "array", "items": of_schema("Messages"), "maxItems": limits.SENDS_MAX}},
-            description="Sends in their order, each as the body of a publish would say it.",
+            {"sends": {"type": "array", "items": {"anyOf": [of_schema("Messages"), {}]}, "maxItems": limits.SENDS_MAX}},
+            description="Sends in their order, each as the body of a publish would say it. Anything else gets its problem among the answers.",
         ),
         "ShownMessage": SHOWN,
         "CloudEvent": EVENT,

@@ -60,6 +60,7 @@ began. `next_at` is when the next turn is; left out, there is none.
 """,
     parameters=(_NAME,),
     bodies=(json_body("ReportJobBody"),),
+    body_required=False,
     answers=(json_answer(200, "The job as it is known now.", "JobStatus", "Cache-Control"),),
     problems=("body_too_large", "unsupported_media_type", *WRITING),
 )
