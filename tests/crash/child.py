@@ -85,6 +85,8 @@ class Work:
             tell("withdraws", chosen)
             try:
                 self.hub.recipient(name).withdraw(chosen)
+            except NotOwner:
+                raise
             except RestanteError as error:
                 tell("not withdrawn", chosen, error.code)
                 continue

@@ -78,7 +78,7 @@ def kill_hub(folder: Path, *, kills: int, seed: int) -> Ledger:
         lambda _: check(folder, ledger),
         kills=kills,
         seed=seed,
-        lines_max=250,
+        lines_max=1_000,
     )
 
 
