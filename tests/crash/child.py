@@ -16,7 +16,7 @@ from itertools import count
 
 import restante
 from restante.client.surface.surface import Hub
-from restante.errors import BundleUnknown, RestanteError
+from restante.errors import BundleUnknown, NotOwner, RestanteError
 from tests.crash.load import ORIGINS, RECIPIENTS, SETTINGS, ParcelName, message_id, parcel
 
 PUBLISHERS = 3
