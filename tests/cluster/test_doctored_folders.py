@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 import restante
 from restante.cli import app
+from restante.errors import DataDamaged
 from tests.cluster.several import SeveralHub
 from tests.cluster.test_doors import names
 
@@ -55,6 +57,8 @@ def test_a_shard_of_another_hub_and_a_missing_one_are_told(tmp_path: Path) -> No
     missing = CliRunner().invoke(app, ["doctor", str(folders[0])])
     assert missing.stderr.startswith("error data_damaged: ")
     assert "shard-2 is missing" in missing.stderr
+    with pytest.raises(DataDamaged, match="shard-2 is missing"):
+        SeveralHub(folders[0])
     (folders[1] / "shard-2").rename(folders[0] / "shard-2")
     exchanged = CliRunner().invoke(app, ["doctor", str(folders[0])])
     assert exchanged.stderr.startswith("error data_damaged: ")

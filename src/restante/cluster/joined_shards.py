@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from restante.assembly import open_moment, open_store
-from restante.cluster.shard_folders import ShardTable, read_table, shard_folder
+from restante.cluster.shard_folders import ShardTable, read_table, require_folders, shard_folder
 from restante.errors import DataDamaged
 from restante.hub.engine.partitions import load_deed
 from restante.model.shards.ranges import Ranges, shard_of
@@ -70,18 +70,13 @@ def open_shards(folder: Path, table: ShardTable) -> JoinedShards:
     """The shards of a folder that nobody serves; the folder is locked until it is closed."""
     with ExitStack() as kept:
         kept.callback(FolderLock(folder).release)
+        require_folders(folder, table)
         stores: list[Store] = []
         for number in range(len(table.starts)):
-            stores.append(_opened(shard_folder(folder, number)))
+            stores.append(open_store(shard_folder(folder, number)))
             kept.callback(stores[-1].close)
         _require_of_one_hub(folder, table, stores)
         return JoinedShards(table.ranges, stores, kept.pop_all())
-
-
-def _opened(folder: Path) -> Store:
-    if not folder.exists():
-        raise DataDamaged(f"{folder} is missing. If the hub has ever been served, restore it from a backup.")
-    return open_store(folder)
 
 
 def _require_of_one_hub(folder: Path, table: ShardTable, stores: Sequence[StoreReader]) -> None:
