@@ -449,9 +449,9 @@ class OpenHub:
     def find_table(self, call: FindMessage) -> pa.Table:
         return find_table(self._core, self._core.address(call.recipient), call.message_id)
 
-    def backup(self) -> BackupStream:
-        """All that was acknowledged before, as a stream of bytes; close it in any case."""
-        return backup.backup(self._core)
+    def backup(self, cut: str | None = None) -> BackupStream:
+        """All that was acknowledged before, or before a cut, as a stream of bytes; close it in any case."""
+        return backup.backup(self._core, cut)
 
 
 class ApartHub:
