@@ -188,6 +188,12 @@ ADVICE: dict[str, Advice] = {
         "Look at the id, and say which thing it concerns. Start the worker that declares the name, or correct it.",
         ("id", "action", "group"),
     ),
+    "node_unknown": Advice("There is no such node.", "`GET /v1/nodes` lists them.", ("node",)),
+    "last_node": Advice(
+        "It is the only node: nobody could take its shards. Nothing was changed.",
+        "Start another node first.",
+        ("node",),
+    ),
     "position_gone": Advice(
         "The feed no longer reaches back so far: retention has removed changes; `first` is the first that there is.",
         "Read a snapshot, and go on from its position. What was removed cannot be read any more.",

@@ -1,0 +1,17 @@
+"""Nodes and shards: who has which partitions, and a node that gives its own away."""
+
+from __future__ import annotations
+
+from restante.calls.call import Call
+from restante.model.shards.node_answers import NodeDrain, NodeMap
+
+
+class ReadNodes(Call[NodeMap], frozen=True):
+    """The map of nodes and shards."""
+
+
+class DrainNode(Call[NodeDrain], frozen=True):
+    """Have a node give its shards to the others, one after the other. The same again says how far it is."""
+
+    node: str
+    dry_run: bool = False
