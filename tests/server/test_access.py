@@ -109,6 +109,7 @@ ALLOWED = {
     "GET /v1/whoami": EVERYBODY,
     "GET /v1/nodes": EVERYBODY,
     "POST /v1/nodes/{node}/drain": "o",
+    "GET /v1/rounds": "o",
     "GET /v1/tokens": "o",
     "POST /v1/tokens": "o",
     "DELETE /v1/tokens/{token}": "o",

@@ -125,6 +125,7 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "GET /v1/whoami": (NOTHING,),
     "GET /v1/nodes": (NOTHING,),
     "POST /v1/nodes/{node}/drain": (HUB,),
+    "GET /v1/rounds": (HUB,),
 }
 SOCKETS_ALLOWED = {"GET /v1/publish": "po", "GET /v1/recipients/{recipient}/live": "xo"}
 OWNED = {BATCH, CONSIGNMENT, PRODUCER, SOURCE, JOB}

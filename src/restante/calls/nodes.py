@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.call import Call
-from restante.model.shards.node_answers import NodeDrain, NodeMap
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 
 
 class ReadNodes(Call[NodeMap], frozen=True):
@@ -15,3 +15,7 @@ class DrainNode(Call[NodeDrain], frozen=True):
 
     node: str
     dry_run: bool = False
+
+
+class ListRounds(Call[RoundsInDoubt], frozen=True):
+    """The consignments over several shards that are being committed, as each shard sees them; the oldest first."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from restante.calls.call import query_of
-from restante.calls.nodes import DrainNode, ReadNodes
+from restante.calls.nodes import DrainNode, ListRounds, ReadNodes
 from restante.client.transport.address import segment
 from restante.client.transport.dialogues import Dialogues
 from restante.client.transport.exchange import Dialogue, HttpRequest
 from restante.client.transport.http_answers import value_of
 from restante.client.transport.options import Terms
 from restante.client.transport.requests import FOR_JSON, done, read
-from restante.model.shards.node_answers import NodeDrain, NodeMap
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 
 _PATH = "/v1/nodes"
 
@@ -25,4 +25,8 @@ def drain_node(terms: Terms, call: DrainNode) -> Dialogue[NodeDrain]:
     return value_of((yield from done(terms, request, 200)), NodeDrain, terms.address)
 
 
-DIALOGUES: Dialogues = {ReadNodes: read_nodes, DrainNode: drain_node}
+def list_rounds(terms: Terms, call: ListRounds) -> Dialogue[RoundsInDoubt]:
+    return (yield from read(terms, "/v1/rounds", RoundsInDoubt, query_of(call)))
+
+
+DIALOGUES: Dialogues = {ReadNodes: read_nodes, DrainNode: drain_node, ListRounds: list_rounds}

@@ -53,8 +53,8 @@ from restante.hub.batches.part_calls import is_to_be_enlisted
 from restante.hub.consignments import calls as consigning
 from restante.hub.consignments import consignments
 from restante.hub.consignments.calls import ConsignmentTotals
+from restante.hub.consignments.open_rounds import load_rounds
 from restante.hub.consignments.prepared import load_prepared, promised_for
-from restante.hub.consignments.rounds import load_rounds
 from restante.hub.consignments.staged_parcels import StagingRoom, load_room
 from restante.hub.door import background, delayed_calls, node_calls
 from restante.hub.door import upkeep_calls as upkeep

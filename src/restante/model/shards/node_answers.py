@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 from typing import Annotated
@@ -89,6 +90,37 @@ class NodeDrain(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[int, ...]
 
 
+class DoubtState(Enum):
+    PREPARING = "preparing"
+    """Home asks the shards whether they can deliver."""
+    DECIDED = "decided"
+    """Home has decided; some shards are not known to have carried it out."""
+    PREPARED = "prepared"
+    """A shard holds the messages until it hears what home has decided."""
+
+
+class RoundInDoubt(msgspec.Struct, frozen=True, kw_only=True):
+    """A consignment over several shards that is being committed, as one of them sees it."""
+
+    consignment: str
+    round: Number
+    state: DoubtState
+    shard: Number
+    """Whose view it is."""
+    partitions: tuple[int, ...]
+    """Of home: those that it waits for. Of a shard that is prepared: those of its own that hold messages."""
+    home: Number
+    """The partition that decides."""
+    messages: Number
+    since: datetime
+    """Decided then; else, known to the process of the shard since then."""
+    advice: str
+
+
+class RoundsInDoubt(msgspec.Struct, frozen=True, kw_only=True):
+    rounds: tuple[RoundInDoubt, ...]
+
+
 def placed(found: NodeMap, address: str) -> NodeMap:
     """The map, with this address for whatever has none of its own."""
     return msgspec.structs.replace(
@@ -112,3 +144,9 @@ def not_drained(node: str, only: str) -> RestanteError:
     if node == only:
         return LastNode(f"{node} is the only node: nobody could take its shards. Start another one first.", node=node)
     return NodeUnknown(f"There is no node {node[:64]!r}. GET /v1/nodes lists them.", node=node[:64])
+
+
+def all_doubts(parts: Iterable[RoundsInDoubt]) -> RoundsInDoubt:
+    """What several shards see, the oldest first."""
+    found = [own for part in parts for own in part.rounds]
+    return RoundsInDoubt(rounds=tuple(sorted(found, key=lambda own: (own.since, own.consignment, own.shard))))

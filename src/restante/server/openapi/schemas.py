@@ -41,7 +41,7 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
-from restante.model.shards.node_answers import NodeDrain, NodeMap
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
@@ -364,6 +364,7 @@ _VALUES = (
     Place,
     NodeMap,
     NodeDrain,
+    RoundsInDoubt,
     Removed,
     Done,
     Health,

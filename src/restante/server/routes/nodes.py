@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.calls.call import query_names
-from restante.calls.nodes import DrainNode, ReadNodes
+from restante.calls.nodes import DrainNode, ListRounds, ReadNodes
 from restante.model.access.access import Role
 from restante.model.shards.node_answers import placed, without_reasons
 from restante.server.connections.bodies import read_nothing
@@ -27,7 +27,14 @@ async def drain(desk: Desk, exchange: Exchange) -> None:
     await exchange.json(200, await desk.call(call, exchange.grant), headers=_NO_STORE)
 
 
+async def rounds(desk: Desk, exchange: Exchange) -> None:
+    await exchange.json(200, await desk.call(ListRounds(), exchange.grant), headers=_NO_STORE)
+
+
+_OPERATOR = frozenset({Role.OPERATOR})
+
 ROUTES = (
     Route("GET", "/v1/nodes", nodes, frozenset(Role)),
-    Route("POST", "/v1/nodes/{node}/drain", drain, frozenset({Role.OPERATOR}), query_names(DrainNode)),
+    Route("POST", "/v1/nodes/{node}/drain", drain, _OPERATOR, query_names(DrainNode)),
+    Route("GET", "/v1/rounds", rounds, _OPERATOR),
 )

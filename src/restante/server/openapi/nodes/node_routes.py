@@ -35,10 +35,22 @@ again, or look at the map, until there is none; then the node may be ended. The 
     answers=(json_answer(200, "What it still has.", "NodeDrain", "Cache-Control"),),
     problems=("node_unknown", "last_node", *READING),
 )
+ROUNDS = Operation(
+    method="GET",
+    path="/v1/rounds",
+    name="listRounds",
+    summary="List consignments that are being committed over several shards",
+    text="""
+As each shard sees them, the oldest first: home asks, home has decided, or a shard holds messages until it hears what was decided.
+Normally they last for moments. One that is old waits for a shard; `advice` says for which.
+""",
+    answers=(json_answer(200, "All of them.", "RoundsInDoubt", "Cache-Control"),),
+    problems=READING,
+)
 SUBJECT = Subject(
     name="Nodes",
     text="""
 A node is a running hub; a shard is a range of partitions that one node has at a time. A hub in one process is one node with one shard.
 """,
-    operations=(NODES, DRAIN),
+    operations=(NODES, DRAIN, ROUNDS),
 )
