@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from restante.calls.nodes import DrainNode, ReadNodes
+from restante.cluster.shard_folders import read_failure
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import RestanteError, Unavailable
 from restante.model.access.access import Grant
@@ -58,14 +59,14 @@ class ShardProcesses:
     def _shard(self, number: int, said: NodeMap | RestanteError) -> ShardStatus:
         if isinstance(said, NodeMap):
             return said.shards[0]
-        own = self._lines.ranges[number]
+        own, failure = self._lines.ranges[number], read_failure(self._lines.folders[number])
         return ShardStatus(
             shard=number,
             first=own.start,
             last=own.stop - 1,
             node=OWN_NODE,
-            state=ShardState.SILENT,
-            reason=said.message,
+            state=ShardState.SILENT if failure is None else ShardState.FAILED,
+            reason=failure or said.message,
         )
 
     async def drain(self, call: DrainNode) -> NodeDrain:

@@ -232,8 +232,10 @@ ADVICE: dict[str, Advice] = {
     ),
     "store_conflict": Advice("Another owner has taken the partition. Nothing was changed.", _AGAIN, ("partition",)),
     "not_owner": Advice(
-        "The hub's lease of its store has ended: it could not renew it, or another hub has taken over. Nothing was changed.",
-        _AGAIN,
+        "Another node has the partition, or this one's lease has ended: it could not renew it, or another has taken over. Nothing "
+        "was changed.",
+        f"{_AGAIN} If `owner` is named, there; `GET /v1/nodes` says who has what.",
+        ("partition", "owner"),
     ),
     "data_locked": Advice("Another process has the data folder open.", _OPERATOR),
     "storage_full": Advice(
