@@ -18,7 +18,6 @@ from restante.client.transport.address import HubAddress, address_of
 from restante.client.transport.exchange import Failure, HttpRequest, Reply, Response
 from restante.errors import InvalidRequest
 from restante.model.shards.node_answers import NodeMap, NodeState, ShardState
-from restante.model.storage.partition import partition_of
 from restante.wire.media import JSON
 
 _REQUESTS_BEFORE = 16
@@ -199,10 +198,12 @@ def map_request(seconds: float) -> HttpRequest:
 
 
 def home_of_path(path: str, partition_count: int) -> int | None:
-    """The partition that a request is about, as far as its path tells."""
+    """The partition that a request is about, as far as its path says."""
     parts = path.split("/", 4)
     if len(parts) < 4 or not parts[3]:
         return None
+    from restante.model.storage.partition import partition_of  # noqa: PLC0415 - a hub with one address needs no columns
+
     kind, name = parts[2], unquote(parts[3])
     if kind == "partitions":
         known = name.isascii() and name.isdecimal() and len(name) < _DIGITS_MAX and int(name) < partition_count
