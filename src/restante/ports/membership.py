@@ -31,7 +31,7 @@ class ShardRow(NamedTuple):
     """The session of the node that is to take it when its owner has let go of it."""
 
 
-class Survey(NamedTuple):
+class StoreSurvey(NamedTuple):
     """All nodes and shards, as of one moment."""
 
     epoch: int
@@ -41,7 +41,7 @@ class Survey(NamedTuple):
     """Those that have partitions, in their order."""
 
 
-class Membership(Protocol):
+class NodeMembership(Protocol):
     """One node's place among the others. Every method may be called from any thread."""
 
     @property
@@ -52,7 +52,7 @@ class Membership(Protocol):
         """Why this session has ended for good, if it has: the others took this node for dead."""
         ...
 
-    def survey(self) -> Survey: ...
+    def survey(self) -> StoreSurvey: ...
 
     def expire(self, node: NodeRow) -> bool:
         """End the session of a node if its beat is still this one; nobody owns its shards then."""

@@ -55,7 +55,7 @@ ON CONFLICT (partition) DO UPDATE SET fence = excluded.fence
 _log = logging.getLogger(__name__)
 
 
-class Standing(NamedTuple):
+class ShardStanding(NamedTuple):
     """What a shard's row is to say while it is ours."""
 
     fence: int
@@ -79,7 +79,7 @@ class FencedCommits:
         self._owner = owner
         self._shards = [one.shard for one in owned]
         self._firsts = [one.first for one in owned]
-        self._standing = {one.shard: Standing(one.fence, one.commits) for one in owned}
+        self._standing = {one.shard: ShardStanding(one.fence, one.commits) for one in owned}
         self._fences = fences
         self._lock = threading.Lock()
         self._doubtful: list[int] = []
@@ -191,7 +191,7 @@ class FencedCommits:
     def _move_on(self, shards: Iterable[int]) -> None:
         for shard in shards:
             fence, commits = self._standing[shard]
-            self._standing[shard] = Standing(fence, commits + 1)
+            self._standing[shard] = ShardStanding(fence, commits + 1)
 
     def _require_running(self) -> None:
         if self._closed:
@@ -236,7 +236,7 @@ class FencedCommits:
             self._require_same(self._look(session))
         raise translated(error) from error
 
-    def _look(self, session: Session) -> dict[int, Standing]:
+    def _look(self, session: Session) -> dict[int, ShardStanding]:
         """The rows as they are when no transaction holds them."""
         try:
             found = _standing(session, self._shards)
@@ -249,7 +249,7 @@ class FencedCommits:
         self._pid = session.info.backend_pid
         return found
 
-    def _require_same(self, found: Mapping[int, Standing]) -> None:
+    def _require_same(self, found: Mapping[int, ShardStanding]) -> None:
         for shard, standing in self._standing.items():
             if found[shard].fence != standing.fence:
                 self._stop(TAKEN_OVER)
@@ -301,10 +301,10 @@ def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, in
     return sum(len(key) + len(value) for *_, key, value in puts) + sum(len(row[-1]) for row in rows)
 
 
-def _standing(session: Session, shards: Sequence[int]) -> dict[int, Standing]:
+def _standing(session: Session, shards: Sequence[int]) -> dict[int, ShardStanding]:
     """The rows of shards, locked."""
     rows = session.execute(_LOOK, (list(shards),)).fetchall()
-    return {shard: Standing(fence, commits) for shard, fence, commits in rows}
+    return {shard: ShardStanding(fence, commits) for shard, fence, commits in rows}
 
 
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:

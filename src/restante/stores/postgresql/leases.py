@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psycopg
 
 from restante.errors import DataLocked
-from restante.ports.membership import NodeRow, ShardRow, Survey
+from restante.ports.membership import NodeRow, ShardRow, StoreSurvey
 from restante.stores.postgresql.schema import Session
 
 _TRIES_MAX = 3
@@ -68,13 +68,13 @@ def session_name(owner: str) -> str:
     return f"restante {owner}"
 
 
-def survey(session: Session) -> Survey:
+def survey(session: Session) -> StoreSurvey:
     """All nodes and shards. Who owns a shard and is no node has just come, or gone."""
     with session.pipeline():
         epoch, nodes, shards = (session.execute(query) for query in (_EPOCH, _NODES, _SHARDS))
     row = epoch.fetchone()
     assert row is not None, "the row is made with the table"
-    return Survey(int(row[0]), tuple(map(NodeRow._make, nodes)), tuple(map(ShardRow._make, shards)))
+    return StoreSurvey(int(row[0]), tuple(map(NodeRow._make, nodes)), tuple(map(ShardRow._make, shards)))
 
 
 def expire(session: Session, node: NodeRow) -> bool:

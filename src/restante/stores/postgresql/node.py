@@ -12,7 +12,7 @@ from typing import TypeVar
 import psycopg
 
 from restante.errors import RestanteError
-from restante.ports.membership import NodeRow, Survey
+from restante.ports.membership import NodeRow, StoreSurvey
 from restante.stores.postgresql import leases
 from restante.stores.postgresql.commits import FencedCommits
 from restante.stores.postgresql.failures import translated
@@ -28,7 +28,7 @@ _FENCES = "SELECT partition, fence FROM restante_fences"
 
 
 class PostgresqlNode:
-    """A `Membership` in a database. Open it with `open`, and close it after its stores."""
+    """A `NodeMembership` in a database. Open it with `open`, and close it after its stores."""
 
     def __init__(self, terms: dict[str, str], name: str, lease_seconds: float, about: bytes) -> None:
         self.session = uuid.uuid4().hex
@@ -64,7 +64,7 @@ class PostgresqlNode:
     def lost(self) -> str | None:
         return self._lease.lost
 
-    def survey(self) -> Survey:
+    def survey(self) -> StoreSurvey:
         with self._session() as session:
             return leases.survey(session)
 

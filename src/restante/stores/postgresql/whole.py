@@ -10,7 +10,7 @@ from typing import Self
 
 from restante.errors import DataLocked
 from restante.ports.clock import running_seconds
-from restante.ports.membership import NodeRow, Survey
+from restante.ports.membership import NodeRow, StoreSurvey
 from restante.stores.postgresql.lease import LEASE_SECONDS
 from restante.stores.postgresql.node import PostgresqlNode
 from restante.stores.postgresql.store import ShardStore
@@ -59,7 +59,7 @@ def _await_silence(node: PostgresqlNode) -> None:
         time.sleep(min(row.lease_milliseconds for row in owners.values()) / 1_000 / _LOOKS_A_LEASE)
 
 
-def _owners(found: Survey) -> dict[str, NodeRow]:
+def _owners(found: StoreSurvey) -> dict[str, NodeRow]:
     owners = {row.owner for row in found.shards}
     return {row.session: row for row in found.nodes if row.session in owners}
 
