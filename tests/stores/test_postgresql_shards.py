@@ -214,7 +214,7 @@ def test_shards_are_cut_anew_without_moving_a_row(address: str) -> None:
         for partition in range(8):
             put(store, partition, b"kept", fence)
         store.cut((0, 4))
-        with pytest.raises(StoreConflict, match="cut anew"):
+        with pytest.raises(StoreConflict, match="other borders"):
             put(store, 0, b"late", fence)
     node = PostgresqlNode.open(address, "ada", lease_seconds=LEASE)
     try:
