@@ -165,7 +165,8 @@ def test_the_death_of_a_node_is_survived_by_tasks(nodes: TwoNodes) -> None:
 
 
 def test_a_live_client_goes_where_its_mailbox_went(nodes: TwoNodes) -> None:
-    name, seen = names(0, 1)[0], []
+    name = names(0, 1)[0]
+    seen: list[object] = []
     post, partition = nodes.shards[0].desk.post, partition_of(name, 16)
 
     with restante.connect(",".join(nodes.urls)) as hub, hub.recipient(name).live() as live:

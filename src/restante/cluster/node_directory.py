@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -36,8 +38,10 @@ class NodeDirectory(Protocol):
 class ShardProcesses:
     """The shards of one machine, which are one node."""
 
-    def __init__(self, lines: ShardLines) -> None:
+    def __init__(self, lines: ShardLines, folders: Sequence[Path] = ()) -> None:
         self._lines = lines
+        self._folders = folders
+        """By shard; there it says why one could not be started."""
 
     async def read(self, caller: Grant) -> NodeMap:
         said = await asyncio.gather(*(self._said(shard, caller) for shard in range(len(self._lines.lines))))
@@ -59,7 +63,8 @@ class ShardProcesses:
     def _shard(self, number: int, said: NodeMap | RestanteError) -> ShardStatus:
         if isinstance(said, NodeMap):
             return said.shards[0]
-        own, failure = self._lines.ranges[number], read_failure(self._lines.folders[number])
+        own = self._lines.ranges[number]
+        failure = read_failure(self._folders[number]) if self._folders else None
         return ShardStatus(
             shard=number,
             first=own.start,
