@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from restante.calls.groups import DefineGroup, JoinGroup, LeaveGroup
+from restante.calls.groups import DefineGroup, LeaveGroup
 from restante.errors import InvalidOperation
 from restante.spark.source.group_positions import GroupSeat
 from restante.spark.source.options import reading_of
@@ -55,13 +56,14 @@ def test_a_stream_goes_on_where_a_group_is_and_a_program_where_the_stream_ended(
 @pytest.mark.spark
 def test_a_stream_and_other_members_do_not_share_a_group(spark: SparkSession, hub: HubProcess, tmp_path: Path) -> None:
     send(hub, *range(4))
-    with hub.connect() as connected:
-        connected.link.call(DefineGroup("shared"))
-        connected.link.call(JoinGroup("shared", "a program"))
-        connected.link.call(DefineGroup("doing", actions=("do",)))
+    reading = reading_of({"url": hub.url, "group": "shared", "reader": "a program"})
+    with closing(reading.place.link()) as link:
+        link.call(DefineGroup("doing", actions=("do",)))
+    other = GroupSeat(reading, range(16))
     for group, said in (("shared", r"other members \(a program\)"), ("doing", "does actions")):
         with pytest.raises(StreamingQueryException, match=said):
             Stream(spark, hub, tmp_path / group).take(group=group)
+    other.leave()
 
 
 @pytest.mark.spark
@@ -96,7 +98,7 @@ def test_who_lost_its_lease_and_nobody_came_goes_on(hub: HubProcess) -> None:
     with hub.connect() as connected:
         ends = {own.partition: own.visible_sequence for own in connected.partitions()}
         seat = GroupSeat(reading_of({"url": hub.url, "group": "g"}), ends)
-        connected.link.call(LeaveGroup("g", seat._member_id))
+        seat._link.call(LeaveGroup("g", seat._member_id))
         seat.write(ends)
         assert connected.group("g").status().lag == 0
         seat.leave()
