@@ -8,12 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from restante.assembly import open_hub
+from restante.assembly import open_hub, system_clock
 from restante.calls.call import Answer, Call
 from restante.cluster.shard_folders import ShardTable, require_folders, shard_folder
-from restante.hub.batches.batch_parts import PartWork
-from restante.hub.consignments.prepared import Prepared
-from restante.hub.consignments.rounds import OpenRounds
 from restante.hub.door.hub import OpenHub
 from restante.hub.upkeep.joint_backup import JointBackup, ShardedData
 from restante.model.shards.ranges import Ranges, shard_of
@@ -61,12 +58,9 @@ class LocalShards:
     def settle(self, seconds: float) -> bool:
         """Wait until nothing is under way between the shards: they do it by themselves. False: something is left."""
         deadline = time.monotonic() + seconds
-        while any(map(_is_busy, self.hubs)):
+        while sum(hub.hasten() for hub in self.hubs):
             if time.monotonic() > deadline:
                 return False
-            for hub in self.hubs:
-                hub.core.memory(OpenRounds).wanted.set()
-                hub.core.memory(PartWork).wanted.set()
             time.sleep(_LOOK_SECONDS)
         return True
 
@@ -75,18 +69,13 @@ class LocalShards:
         return JointStream(self)
 
 
-def _is_busy(hub: OpenHub) -> bool:
-    work = hub.core.memory(PartWork)
-    return bool(hub.core.memory(OpenRounds).rows or hub.core.memory(Prepared).rows or work.reports or work.closings)
-
-
 class JointStream:
     """The bytes of a backup of several shards, once."""
 
     def __init__(self, shards: LocalShards) -> None:
         self._kept = ExitStack()
         self._streams = [self._kept.enter_context(hub.backup()) for hub in shards.hubs]
-        table, made_at = shards.table, shards.hubs[0].core.clock()
+        table, made_at = shards.table, system_clock()
         data = ShardedData(table.partition_count, table.starts, table.key)
         sizes = [stream.size_bytes for stream in self._streams]
         self._joint = JointBackup(data, sizes, made_at=made_at, held_seconds=0.0)
