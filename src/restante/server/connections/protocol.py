@@ -29,7 +29,7 @@ from restante.server.connections.short_way import (
     ShortWays,
 )
 from restante.server.connections.whole_body import WholeBody
-from restante.server.metrics import Metrics
+from restante.server.health.metrics import Metrics
 from restante.settings import ServerSettings
 from restante.wire import media
 from restante.wire.problems import problem_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from restante.model.live.live_queue import LiveQueue
-from restante.server.metrics import Durations
+from restante.server.health.metrics import Durations
 
 
 class LiveTally:

@@ -23,11 +23,11 @@ from restante.limits import (
     TABLE_VERSIONS_HOURS_MAX,
     TRIGGER_NUMBERS_DEFAULT,
 )
+from restante.spark.analytical.analytical_lag import Lag, ends_of, lag_of
+from restante.spark.analytical.analytical_progress import Progress
+from restante.spark.analytical.analytical_tables import APPLICATION, Tables, create_tables, tables_at
+from restante.spark.analytical.analytical_upkeep import Upkeep
 from restante.spark.documents import Fidelity
-from restante.spark.jobs.analytical_lag import Lag, ends_of, lag_of
-from restante.spark.jobs.analytical_progress import Progress
-from restante.spark.jobs.analytical_tables import APPLICATION, Tables, create_tables, tables_at
-from restante.spark.jobs.analytical_upkeep import Upkeep
 from restante.spark.jobs.work import Outcome, Work
 from restante.spark.sessions.failures import cause_of
 from restante.spark.source.options import HubPlace, reading_of

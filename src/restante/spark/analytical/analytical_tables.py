@@ -9,16 +9,16 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, VariantType
 
-from restante.spark.documents import CARRIED, Fidelity
-from restante.spark.documents import MISMATCHES as VALUES
-from restante.spark.jobs.analytical_changes import BATCHES, DELIVERIES, MESSAGES
-from restante.spark.jobs.analytical_files import (
+from restante.spark.analytical.analytical_changes import BATCHES, DELIVERIES, MESSAGES
+from restante.spark.analytical.analytical_files import (
     DELIVERIES_BY,
     DELIVERY_STATISTICS,
     MESSAGE_STATISTICS,
     MESSAGES_BY,
     TaskFolders,
 )
+from restante.spark.documents import CARRIED, Fidelity
+from restante.spark.documents import MISMATCHES as VALUES
 from restante.spark.tables.folders import Folders
 from restante.spark.tables.table_files import has_log
 from restante.spark.tables.tables import Definition, StoredTable

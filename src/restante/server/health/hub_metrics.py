@@ -22,8 +22,8 @@ from restante.model.groups.group_answers import GroupTotals
 from restante.model.health.tree import score_of
 from restante.server.connections.room import Wait
 from restante.server.desk import Desk
+from restante.server.health.metrics import Metrics
 from restante.server.health.rounds import HealthRounds
-from restante.server.metrics import Metrics
 
 
 class HubMetrics(Collector):

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
-from restante.spark.jobs.analytical_columns import split
-from restante.spark.jobs.analytical_facts import Facts, together
+from restante.spark.analytical.analytical_columns import split
+from restante.spark.analytical.analytical_facts import Facts, together
 from restante.spark.source.narrowed_reads import Narrow, narrowed
 from restante.spark.tables.table_files import FileShape, FileWriter, NewFile
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from restante.model.columns.arrow import Column
-from restante.spark.jobs.analytical_changes import DELIVERIES, MESSAGE_COLUMNS, SETTLING
-from restante.spark.jobs.analytical_facts import Facts
+from restante.spark.analytical.analytical_changes import DELIVERIES, MESSAGE_COLUMNS, SETTLING
+from restante.spark.analytical.analytical_facts import Facts
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 

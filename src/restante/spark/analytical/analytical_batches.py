@@ -30,12 +30,12 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from restante.limits import ERASURES_AT_ONCE_MAX, OPEN_TOLD_MAX
+from restante.spark.analytical import analytical_changes as rules
+from restante.spark.analytical.analytical_documents import append_messages
+from restante.spark.analytical.analytical_facts import Facts, counted_by_spark, earliest, last
+from restante.spark.analytical.analytical_files import Filed, FilingWish, Numbers, TaskFolders, file_changes
+from restante.spark.analytical.analytical_tables import APPLICATION, Tables
 from restante.spark.documents import Fidelity
-from restante.spark.jobs import analytical_changes as rules
-from restante.spark.jobs.analytical_documents import append_messages
-from restante.spark.jobs.analytical_facts import Facts, counted_by_spark, earliest, last
-from restante.spark.jobs.analytical_files import Filed, FilingWish, Numbers, TaskFolders, file_changes
-from restante.spark.jobs.analytical_tables import APPLICATION, Tables
 from restante.spark.source.narrowed_reads import Narrow, narrowed
 from restante.spark.tables.table_files import remove
 from restante.spark.tables.tables import WRITING, StoredTable
