@@ -67,7 +67,8 @@ from restante.hub.engine.committer import CommitRequest, Committer, LoopWaiter
 from restante.hub.engine.core import Core, MailboxAddress
 from restante.hub.engine.functions import Functions
 from restante.hub.engine.health_sources import HealthSources
-from restante.hub.engine.live_mail import Take
+from restante.hub.engine.live_mail import LivePost, Take
+from restante.hub.engine.partitions import Unfiled
 from restante.hub.engine.plan import CommitPlan
 from restante.hub.engine.procedures import OwnAnswers
 from restante.hub.engine.tasks import Tasks
@@ -251,7 +252,7 @@ class OpenHub:
     @property
     def crowded(self) -> bool:
         """Whether publishers have to wait, or to file: then not in an event loop."""
-        return bool(self._core.unfiled.overdue) or self._core.committer.full
+        return bool(self._core.memory(Unfiled).overdue) or self._core.committer.full
 
     def asks_first(self, call: Publish) -> bool:
         """Whether a publish has to ask another shard first: then not in an event loop."""
@@ -370,7 +371,7 @@ class OpenHub:
 
     def pushing(self, take: Take) -> AbstractContextManager[None]:
         """While inside, `take` gets what each commit brought, in the committer's thread."""
-        return self._core.live.taking(take)
+        return self._core.memory(LivePost).taking(take)
 
     def call(self, call: Call[Answer]) -> Answer:
         """Carry a call out."""
