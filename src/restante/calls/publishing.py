@@ -34,5 +34,5 @@ class Publish(Call[Receipt], frozen=True):
         source: str | None = None,
         accept: Accept | None = None,
     ) -> Publish:
-        """Of a message, a sequence of them, or anything with Arrow columns."""
+        """The call that publishes a message, a sequence of messages, or anything with Arrow columns."""
         return cls(few_or_many(sent), partition, producer, batch, source, accept)

@@ -110,6 +110,6 @@ def _running(context: SparkContext) -> list[Stage]:
 
 
 def _short(name: str) -> str:
-    """Of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name for people."""
+    """The name of a Spark job as people read it: of `collect at /a/long/path/x.py:12` what stands before the path. What Spark does aside has no name."""
     called = name.partition(" at ")[0]
     return "aside" if called.startswith("$") else called

@@ -236,7 +236,7 @@ def _deliveries(deliveries: Sequence[Delivery]) -> Table:
 
 
 def progress_table(recipients: Sequence[RecipientProgress]) -> Table:
-    """By recipient, with the columns that some of them need."""
+    """The table of progress by recipient, with the columns that some recipients need."""
     always = ("waiting", "collected")
     seldom = ("set_aside", "expired", "withdrawn", "duplicates_waiting")
     columns = [*always, *(name for name in seldom if any(getattr(one, name) for one in recipients))]

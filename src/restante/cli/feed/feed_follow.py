@@ -54,7 +54,7 @@ class FeedFollower:
         self._known = known
         self._started = self._recorded = time.monotonic()
         self._guard = threading.Lock()
-        """Of the output, and of what is recorded."""
+        """Guards the output, and the positions that are recorded."""
         self._summary = Summary()
         self._looked_at: Mapping[int, int] = {}
         """How far the feed is, also where nothing was there that was asked for."""

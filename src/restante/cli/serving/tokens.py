@@ -153,7 +153,7 @@ def _tokens_of(data: Path) -> TokenFile:
 
 
 def _tokens_there(data: Path) -> TokenFile:
-    """Of a folder that must be there: a mistyped one has no tokens, and should not look as if that were the answer."""
+    """The token file of a folder that must exist: a mistyped folder has no tokens, and should not look as if that were the answer."""
     from restante.errors import InvalidRequest
 
     if not data.is_dir():
@@ -162,7 +162,7 @@ def _tokens_there(data: Path) -> TokenFile:
 
 
 def _tokens_for(data: Path, *, new: bool) -> TokenFile:
-    """Of a folder that a hub uses: a token in a mistyped one would open no door."""
+    """The token file of a folder that a hub uses: a token in a mistyped folder would open no door."""
     from restante.errors import InvalidRequest
 
     used = any((data / name).exists() for name in ("restante.db", "blobs", "tokens.json"))

@@ -165,7 +165,7 @@ def _column_bytes(column: Column) -> NDArray[np.int64] | int:
 
 
 def _map_bytes(chunk: Column) -> NDArray[np.int64]:
-    """Of each row, the bytes of all its keys and values."""
+    """The bytes that all keys and values of each row take."""
     sizes = np.zeros(len(chunk.keys) + 1, np.int64)
     for part in (chunk.keys, chunk.items):
         sizes[1:] += _column_bytes(pa.chunked_array([part]))

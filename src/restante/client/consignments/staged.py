@@ -62,7 +62,7 @@ class Staging:
         return StageCall(self, text_of("writer", writer), count_of("attempt", attempt), number)
 
     def winners(self) -> tuple[Winner, ...]:
-        """Of each writer the attempt that it staged last; `InvalidOperation` if that, or a later one, is not whole."""
+        """For each writer, the attempt that it staged last; `InvalidOperation` if that attempt, or a later one, is not whole."""
         with self._lock:
             for (writer, number), attempt in self._attempts.items():
                 if not attempt.is_whole and number >= self._last.get(writer, number):
@@ -126,9 +126,9 @@ class StageCall:
         self._staging = staging
         self._parcel = parcel
         self.numbers: list[int] = []
-        """Of the parcels that were begun."""
+        """The numbers of the parcels that were begun."""
         self.ended = False
-        """It has failed, or was called off."""
+        """Whether staging has failed, or was called off."""
         self._failures = staging.failures(writer, attempt)
         """Those before this call. One that fails meanwhile, in another thread, is not made good by it."""
 

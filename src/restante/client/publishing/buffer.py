@@ -57,12 +57,12 @@ class Stack(msgspec.Struct, eq=False):
     tray: Tray
     messages: list[Message]
     sizes: list[int]
-    """Of each message, as it was when it was taken in."""
+    """The size of each message, as it was when the message was taken in."""
     size: int = 0
     told: int = 0
     """How many more there were, whose refusal has been told."""
     failing: RestanteError | None = None
-    """It is not to be sent: this is to be told."""
+    """The error to tell, if the message is not to be sent."""
     parcel: Parcel | None = None
 
 

@@ -258,12 +258,12 @@ class Parcel:
         self._numbers = numbers
 
     def clear_numbers(self) -> None:
-        """It was not stored: it may be sent again."""
+        """Note that the parcel was not stored, and may be sent again."""
         assert not self._published, "what is published keeps its numbers"
         self._numbers = None
 
     def set_published(self, unheard: Receipt | None = None) -> None:
-        """It was stored. A receipt that its sender has not heard of is kept for them."""
+        """Note that the parcel was stored. A receipt that its sender has not heard of is kept for the sender."""
         self._published, self._unheard = True, unheard
         if self._numbers is not None:
             self._show_numbers()

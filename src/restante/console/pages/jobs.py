@@ -57,7 +57,7 @@ def state_of(one: JobStatus) -> Markup:
 
 
 def is_silent(run: JobRun) -> bool:
-    """It runs, and nothing was heard of it for long: its process may have ended without a word."""
+    """Whether a run was not heard of for long: its process may have ended without a word."""
     heard = (datetime.now(UTC) - run.reported_at).total_seconds()
     return run.state is JobRunState.RUNNING and heard > JOB_SILENT_SECONDS
 

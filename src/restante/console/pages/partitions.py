@@ -20,7 +20,7 @@ from restante.model.mailboxes.answers import ProducerPage, ProducerState
 
 _PARTITIONS_SHOWN = 128
 _PARTITIONS_ASKED = 64
-"""Of so many the producers are shown together."""
+"""The producers of so many partitions are shown together."""
 
 
 async def partitions(visit: Visit) -> ConsoleReply:

@@ -52,7 +52,7 @@ class Acknowledge(CommitRequest[Acknowledged]):
         """Groups, and which of their items are not known; None: all of them."""
         self.unknown_ranges: list[NamedRange] = []
         self.estimated: dict[bytes, int] = {}
-        """By estimated batch, how many items of it were named: to be counted by the caller."""
+        """How many items of each estimated batch were named; the caller counts them."""
 
     @property
     def is_to_be_counted(self) -> bool:

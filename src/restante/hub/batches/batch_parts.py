@@ -35,7 +35,7 @@ from restante.model.storage.keys import after_prefix
 from restante.ports.store import StoreReader
 
 Enlisted = dict[int, EnlistedPart]
-"""By partition."""
+"""The parts of a batch, by partition."""
 
 
 class NotEnlisted(Unavailable):

@@ -81,7 +81,7 @@ class _Ready:
     consignment_id: bytes
     consignment: OpenConsignment
     staged: Mapping[Attempt, StagedTotal]
-    """Of each attempt that counts what was staged when it was looked at."""
+    """For each attempt that counts, what was staged when the commit looked."""
     mail: Sequence[PartitionMail]
 
     @property

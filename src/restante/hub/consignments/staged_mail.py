@@ -74,7 +74,7 @@ class PartitionMail:
     fingerprint: Hashes
     """Those of the messages that count, ascending."""
     offset: Offsets
-    """Of each fingerprint's message."""
+    """The offset of each fingerprint's message."""
     recipients: Hashes
     seen: Seen
     duplicates: list[Duplicates]

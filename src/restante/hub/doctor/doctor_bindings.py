@@ -43,7 +43,7 @@ class BoundBatches:
         self._duplicates: dict[bytes, int] = {}
         self._there: dict[bytes, bool] = {}
         self._held: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-        """By the key of an open bundle, what batches have of its messages."""
+        """What batches have of the messages of each open bundle, by the key of the bundle."""
 
     def read(self, case: Case) -> None:
         sound: list[tuple[bytes, bytes]] = []
@@ -119,7 +119,7 @@ class BoundBatches:
                 case.problem(f"open bundle {uuid_text(bundle[8:24])}", detail)
 
     def _is_deleted(self, case: Case, batch: bytes) -> bool:
-        """Of one that is being deleted nothing is counted any more."""
+        """Whether a batch is being deleted: then nothing of it is counted any more."""
         home = partition_of(uuid_text(batch), case.deed.partition_count)
         value = case.store.get(home, Space.BATCH, batch)
         return value is None or bool(decode_batch(value).deleted_at)

@@ -69,9 +69,9 @@ class SourcedRows:
     arrivals: Arrivals
     positions: NDArray[np.int64]
     ends: dict[int, int]
-    """By partition, the last position of its messages."""
+    """The last source position of the messages of each partition."""
     last: dict[int, int] = field(default_factory=dict)
-    """By partition, the position that was stored when `kept` was found."""
+    """The position of each partition that was stored when `kept` was found."""
     kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The rows beyond those positions."""
 
@@ -128,7 +128,7 @@ class PublishRequest(CommitRequest[Receipt]):
         """The id of the batch whose items its new messages are."""
         self.caller = caller
         self.digests: Digests | None = None
-        """Of a numbered one, once it has been taken."""
+        """The digests of a numbered publish, once they were computed."""
         self.light = numbers is None and batch is None and bool(messages)
         self.beside: PublishedBeside | None = None
         """What goes with it, in its commit."""

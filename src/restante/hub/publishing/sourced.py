@@ -126,7 +126,7 @@ def _prepare(core: Core, request: PublishRequest, rows: SourcedRows, last: dict[
 
 
 def _known(get: Get, rows: SourcedRows) -> dict[int, int]:
-    """By partition, the last position of the source there."""
+    """The last position of the source in each partition."""
     found = {partition: _place(get, partition, rows)[1] for partition in rows.ends}
     return {partition: NO_POSITION if row is None else row.position for partition, row in found.items()}
 

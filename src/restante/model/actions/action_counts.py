@@ -19,7 +19,7 @@ class ActionTotals:
     queued_seconds: float = 0.0
     """From acceptance until the last attempt was begun, all together."""
     doing_seconds: float = 0.0
-    """Of the last attempts, all together."""
+    """The seconds that the last attempts of all actions took together."""
 
     def add(self, state: ActionState, *, queued: float, took: float) -> None:
         setattr(self, state.value, getattr(self, state.value) + 1)

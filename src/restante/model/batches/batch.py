@@ -51,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     withdrawn: int = 0
     duplicates: int = 0
     duplicates_waiting: int = 0
-    """Of the stored messages whose duplicates were published under this batch, those that still wait."""
+    """How many stored messages still wait whose duplicates were published under this batch."""
     active_at: int = 0
 
     @property

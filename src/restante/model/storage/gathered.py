@@ -27,7 +27,7 @@ class Gathered:
     records: RecordArray
     line: NDArray[np.int64]
     recipient: Texts
-    """Of each drawer; so are origin and kind."""
+    """The recipient of each drawer; `origin` and `kind` are those of each drawer, too."""
     origin: Texts
     kind: Texts
     document_types: pa.StringArray

@@ -101,7 +101,7 @@ class Handful:
     def __init__(self, names: NameTable) -> None:
         self._names = names
         self._codes: dict[bytes, tuple[_Codes, ...]] = {}
-        """By the names of a segment as they are written: most segments have the same."""
+        """The codes of a segment's names, by the names as they are written: most segments have the same."""
         self._drawers: dict[tuple[bytes, int, int], _Drawer] = {}
         self.count = 0
 

@@ -24,7 +24,7 @@ class Ticket(NamedTuple):
     """The header of the token; None at a hub that asks for none."""
     recipient: str
     expires_at: float
-    """By the clock of `Tickets`."""
+    """When the ticket expires, by the clock of `Tickets`."""
 
 
 class Tickets:

@@ -70,7 +70,7 @@ class Exchange:
         """What stands in the path in place of the names of its route."""
         self.status = 0
         self.code = ""
-        """Of the problem that was the answer."""
+        """The code of the problem that was the answer."""
         self.sent_bytes = 0
         self._receive = receive
         self._send = send

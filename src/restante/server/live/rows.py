@@ -16,7 +16,7 @@ class LiveRows:
     numbers: Sequence[int]
     texts: Sequence[bytes]
     size: int
-    """Of the texts, in bytes."""
+    """How many bytes the texts take."""
     framed: dict[tuple[Framing, int], bytes] = field(default_factory=dict)
     """What was made of them for connections that count alike."""
 

@@ -91,7 +91,7 @@ def is_settled() -> Column:
 
 
 def is_open() -> Column:
-    """It waits again, or lies aside: more will happen to it."""
+    """Whether a message waits again, or lies aside: more will happen to it."""
     return (_state() == "set_aside") | ((f.col("change") == "released") & f.col("weight").isNull())
 
 
@@ -123,7 +123,7 @@ def settled_of(changes: DataFrame) -> DataFrame:
 
 
 def latest(deliveries: DataFrame) -> DataFrame:
-    """Of each message the last row. Only messages that were open on the way can have several."""
+    """The last row of each message. Only messages that were open on the way can have several."""
     often = deliveries.where(~f.col("settled")).select(*KEY).distinct()
     once = deliveries.join(often, list(KEY), "left_anti")
     order = Window.partitionBy(*KEY).orderBy(f.desc("change_sequence_number"), f.desc("settled"))

@@ -45,7 +45,7 @@ def split(changes: pa.RecordBatch) -> Split:
 
 
 class _Told:
-    """Of each change, what kind it is: masks without nulls."""
+    """What kind each change is: masks without nulls."""
 
     def __init__(self, changes: pa.RecordBatch | pa.Table) -> None:
         change = changes.column("change")

@@ -34,7 +34,7 @@ _REPEATING = (
 
 
 Numbers = dict[int, list[int]]
-"""Of messages, by partition."""
+"""Sequence numbers of messages, by partition."""
 
 
 class TaskFolders(msgspec.Struct, frozen=True, kw_only=True):

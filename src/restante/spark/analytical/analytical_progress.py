@@ -20,7 +20,7 @@ _COUNTED = ("messages", "deliveries", "completed_batches", "erased_recipients", 
 
 
 class Progress:
-    """Of one run."""
+    """The progress of one run of the job."""
 
     def __init__(self, tables: Tables, fidelity: Fidelity, upkeep: Upkeep, tell: Callable[[str], None]) -> None:
         self._tables = tables

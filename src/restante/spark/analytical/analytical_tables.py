@@ -32,7 +32,7 @@ MISMATCHES = StructType([*VALUES.fields, *CARRIED.fields])
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Of one analytical store."""
+    """The tables of one analytical store."""
 
     messages: StoredTable
     deliveries: StoredTable

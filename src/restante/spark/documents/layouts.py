@@ -23,9 +23,9 @@ class Layout:
     kinds: tuple[Kind, ...]
     """In the order in which they came; never empty."""
     columns: Mapping[str, tuple[str, Layout]] = field(default_factory=dict)
-    """Of an object: for each property the column's name, and what is in it. In the order in which they came."""
+    """The columns of an object: for each property the column's name, and what is in it, in the order in which the properties came."""
     element: Layout | None = None
-    """Of an array."""
+    """The layout of an array's elements."""
 
 
 EMPTY = Layout(kinds=(Kind.OBJECT,))

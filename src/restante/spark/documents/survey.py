@@ -39,7 +39,7 @@ class Survey:
 
     @property
     def shape(self) -> Shape:
-        """Of all documents together."""
+        """The shape of all documents together."""
         return merged(self.shapes.values())
 
     def misfits(self, schema: StructType, fidelity: Fidelity) -> dict[str, list[Misfit]]:

@@ -84,7 +84,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyState(msgspec.Struct, frozen=True, kw_only=True):
-    """Of what a store is a copy, and up to where. Each commit carries it."""
+    """What a store is a copy of, and up to where. Each commit carries it."""
 
     definition: dict[str, str | int | list[str]]
     table_id: str

@@ -61,7 +61,7 @@ class StoredTable:
     spark: SparkSession
     path: str
     _writes: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
-    """Of each name that files were added in: the table's version that came of it, and the number of the write."""
+    """For each name in which files were added: the version of the table that came of it, and the number of the write."""
 
     @property
     def exists(self) -> bool:

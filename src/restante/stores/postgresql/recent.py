@@ -115,7 +115,7 @@ class RecentRows:
                 self._young.prefixes[prefix] = _FLYING
 
     def done(self, changes: Changes) -> None:
-        """It is stored."""
+        """Note that the commit is stored."""
         with self._lock:
             self._commits += 1
             rows, self._flying_rows = self._flying_rows, {}

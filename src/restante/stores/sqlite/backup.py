@@ -94,7 +94,7 @@ class Snapshots:
                 raise
 
     def _part(self, name: str, path: Path, live: Sequence[ByteRange] | None) -> SnapshotPart:
-        """Of a file of blobs only what is live; the rest is zeros."""
+        """A part of a file of blobs, in which all that is not live is zeros."""
         try:
             size = path.stat().st_size
         except FileNotFoundError as error:

@@ -24,7 +24,7 @@ ROW_BYTES = 256
 
 
 class OverlayValue(NamedTuple):
-    """Of a key that is known here: its value, or None if it is deleted."""
+    """The value of a key that is known here; None if the key is deleted."""
 
     value: bytes | None
 
@@ -120,7 +120,7 @@ class Overlay:
         return self._frozen
 
     def weight_bytes(self) -> int:
-        """Of what is not frozen."""
+        """The bytes of the entries that are not frozen."""
         return self._current.weight_bytes
 
     def apply(self, deeds: Deeds, *, sequence: int, record_bytes: int) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Sink:
-    """It remembers only what was written since it was last asked."""
+    """A file to write to, which remembers only what was written since it was last asked."""
 
     closed = False
 
