@@ -14,7 +14,7 @@ class Publish(Call[Receipt], frozen=True):
 
     sent: Few | Many | EncodedPublish
     partition: int | None = None
-    """None: each goes to wherever its recipient lives."""
+    """The partition of all messages; None: each goes to wherever its recipient lives."""
     producer: ProducerNumbers | None = None
     """The producer's own numbers, which count in the partition."""
     batch: str | None = None

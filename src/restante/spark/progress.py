@@ -90,7 +90,7 @@ def _bars(console: Console, *, transient: bool) -> Progress:
 
 
 def _watch(context: SparkContext, bars: Bars, ended: threading.Event) -> None:
-    """Until the end. That Spark is gone by then, or does not answer, harms nothing but the bar."""
+    """Watch Spark until the end. If Spark is gone by then, or does not answer, only the bar suffers."""
     try:
         while not ended.wait(SPARK_LOOK_SECONDS):
             bars.show(_running(context))

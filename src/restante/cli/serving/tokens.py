@@ -231,7 +231,7 @@ def _period(text: str) -> timedelta:
 
 
 def _described(token: Token, now: datetime) -> dict[str, object]:
-    """For programs: all but the hash."""
+    """A token as programs are told of it: all but the hash."""
     import msgspec
 
     shown = {name: value for name, value in msgspec.structs.asdict(token).items() if name != "sha256"}
@@ -239,7 +239,7 @@ def _described(token: Token, now: datetime) -> dict[str, object]:
 
 
 def _roles(token: Token) -> str:
-    """In words: `publisher of billing, recipient of all`."""
+    """Roles in words: `publisher of billing, recipient of all`."""
     bounds = {Role.PUBLISHER: token.origins, Role.RECIPIENT: token.recipients, Role.WORKER: token.groups}
     return ", ".join(
         f"{role.value} of {' and '.join(bounds[role] or ()) or 'all'}" if role in bounds else role.value

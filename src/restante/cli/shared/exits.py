@@ -5,7 +5,7 @@ from __future__ import annotations
 WRONG = 1
 """Something is wrong; standard error says what."""
 NOTHING_THERE = 3
-"""Nothing is wrong, and nothing was there."""
+"""The exit code when nothing is wrong, and nothing was there."""
 NOT_QUITE_WELL = 4
 """The exit code when the hub works, and somebody should look."""
 

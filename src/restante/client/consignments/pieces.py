@@ -44,7 +44,7 @@ class CutPieces:
 
 
 def pieces_of(sent: object, *, size: int = PARCEL_BYTES_DEFAULT) -> Iterator[Piece]:
-    """At least one piece, be it empty; each of about so many bytes at most, unless a single message takes more."""
+    """Cut columns into pieces: at least one, be it empty; each of about so many bytes at most, unless a single message takes more."""
     if isinstance(sent, CutPieces):
         return sent.pieces
     sent = sendable(sent)

@@ -48,7 +48,7 @@ class _Attempt:
 
 
 class Staging:
-    """For any number of threads, or tasks."""
+    """What was staged of a consignment; any number of threads, or tasks, may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class StageCall:
         self.ended = False
         """Whether staging has failed, or was called off."""
         self._failures = staging.failures(writer, attempt)
-        """Those before this call. One that fails meanwhile, in another thread, is not made good by it."""
+        """The failures before this call. An attempt that fails meanwhile, in another thread, is not made good by it."""
 
     def pieces(self, sent: object) -> Iterator[tuple[int, Piece]]:
         """What is to be staged under which number, cut as it is asked for."""

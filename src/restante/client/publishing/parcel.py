@@ -141,7 +141,7 @@ class Parcel:
 
     @property
     def locked(self) -> bool:
-        """Nothing can be added: it is being sent, or was, or is of columns."""
+        """Whether nothing can be added: the parcel is being sent, or was, or is of columns."""
         return bool(self._holds) or self._published or self._numbers is not None or not isinstance(self._content, list)
 
     def dump(self) -> bytes:
@@ -234,7 +234,7 @@ class Parcel:
             raise InvalidOperation("The parcel is published already. Make another one.")
 
     def check_messages(self) -> None:
-        """None of its messages may have been published under a number before."""
+        """Refuse messages of which one was published under a number before."""
         if not isinstance(self._content, list):
             return
         numbers = [message.published_sequence_number for message in self._content]

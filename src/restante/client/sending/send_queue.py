@@ -52,7 +52,7 @@ class Gathering(Protocol[Load_co]):
 
     @property
     def finished(self) -> bool:
-        """Nothing is left to send, and nothing will come."""
+        """Whether nothing is left to send, and nothing will come."""
         ...
 
     def wait(self, now: float) -> float | None:

@@ -249,7 +249,7 @@ class Pipeline(Protocol):
     """Sends without waiting for each. Use it in a `with` statement, or close it."""
 
     def send(self, messages: object, *, batch: BatchName | None = None) -> Future[Receipt]:
-        """At once, unless too much is under way. Messages are stored in the order in which they are sent."""
+        """Send messages: at once, unless too much is under way. They are stored in the order in which they are sent."""
         ...
 
     def room(self) -> None:

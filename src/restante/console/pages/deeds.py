@@ -28,7 +28,7 @@ class Prospect(NamedTuple):
 
     title: str
     effect: Child
-    """In numbers."""
+    """The effect of the deed, in numbers."""
     typed: str
     """What the visitor must type."""
     back: str

@@ -89,7 +89,7 @@ def _outcome(run: JobRun) -> Child:
 
 
 def failing(found: Iterable[JobStatus]) -> Iterator[tuple[JobStatus, str]]:
-    """Those whose last run failed, or that are silent, and what is said of each."""
+    """The jobs whose last run failed, or that are silent, and what the page says of each."""
     for one in found:
         if one.last is None:
             continue

@@ -63,7 +63,7 @@ class ActionMemory:
     unknown_told: set[str] = field(default_factory=set)
     """Names that nobody has declared, and that were logged."""
     recent: RecentActions = field(default_factory=RecentActions)
-    """Those that came last and wait, as they came."""
+    """The actions that came last and wait, as they came."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, visible: Mapping[int, int]) -> None:

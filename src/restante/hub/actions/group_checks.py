@@ -23,7 +23,7 @@ from restante.model.publishing.message import HEALTH_ORIGIN, Message
 from restante.model.work.actions import HEALTH_PROPERTY, HEALTH_VALUE
 
 EVERY_SECONDS = 60.0
-"""From one check of a group to the next."""
+"""Seconds from one check of a group to the next."""
 _SECOND = 1_000_000
 
 

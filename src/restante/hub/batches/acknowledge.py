@@ -163,7 +163,7 @@ def _plan_batch(core: Core, draft: RequestDraft, batch_id: bytes, shares: Sequen
 
 
 def _allowed(row: BatchRow | None, shares: Sequence[_Share]) -> list[_Share]:
-    """Those who may use the batch; to the others its items are unknown."""
+    """The shares of callers that may use the batch; to other callers its items are unknown."""
     allowed = []
     for share in shares:
         if row is not None and may_use(share.request.caller, row.owner):

@@ -50,7 +50,7 @@ def enlisting(core: Core, batch_id: bytes) -> Procedure[None]:
 
 
 def enlist_if_new(core: Core, batch_id: bytes) -> None:
-    """In the thread of a publisher under a batch; not in the committer's."""
+    """Enlist this shard with a batch, if that is new. Called in the thread of a publisher; not in the committer's."""
     if is_to_be_enlisted(core, batch_id):
         run(core, enlisting(core, batch_id))
 

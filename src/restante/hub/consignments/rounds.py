@@ -84,7 +84,7 @@ class OpenRounds:
     wanted: threading.Event = field(default_factory=threading.Event)
     rows: dict[bytes, RoundRow] = field(default_factory=dict)
     under_way: set[bytes] = field(default_factory=set)
-    """Those that somebody in this hub is carrying out."""
+    """The rounds that a thread of this hub is carrying out."""
 
     def enter(self, consignment: bytes, row: RoundRow) -> None:
         if row.phase is RoundPhase.PREPARING or row.missing:
@@ -169,7 +169,7 @@ def discard_alone(core: Core, consignment_id: bytes, caller: Grant) -> None:
 
 
 def waiting_out(core: Core, consignment: bytes) -> Procedure[None]:
-    """While a round is being prepared, who would change what it counts has to wait."""
+    """Wait while a round is being prepared, before changing what it counts."""
     for _ in range(round(_WAIT_SECONDS / _PAUSE_SECONDS)):
         row = core.memory(OpenRounds).rows.get(consignment)
         if row is None or row.phase is not RoundPhase.PREPARING:

@@ -68,11 +68,11 @@ class PartitionMail:
 
     partition: int
     runs: list[Run]
-    """In the order in which they are numbered; their rows are still those of staged ones."""
+    """The runs in the order in which they are numbered; their rows are still those of staged runs."""
     judged: Hashes
     """The fingerprints of all, duplicates included, ascending."""
     fingerprint: Hashes
-    """Those of the messages that count, ascending."""
+    """The fingerprints of the messages that count, ascending."""
     offset: Offsets
     """The offset of each fingerprint's message."""
     recipients: Hashes

@@ -143,7 +143,7 @@ def _check_row(case: Case, key: bytes, value: bytes) -> None:
 
 
 def _check_apart(case: Case, rows: Sequence[tuple[bytes, bytes]]) -> None:
-    """No message is an item of two batches, and none is twice among the duplicates of one."""
+    """Check that no message is an item of two batches, and none is twice among the duplicates of one."""
     stretches = [(key[8], BoundStretch(key_number(key), key_number(value), key[9:])) for key, value in rows]
     items = sorted(stretch for role, stretch in stretches if role == BindingRole.ITEM)
     duplicates = sorted((s for role, s in stretches if role == BindingRole.DUPLICATE), key=lambda s: (s.batch, s.first))

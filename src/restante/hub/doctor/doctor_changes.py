@@ -34,7 +34,7 @@ class ChangesCheck:
 
     def __init__(self) -> None:
         self.numbers: Numbers = np.zeros(0, np.int64)
-        """Those that are not messages too."""
+        """The numbers of changes that are not messages too."""
         self._own = IntegerColumns(1)
         self._collected = IntegerColumns(2)
         self._indexed = IntegerColumns(2)

@@ -206,7 +206,7 @@ def _mark_faults(seen: Mailboxes, row: BundleRow, owner: int, key: bytes) -> Ite
 
 
 def _check_apart(case: Case, seen: Mailboxes) -> None:
-    """No message is in two bundles."""
+    """Check that no message is in two bundles."""
     owner, first, last = seen.bundles.arrays()
     order = np.lexsort([first, owner])
     owner, first, last = owner[order], first[order], last[order]

@@ -166,7 +166,7 @@ class DoctorTally:
         self._register = register
         self._counted = np.zeros(len(sign), np.int64)
         self.rows = 0
-        """Those of mail: actions do not wait."""
+        """How many rows are mail: actions do not wait."""
         self.complete = True
         """False: a segment could not be counted, so nothing can be said of the whole."""
 

@@ -267,13 +267,13 @@ class OpenHub:
         return self._core.bell.listening(self._core.address(recipient).hash, ring)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member, which need no link of their own here."""
+        """The link for the threads of a member, which need none of their own here."""
         del timeout
         return ApartHub(self)
 
     @property
     def core(self) -> Core:
-        """For those who build on the hub: doctor, tests, the asynchronous door."""
+        """The core of the hub, for what builds on it: doctor, tests, the asynchronous door."""
         return self._core
 
     @property

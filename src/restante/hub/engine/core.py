@@ -119,7 +119,7 @@ class Core:
     deed: Deed
     fence: int
     partitions: Sequence[Partition]
-    """Those of this hub; the index is the number of the partition."""
+    """The partitions of this hub; the index is the number of the partition."""
     random: Callable[[int], bytes] = os.urandom
     shard: Shard | None = None
     """The hub's share, if others have the rest of the partitions; None: this hub has them all."""

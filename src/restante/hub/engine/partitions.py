@@ -140,7 +140,7 @@ class Partition:
 
     @property
     def sorted_fingerprints(self) -> Fingerprints:
-        """Those in the arrays, without the latest few. Reading them moves nothing."""
+        """The fingerprints in the arrays, without the latest few. Reading them moves nothing."""
         return self._fingerprints
 
     def knows_any(self, fingerprints: Sequence[int]) -> bool:

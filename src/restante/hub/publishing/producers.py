@@ -70,7 +70,7 @@ class NumberedAdmission:
 
     publishes: list[PublishRequest] = field(default_factory=list)
     followers: set[PublishRequest] = field(default_factory=set)
-    """Those whose number is the next only if the one before them in their line is stored."""
+    """Publishes whose number is the next only if the one before them in their line is stored."""
     ahead: dict[Line, PublishRequest | None] = field(default_factory=dict)
     """What the next request of each line has to follow; None if no more requests of the line can be judged in this commit."""
 
@@ -81,7 +81,7 @@ class NumberedAdmission:
 
 
 def admitted(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> NumberedAdmission:
-    """Those that are to be stored; the others are answered, or put off."""
+    """The publishes that are to be stored; the others are answered, or put off."""
     found, batches = NumberedAdmission(), OpenBatches(core, draft)
     for request in publishes:
         if request.numbers is None:

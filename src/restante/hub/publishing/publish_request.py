@@ -22,7 +22,7 @@ from restante.model.publishing.message import Message, MessageColumns
 from restante.model.storage.segment import EncodedSegment
 
 ROW_BYTES = 512
-"""About what a message takes beside its data."""
+"""About how many bytes a message takes beside its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,11 @@ class PlainPublish(PublishRequest):
 
 
 def size_of(columns: MessageColumns) -> int:
-    """About what messages take."""
+    """About how many bytes messages take."""
     return len(columns) * ROW_BYTES + columns.data.nbytes
 
 
 def _size(message: Message) -> int:
-    """About what it takes; the size of a value is known only when it is encoded."""
+    """About how many bytes a message takes; the size of a value is known only when it is encoded."""
     data = message.data if message.text is None else message.text
     return ROW_BYTES + len(data) if type(data) in {bytes, str} else ROW_BYTES

@@ -71,7 +71,7 @@ def sourced_publish(
 
 
 def admit_sources(core: Core, draft: RequestDraft, publishes: Sequence[PublishRequest]) -> list[PublishRequest]:
-    """Those that have something to store. The others are answered, or put off until the one before them is committed."""
+    """The publishes that have something to store. The others are answered, or put off until the one before them is committed."""
     found: list[PublishRequest] = []
     ahead: set[Line | None] = set()
     for request in publishes:

@@ -33,9 +33,9 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
     sealed_at: int = 0
     completed_at: int = 0
     deleted_at: int = 0
-    """From then on it is unknown; what else is stored of it goes in slices."""
+    """When the batch was deleted: from then on it is unknown, and what else is stored of it goes in slices."""
     swept: bool = False
-    """Nothing but this row is left of it. It stays a while, so that its id is not given to another batch."""
+    """Whether nothing but this row is left of the batch. The row stays a while, so that its id is not given to another batch."""
     owner: bytes = NO_OWNER
 
 

@@ -230,7 +230,7 @@ NOTHING_BOUND = Bindings()
 
 
 def load_bindings(entries: Sequence[tuple[bytes, bytes]]) -> Bindings:
-    """From the rows of a partition, in the order of their keys."""
+    """Load the bindings from the rows of a partition, in the order of their keys."""
     if not entries:
         return NOTHING_BOUND
     if any(len(key) != _KEY.itemsize or len(value) != 8 for key, value in entries):

@@ -127,5 +127,5 @@ def _row(letter: Letter, key: int) -> tuple[int, ...]:
 
 
 def _properties(letter: Letter) -> bytes:
-    """Those alone: an id is none of them."""
+    """The digest of the properties alone: an id is none of them."""
     return unpacked(letter.properties)[1] if letter.flags & TEXT_ID else letter.properties

@@ -33,9 +33,9 @@ class Gathered:
     document_types: pa.StringArray
     media_types: pa.StringArray
     data: pa.LargeBinaryArray | None
-    """None: nobody asked for it."""
+    """The data of the rows; None: nobody asked for it."""
     properties: pa.LargeBinaryArray | None
-    """None: nobody asked for them, or there are none."""
+    """The properties of the rows; None: nobody asked for them, or there are none."""
 
     def __len__(self) -> int:
         return len(self.numbers)

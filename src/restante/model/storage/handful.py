@@ -73,7 +73,7 @@ _name_hash = lru_cache(ADDRESSES_REMEMBERED_MAX)(text_hash)
 
 
 class _Codes(dict[int, int]):
-    """From the places of names in another table to those in this one; a name gets its place when a row first has it."""
+    """A table from the places of names in another table to those in this one; a name gets its place when a row first has it."""
 
     __slots__ = ("_names", "_other")
 

@@ -269,7 +269,7 @@ def candidates(level: StoredLevel, fingerprints: Hashes) -> tuple[Ranks, Ranks, 
 
 
 def _lower_bound(shorts: NDArray[np.uint16], low: Ranks, end: Ranks, wanted: NDArray[np.int32]) -> Ranks:
-    """In each stretch low to end, where the shorts, which ascend there, reach what is wanted."""
+    """Where the shorts reach what is wanted, in each stretch low to end, in which they ascend."""
     last = max(len(shorts) - 1, 0)
     for _ in range(int((end - low).max(initial=0)).bit_length()):
         middle = (low + end) >> 1

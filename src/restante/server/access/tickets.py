@@ -28,7 +28,7 @@ class Ticket(NamedTuple):
 
 
 class Tickets:
-    """Those that have not expired. Used from the event loop only.
+    """The tickets that have not expired. Used from the event loop only.
 
     The clock only goes forward, as `time.monotonic` does: a ticket must not live longer because the system's time is set back.
     """

@@ -79,7 +79,7 @@ class Exchange:
         self.correlation_id = correlation_id_of(self._headers.get(CORRELATION_ID))
         self.grant: Grant = NOTHING
         self.roles: frozenset[Role] | None = None
-        """Those of its route: the caller had one of them when it was let in."""
+        """The roles of the request's route: the caller had one of them when it was let in."""
         self.came_at = 0.0
         """When its body had come, by the clock of `time.monotonic`."""
         self.beside: Headers = ()

@@ -31,7 +31,7 @@ class LiveRows:
         return zip(self.numbers, self.texts, strict=True)
 
     def in_frames(self, framing: Framing, counter: int) -> bytes:
-        """In frames that are counted after this number."""
+        """The rows in frames that are counted after this number."""
         key = (framing, counter)
         found = self.framed.get(key)
         if found is None:

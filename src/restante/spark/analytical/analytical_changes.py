@@ -1,4 +1,4 @@
-"""From changes to the rows of the analytical store's tables: pure functions of frames.
+"""Makes the rows of the analytical store's tables of changes: pure functions of frames.
 
 A message that is collected, expired or withdrawn is settled: nothing more can happen to it. So is a number whose message
 was released to the end, and lives on under another. Each number is settled once at most, so those rows need no comparing
@@ -149,7 +149,7 @@ def erased_of(changes: DataFrame) -> DataFrame:
 
 
 def states(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """For people: every message, what has become of it, since when, and in which bundle.
+    """Every message as people want it: what has become of it, since when, and in which bundle.
 
     A message that was released to the end is there once, under the number that it has now.
     """

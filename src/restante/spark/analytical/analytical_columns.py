@@ -1,4 +1,4 @@
-"""From changes to the rows of the analytical store's tables, by columns in memory: for tasks that write files themselves.
+"""Makes the rows of the analytical store's tables of changes, by columns in memory: for tasks that write files themselves.
 
 The same rules as in `analytical_changes`, where Spark follows them; a test holds one against the other.
 """

@@ -95,7 +95,7 @@ def whole_of(filed_parts: Iterable[Filed]) -> Filed:
 
 
 def filed(changes: Iterator[pa.RecordBatch], told: str, name: str) -> Iterator[pa.RecordBatch]:
-    """In a task: write what comes to files, and give one row that tells of them."""
+    """Write what comes to files, in a task, and give one row that tells of them."""
     wish = msgspec.json.decode(told, type=FilingWish)
     writers = [_writer(wish.messages, MESSAGES_BY, MESSAGE_STATISTICS, name)]
     if wish.deliveries is not None:

@@ -25,7 +25,7 @@ from restante.spark.tables.tables import Definition, StoredTable
 
 DOCUMENT = "document"
 APPLICATION = "restante analytical-store"
-"""In this name the tables know which batches they have."""
+"""The name under which the tables know which batches they have."""
 MISMATCHES = StructType([*VALUES.fields, *CARRIED.fields])
 """Values that have no place in the columns of documents, and of which message they are."""
 
@@ -64,7 +64,7 @@ def folders_of(tables: Tables) -> TaskFolders | None:
 
 
 def create_tables(tables: Tables, fidelity: Fidelity, *, versions_hours: int) -> None:
-    """Those that are not there yet. `InvalidOperation` if the documents were shown in another way before."""
+    """Create the tables that do not exist yet. `InvalidOperation` if the documents were shown in another way before."""
     messages = Definition(
         schema=_with_document(fidelity),
         partitioned_by=MESSAGES_BY,

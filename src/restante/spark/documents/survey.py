@@ -29,7 +29,7 @@ class Survey:
 
     frame: DataFrame
     shapes: dict[str, Shape]
-    """By the text of the type. The shape is of all documents that have this text."""
+    """The shape of all documents that have the same text as their type, by that text."""
     documents: int
     """How many of them could be read."""
     unreadable: int

@@ -106,7 +106,7 @@ class RunningStore:
         return lag_of(self.query.lastProgress, ends_of(self._place), self._progress.newest, now=datetime.now(UTC))
 
     def wait(self) -> Outcome:
-        """Until it has ended: with what is there now, or when somebody stops the stream.
+        """Wait until the run has ended: with what is there now, or when somebody stops the stream.
 
         All is in the tables then. If the hub is away, just the lag is not known.
         """
@@ -122,7 +122,7 @@ class RunningStore:
         return self._progress.outcome(lag)
 
     def stop(self) -> None:
-        """At once. A micro-batch that is cut off by it is finished by the next run."""
+        """Stop the stream at once. A micro-batch that is cut off by it is finished by the next run."""
         self.query.stop()
 
 

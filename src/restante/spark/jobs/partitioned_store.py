@@ -92,7 +92,7 @@ class CopyState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def application(self) -> str:
-        """By this name Delta remembers which versions are in."""
+        """The name by which Delta remembers which versions are in."""
         told = msgspec.json.encode((self.definition, self.table_id), order="sorted")
         return f"restante {NAME} {hashlib.sha256(told).hexdigest()[:32]}"
 

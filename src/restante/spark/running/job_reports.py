@@ -109,7 +109,7 @@ class JobReporter:
                     return
 
     def _wait(self) -> bool:
-        """Until there is something to send: new reports, or those of runs that still run. Not if nothing ever will be."""
+        """Wait until there is something to send: new reports, or those of runs that still run. Returns at once if nothing ever will be."""
         with self._changed:
             if not self._unsent and not self._ending:
                 self._changed.wait(JOB_REPORT_SECONDS)

@@ -27,7 +27,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     type: str
-    """In words."""
+    """The type in words."""
     default: Any
     description: str
 

@@ -37,7 +37,7 @@ class Every(msgspec.Struct, frozen=True):
 
 
 class At(msgspec.Struct, frozen=True):
-    """At this time of each day, in this zone."""
+    """A turn at this time of each day, in this zone."""
 
     time: time
     zone: ZoneInfo

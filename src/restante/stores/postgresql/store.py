@@ -109,7 +109,7 @@ class PostgresqlStore(StoreReads):
         return sorted(known.items())
 
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
-        """In a session of its own: it holds up no commit. The look at the fence makes a new owner wait for its end."""
+        """Write a blob in a session of its own, which holds up no commit. The look at the fence makes a new owner wait for its end."""
         self._commits.require_fences({blob.partition: fence})
         rows = parts_of(blob, parts)
         try:
@@ -161,7 +161,7 @@ class PostgresqlStore(StoreReads):
         return self._commits.stopped or self._lease.lost
 
     def size(self) -> StoreSize:
-        """While the server cannot be asked, what it said last: metrics are wanted just then."""
+        """The size of the store; while the server cannot be asked, what it said last: metrics are wanted just then."""
         with suppress(Unavailable):
             self._size = self._stored_bytes()
         return StoreSize(stored_bytes=self._size, written_bytes=self._commits.written_bytes)

@@ -82,7 +82,7 @@ class Snapshots:
         )
 
     def _copy_database(self, copy: Path) -> None:
-        """By rows, not by pages: free pages may hold what was erased."""
+        """Copy the database by rows, not by pages: free pages may hold what was erased."""
         with closing(connect_copier(self._folder / DATABASE_NAME)) as source:
             source.set_progress_handler(self._closing.is_set, _STEPS_A_LOOK)
             try:

@@ -23,7 +23,7 @@ class Sink:
             yield b"".join(written)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: a sink holds nothing back."""
 
     def close(self) -> None:
         self.closed = True
