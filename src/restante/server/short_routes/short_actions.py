@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from restante.calls.actions import ReportOutcomes
 from restante.hub.door.short_actions import ActionPublish, act_soon, looked_up, report_soon, stored_status
-from restante.hub.engine.committer import CommitRequest, Listener
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import ActionStatus, OutcomesTaken
 from restante.model.actions.action_kind import CORRELATION_PROPERTY
