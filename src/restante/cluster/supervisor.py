@@ -80,7 +80,7 @@ class Child:
         listener = self.order.listener
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", self._module),
+            *("-m", self._module, self.order.name),  # The name is for `ps`: the order comes over the pipe.
             stdin=PIPE,
             stdout=PIPE,
             pass_fds=() if listener < 0 else (listener,),
