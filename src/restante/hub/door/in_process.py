@@ -19,7 +19,7 @@ from restante.hub.door.hub import ApartHub, OpenHub
 from restante.hub.door.in_process_live import InProcessLive
 from restante.hub.door.in_process_threads import OwnWays
 from restante.hub.door.in_process_watch import Watch
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest
 from restante.hub.engine.parked import closed
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.batches.batch_answers import BatchStatus
@@ -87,7 +87,7 @@ class InProcess(InProcessLive):
         return in_process_batches.watching(self, batch_id)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member."""
+        """The link for the threads of a member."""
         return self._hub.apart(timeout=timeout)
 
     async def close(self) -> None:

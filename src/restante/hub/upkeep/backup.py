@@ -44,7 +44,7 @@ class BackupStream:
         self._made_at = made_at
         files = [ManifestFile(name=part.name, bytes=part.size_bytes, sha256=NO_CHECKSUM) for part in snapshot.parts]
         self.size_bytes = archive_size(self._manifest(files))
-        """Of the whole stream."""
+        """The size of the whole stream."""
         self._chunks = self._written()
 
     def __iter__(self) -> Iterator[bytes]:

@@ -18,11 +18,12 @@ from restante.server.connections.protocol import HttpConnection
 from restante.server.desk import Counter
 from restante.server.doors.door_application import DoorApplication
 from restante.server.doors.door_link import DoorLink
+from restante.server.doors.door_publish import DoorShortRoutes
 from restante.server.doors.tunnel import Tunnel
 from restante.server.doors.upstream import Upstream
+from restante.server.health.hub_metrics import DoorMetrics
+from restante.server.health.metrics import Metrics
 from restante.server.http_server import HttpServer
-from restante.server.hub_metrics import DoorMetrics
-from restante.server.metrics import Metrics
 from restante.settings import Settings
 from restante.settings_tree import KeyPath
 
@@ -89,6 +90,7 @@ class DoorService(HttpServer):
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
         self.server.announce = started
         self.server.before_announcing = self._ready
+        self.connection.shorts = DoorShortRoutes(self.counter, self.application.web, self.link)
         try:
             await self.serve()
         finally:

@@ -96,7 +96,7 @@ class Snapshots:
         )
 
     def _copy_database(self, copy: Path, begun: Callable[[], None]) -> None:
-        """By rows, not by pages: free pages may hold what was erased."""
+        """Copy the database by rows, not by pages: free pages may hold what was erased."""
 
         def look() -> bool:
             begun()  # It reads, so what it reads is settled.
@@ -113,7 +113,7 @@ class Snapshots:
                 raise
 
     def _part(self, name: str, path: Path, live: Sequence[ByteRange] | None) -> SnapshotPart:
-        """Of a file of blobs only what is live; the rest is zeros."""
+        """A part of a file of blobs, in which all that is not live is zeros."""
         try:
             size = path.stat().st_size
         except FileNotFoundError as error:
