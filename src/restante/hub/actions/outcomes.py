@@ -21,7 +21,7 @@ from restante.hub.engine.committer import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
-from restante.hub.groups.checkpoints import check_number, plan_checkpoint
+from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
 from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
@@ -38,7 +38,10 @@ _WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient",
 
 
 def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
-    return core.submit(report_request(core, call))
+    taken = core.submit(report_request(core, call))
+    if asks_home(core, call.release):
+        tell_home(core, call.group, call.partition, release=call.release)
+    return taken
 
 
 def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
@@ -52,8 +55,10 @@ def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:
     return Planned(partial(_plan, core, name, call, outcomes, handed))
 
 
-def is_remembered(core: Core, call: ReportOutcomes) -> bool:
-    """Whether nothing has to be read for a report."""
+def is_light(core: Core, call: ReportOutcomes) -> bool:
+    """Whether nothing has to be read for a report, and nobody to be asked."""
+    if asks_home(core, call.release):
+        return False
     handed = core.memory(ActionMemory).handed
     return all((call.partition, outcome.sequence_number) in handed for outcome in call.outcomes)
 
@@ -112,9 +117,9 @@ def _plan(
 
 
 def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> str:
-    holder = position_so_far(core, draft, name, partition).holder
-    member = membership_so_far(core, draft, name).member(holder)
-    return "" if member is None else member.name
+    row = position_so_far(core, draft, name, partition)
+    member = membership_so_far(core, draft, name).member(row.holder)
+    return row.member if member is None else member.name
 
 
 def _take(
