@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from restante import calls
 from restante.calls.call import Answer, Call
+from restante.calls.groups import ResetPosition
 from restante.errors import InvalidRequest, RestanteError
 from restante.model.access.access import EVERYTHING, Grant
 from restante.model.actions.action_answers import ActionStatus, PoisonPage
+from restante.model.groups.group import Start
 from restante.model.groups.group_answers import FewPage, NextAnswer, NextPage
 from restante.model.mailboxes.answers import Receipt
 from restante.model.producers.producer import ProducerNumbers
@@ -69,6 +71,17 @@ class _CarriedNext(msgspec.Struct, array_like=True, frozen=True):
     few: bytes
 
 
+class _CarriedReset(msgspec.Struct, frozen=True):
+    """A reset of a position: what is a text stays one until it is known which."""
+
+    group: str
+    partition: int
+    to: int | str
+
+
+_STARTS = frozenset(start.value for start in Start)
+
+
 class _Carried(msgspec.Struct, array_like=True, frozen=True):
     name: str
     caller: msgspec.Raw
@@ -98,11 +111,22 @@ def decode_call(content: bytes) -> tuple[Call[Any], Grant]:
 
 
 def _call_of(kind: type[Call[Any]], content: msgspec.Raw) -> Call[Any]:
+    if kind is ResetPosition:
+        return _reset_of(_decoder(_CarriedReset).decode(content))
     if _SENT not in kind.__struct_fields__:
         call: Call[Any] = _decoder(kind).decode(content)
         return call
     fields = msgspec.structs.asdict(_decoder(_as_carried(kind)).decode(content))
     return kind(**{**fields, _SENT: EncodedPublish(*fields[_SENT])})
+
+
+def _reset_of(carried: _CarriedReset) -> ResetPosition:
+    to: int | datetime | Start
+    if isinstance(carried.to, int):
+        to = carried.to
+    else:
+        to = Start(carried.to) if carried.to in _STARTS else msgspec.convert(carried.to, datetime)
+    return ResetPosition(carried.group, carried.partition, to)
 
 
 @cache

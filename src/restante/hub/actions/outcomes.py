@@ -23,6 +23,7 @@ from restante.hub.engine.plan import RequestDraft
 from restante.hub.feed.feed import read_feed
 from restante.hub.groups.checkpoints import asks_home, check_number, plan_checkpoint, tell_home
 from restante.hub.groups.group_rows import group_so_far, membership_so_far, position_so_far
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.publishing.publish import check_partition
 from restante.model.access.access import Grant
 from restante.model.actions.action_answers import OutcomesTaken
@@ -117,9 +118,9 @@ def _plan(
 
 
 def _member_name(core: Core, draft: RequestDraft, name: str, partition: int) -> str:
-    row = position_so_far(core, draft, name, partition)
-    member = membership_so_far(core, draft, name).member(row.holder)
-    return row.member if member is None else member.name
+    holder = position_so_far(core, draft, name, partition).holder
+    member = membership_so_far(core, draft, name).member(holder)
+    return core.memory(GroupMemory).names.get(holder, "") if member is None else member.name
 
 
 def _take(

@@ -18,7 +18,13 @@ from restante.hub.groups.group_rows import (
     row_so_far,
     rows_so_far,
 )
-from restante.hub.groups.group_starts import begin_partition, end_partition, enter_group, leave_group
+from restante.hub.groups.group_starts import (
+    begin_partition,
+    end_partition,
+    enter_group,
+    last_version,
+    leave_group,
+)
 from restante.hub.groups.home import tell_shards
 from restante.hub.groups.status import group_status
 from restante.model.access.access import Grant
@@ -59,6 +65,7 @@ def _plan_define(core: Core, wish: GroupWish, draft: RequestDraft, *, change: bo
     if row == before:
         return
     if before is None:
+        row = msgspec.structs.replace(row, version=last_version(draft, GROUPS_HOME, row.name))
         _begin(core, draft, row)
     put_group(core, draft, row)
 

@@ -160,9 +160,7 @@ def _put_givings(core: Core, draft: RequestDraft, name: str, loose: Sequence[int
     for partition in loose:
         put_position(core, draft, name, partition, freed(position_so_far(core, draft, name, partition)))
     for partition, member_id in moved.givings:
-        member = moved.membership.member(member_id)
-        before = position_so_far(core, draft, name, partition)
-        row = given(before, member_id, core.clock(), "" if member is None else member.name)
+        row = given(position_so_far(core, draft, name, partition), member_id, core.clock())
         put_position(core, draft, name, partition, row)
 
 

@@ -15,6 +15,7 @@ from restante.model.groups.group import GroupRow, Start, group_key
 from restante.model.groups.group_position import PositionRow, begun, decode_position, ended, is_of
 from restante.model.groups.membership import Membership, membership_of
 from restante.model.groups.shares import NOBODY
+from restante.model.shards.group_parts import decode_copy
 from restante.model.storage.changes import Space
 
 
@@ -44,6 +45,12 @@ def _leave(core: Core, name: str) -> None:
     due = core.memory(HomeMemory).due
     for place in [place for place in due if place[0] == name]:
         del due[place]
+
+
+def last_version(draft: RequestDraft, partition: int, name: str) -> int:
+    """The version of a group that a partition has heard of last, be it that it was deleted; -1: of none."""
+    value = draft.get(partition, Space.GROUP_COPY, group_key(name))
+    return -1 if value is None else decode_copy(value).version
 
 
 def begin_partition(core: Core, draft: RequestDraft, partition: int, row: GroupRow) -> None:

@@ -6,8 +6,9 @@ version, and a partition is moved only from the generation that home knows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from restante.calls.shards import LearnGroups, MovePartitions, ReadPositions
 from restante.errors import GroupUnknown, Unavailable
@@ -171,50 +172,52 @@ def moving(core: Core, name: str) -> Procedure[None]:
     home = core.memory(HomeMemory)
     silent: set[int] = set()
     for _ in range(_TURNS_MAX):
-        due = {partition: move for partition, move in home.due_in(name).items() if partition not in silent}
-        for partitions in _shards(core, tuple(due)) if due else ():
-            call = _moves(core, name, {partition: due[partition] for partition in partitions})
+        due = core.do_between_commits(partial(_moves_due, core, name))
+        ours = {partition: one for partition, one in due.items() if partition not in silent}
+        for partitions in _shards(core, tuple(ours)) if ours else ():
+            moves = tuple(ours[partition].sent for partition in partitions)
             try:
-                rows = () if call is None else (yield Ask(partitions[0], call))
+                rows = yield Ask(partitions[0], MovePartitions(name, ours[partitions[0]].made_at, moves))
             except (Unavailable, GroupUnknown) as error:
                 silent.update(partitions)
                 if isinstance(error, GroupUnknown):
                     home.miss(partitions)
                 continue
-            if call is not None:
-                core.commit(partial(_plan_moved, core, call.moves, due, rows))
+            core.commit(partial(_plan_moved, core, ours, rows))
 
 
-def _moves(core: Core, name: str, due: dict[int, DueMove]) -> MovePartitions | None:
-    known, memory = core.memory(GroupMemory).groups.get(name), core.memory(GroupMemory)
+class _Sent(NamedTuple):
+    """A move as it is asked for."""
+
+    due: DueMove
+    sent: PartitionMove
+    made_at: int
+
+
+def _moves_due(core: Core, name: str) -> dict[int, _Sent]:
+    """What is due, and the generations that it goes from, as of one moment between two commits."""
+    memory = core.memory(GroupMemory)
+    known, now = memory.groups.get(name), memory.monotonic()
     if known is None:
-        return None
-    moves = [
-        PartitionMove(
-            partition,
-            known.positions[partition].generation,
-            NOBODY if move.member is None else move.member.member_id,
-            "" if move.member is None else move.member.name,
-            move.lost,
-            move.running,
-            max(0.0, memory.monotonic() - move.said_at),
-        )
-        for partition, move in due.items()
-    ]
-    return MovePartitions(name, known.row.made_at, tuple(moves))
+        return {}
+    return {
+        partition: _Sent(move, _sent(partition, known.positions[partition], move, now), known.row.made_at)
+        for partition, move in core.memory(HomeMemory).due_in(name).items()
+    }
 
 
-def _plan_moved(
-    core: Core,
-    moves: Sequence[PartitionMove],
-    due: dict[int, DueMove],
-    rows: Sequence[PlacedPosition],
-    draft: RequestDraft,
-) -> None:
-    for move, placed in zip(moves, rows, strict=True):
+def _sent(partition: int, row: PositionRow, move: DueMove, now: float) -> PartitionMove:
+    member_id, member = (NOBODY, "") if move.member is None else (move.member.member_id, move.member.name)
+    ago = max(0.0, now - move.said_at)
+    return PartitionMove(partition, row.generation, member_id, member, move.lost, move.running, ago)
+
+
+def _plan_moved(core: Core, asked: Mapping[int, _Sent], rows: Sequence[PlacedPosition], draft: RequestDraft) -> None:
+    for placed in rows:
         _remember(core, draft, placed)
-        if _is_done(move, placed.row):
-            draft.applies.append(partial(_settle_due, core, placed, due[move.partition]))
+        own = asked[placed.partition]
+        if _is_done(own.sent, placed.row):
+            draft.applies.append(partial(_settle_due, core, placed, own.due))
 
 
 def _is_done(move: PartitionMove, row: PositionRow) -> bool:

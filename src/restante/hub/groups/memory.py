@@ -82,6 +82,8 @@ class GroupMemory:
     """By member."""
     working: dict[bytes, Heard] = field(default_factory=dict)
     """Of a shard: by member what it said when it read here."""
+    names: dict[bytes, str] = field(default_factory=dict)
+    """Of a shard: what those are called who have something here, as far as it was given since the hub was opened."""
     told: dict[tuple[str, int], float] = field(default_factory=dict)
     """By group and partition: since when its holder knows that it is to give it up."""
     listed: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -17,7 +17,13 @@ from restante.hub.groups.group_rows import (
     set_group,
     unknown_group,
 )
-from restante.hub.groups.group_starts import begin_partition, end_partition, enter_group, leave_group
+from restante.hub.groups.group_starts import (
+    begin_partition,
+    end_partition,
+    enter_group,
+    last_version,
+    leave_group,
+)
 from restante.hub.groups.memory import GroupMemory
 from restante.model.access.access import Grant
 from restante.model.groups.group import GroupRow, group_key
@@ -47,14 +53,9 @@ def _plan_learn(core: Core, call: LearnGroups, draft: RequestDraft) -> None:
         _forget(core, draft, call.partitions, name, version)
 
 
-def _version(draft: RequestDraft, partition: int, name: str) -> int:
-    value = draft.get(partition, Space.GROUP_COPY, group_key(name))
-    return -1 if value is None else decode_copy(value).version
-
-
 def _learn(core: Core, draft: RequestDraft, partitions: Sequence[int], row: GroupRow) -> None:
     """The definition counts from its version on; the position begins, if it has not begun."""
-    new = [partition for partition in partitions if _version(draft, partition, row.name) < row.version]
+    new = [partition for partition in partitions if last_version(draft, partition, row.name) < row.version]
     known = row_so_far(core, draft, row.name)
     if known is None or known.made_at != row.made_at:
         if not new:
@@ -80,7 +81,7 @@ def _left_over(draft: RequestDraft, partitions: Sequence[int], named: set[str], 
 
 def _forget(core: Core, draft: RequestDraft, partitions: Sequence[int], name: str, version: int) -> None:
     for partition in partitions:
-        if _version(draft, partition, name) < version:
+        if last_version(draft, partition, name) < version:
             draft.put(partition, Space.GROUP_COPY, group_key(name), encode_copy(GroupCopy(version, None)))
             end_partition(core, draft, partition, name)
     known = row_so_far(core, draft, name)
@@ -107,10 +108,18 @@ def _moved(core: Core, draft: RequestDraft, name: str, move: PartitionMove) -> P
         return before
     if move.lost and before.holder:
         _tell_of_lost(core, draft, name, before, move)
-    after = given(before, move.member_id, core.clock(), move.member) if move.member_id else freed(before)
+    after = given(before, move.member_id, core.clock()) if move.member_id else freed(before)
     if after != before:
         put_position(core, draft, name, move.partition, after)
+        draft.applies.append(partial(_note_name, core, move))
     return after
+
+
+def _note_name(core: Core, move: PartitionMove) -> None:
+    memory = core.memory(GroupMemory)
+    holders = {row.holder for known in memory.groups.values() for row in known.positions}
+    memory.names = {own: name for own, name in memory.names.items() if own in holders}
+    memory.names[move.member_id] = move.member
 
 
 def _tell_of_lost(core: Core, draft: RequestDraft, name: str, before: PositionRow, move: PartitionMove) -> None:

@@ -26,8 +26,6 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
     """The member that has the partition."""
     made_at: int = 0
     """When the group was made: one that was deleted and made again has another. 0: not noted then."""
-    member: str = ""
-    """The holder's name, where it was noted."""
 
 
 def begun(before: PositionRow | None, position: int, made_at: int) -> PositionRow:
@@ -42,14 +40,14 @@ def is_of(row: PositionRow, made_at: int) -> bool:
     return bool(row.position or row.checkpoint_at or row.holder)
 
 
-def given(row: PositionRow, member_id: bytes, now: int, member: str = "") -> PositionRow:
+def given(row: PositionRow, member_id: bytes, now: int) -> PositionRow:
     """The partition is a member's from now on, under a new generation."""
-    return msgspec.structs.replace(row, generation=_next_generation(row, now), holder=member_id, member=member)
+    return msgspec.structs.replace(row, generation=_next_generation(row, now), holder=member_id)
 
 
 def freed(row: PositionRow) -> PositionRow:
     """The partition is nobody's. Its last holder can write nothing more."""
-    return msgspec.structs.replace(row, holder=NOBODY, member="")
+    return msgspec.structs.replace(row, holder=NOBODY)
 
 
 def ended(row: PositionRow) -> PositionRow:
