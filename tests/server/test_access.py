@@ -98,6 +98,7 @@ ALLOWED = {
     "POST /v1/actions": "po",
     "GET /v1/actions/{action}": "prxwo",
     "POST /v1/groups/{group}/partitions/{partition}/outcomes": "wo",
+    "POST /v1/groups/{group}/outcomes": "wo",
     "GET /v1/groups/{group}/poison": "wo",
     "POST /v1/groups/{group}/poison/{id}/again": "o",
     "DELETE /v1/groups/{group}/poison/{id}": "o",

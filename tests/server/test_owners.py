@@ -113,6 +113,7 @@ TOUCHES: dict[str, tuple[str, ...]] = {
     "POST /v1/actions/{action}": (ACTION,),
     "GET /v1/actions/{action}": (ACTION,),
     "POST /v1/groups/{group}/partitions/{partition}/outcomes": (READERS,),
+    "POST /v1/groups/{group}/outcomes": (READERS,),
     "GET /v1/groups/{group}/poison": (READERS,),
     "POST /v1/groups/{group}/poison/{id}/again": (READERS,),
     "DELETE /v1/groups/{group}/poison/{id}": (READERS,),

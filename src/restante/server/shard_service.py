@@ -40,8 +40,6 @@ class ShardService(Service):
     ) -> None:
         folders = [shard_folder(home, shard) for shard in range(len(table.ranges))]
         folder, settings = folders[number], msgspec.structs.replace(settings, partition_count=table.partition_count)
-        for each in folders:  # The way to a socket may lead through its folder, if its path is long.
-            make_folder(each)
         self._carrier = LineCarrier(table.ranges, folders)
         shard = Shard(table.ranges[number], self._carrier, table.key)
         place = ServedPlace(_requests_socket(folder), url, home, shard)
@@ -63,6 +61,7 @@ class ShardService(Service):
 
 def _requests_socket(folder: Path) -> socket.socket:
     """Bound, and its owner's alone."""
+    make_folder(folder)
     path = folder / REQUESTS_SOCKET
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

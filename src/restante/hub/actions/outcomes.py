@@ -40,9 +40,14 @@ _WHOSE = FeedWish(kinds=(ACTION_KIND,), columns=("sequence_number", "recipient",
 
 def report_outcomes(core: Core, call: ReportOutcomes, _: Grant) -> OutcomesTaken:
     taken = core.submit(report_request(core, call))
+    tell_if_release(core, call)
+    return taken
+
+
+def tell_if_release(core: Core, call: ReportOutcomes) -> None:
+    """After a report was taken: in a shard, what may be a release is the home of groups to decide."""
     if asks_home(core, call.release):
         tell_home(core, call.group, call.partition, release=call.release)
-    return taken
 
 
 def report_request(core: Core, call: ReportOutcomes) -> Planned[OutcomesTaken]:

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from restante.calls.actions import GiveUpPoison, ListPoison, ReadAction, RepeatPoison, SendAction, SendActions
+from restante.calls.actions import (
+    GiveUpPoison,
+    ListPoison,
+    ReadAction,
+    RepeatPoison,
+    ReportEach,
+    ReportOutcomes,
+    SendAction,
+    SendActions,
+)
 from restante.cluster.shard_lines import ShardLines, is_silent
 from restante.errors import (
     ActionUnknown,
@@ -25,8 +34,11 @@ from restante.model.actions.action_answers import (
     AcceptedAction,
     AcceptedActions,
     ActionStatus,
+    OutcomesReported,
+    PartitionReported,
     PoisonedAction,
     PoisonPage,
+    reported,
 )
 from restante.model.actions.wanted_action import WantedAction, check_expires_in
 from restante.model.columns.few_ids import made_ids
@@ -150,3 +162,24 @@ async def change_poison(lines: ShardLines, call: RepeatPoison | GiveUpPoison, ca
                 raise
     answer: ActionStatus | None = await lines.call(shard, call, caller)
     return answer
+
+
+async def report_each(lines: ShardLines, call: ReportEach, caller: Grant) -> OutcomesReported:
+    """Each shard takes those of its partitions. One that is silent harms no other; if all are, that is the answer."""
+    parts: dict[int, list[ReportOutcomes]] = {}
+    for own in call.reports:
+        there = own.partition < lines.partition_count
+        parts.setdefault(lines.of_partition(own.partition) if there else 0, []).append(own)
+    asked = (lines.call(shard, ReportEach(own), caller) for shard, own in parts.items())
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [one for one in answers if isinstance(one, BaseException)]
+    others = [one for one in errors if not isinstance(one, RestanteError)]
+    if others or len(errors) == len(answers):
+        raise [*others, *errors][0]
+    found: dict[int, PartitionReported] = {}
+    for reports, answer in zip(parts.values(), answers, strict=True):
+        if isinstance(answer, OutcomesReported):
+            found.update((one.partition, one) for one in answer.partitions)
+        elif isinstance(answer, RestanteError):
+            found.update((own.partition, reported(own.partition, answer)) for own in reports)
+    return OutcomesReported(partitions=tuple(found[own.partition] for own in call.reports))

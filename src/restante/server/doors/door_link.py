@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from restante.calls.actions import ReadAction, SendAction, SendActions
+from restante.calls.actions import ReadAction, ReportEach, SendAction, SendActions
 from restante.calls.batches import AcknowledgeEach, AcknowledgeItems, AddItems, OpenBatch
 from restante.calls.call import Answer, Call
 from restante.calls.consignments import StageParcel
@@ -26,7 +26,7 @@ from restante.calls.shards import ShardCall
 from restante.cluster.shard_lines import ShardLines
 from restante.errors import InvalidRequest, NotOwner, Unavailable
 from restante.model.access.access import EVERYTHING, Grant
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus
+from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesReported
 from restante.model.batches.batch_answers import Acknowledged, BatchOpened
 from restante.model.columns.few_ids import made_ids
 from restante.model.consignments.consignment_answers import Staged
@@ -34,7 +34,7 @@ from restante.model.mailboxes.answers import Receipt
 from restante.model.publishing.few_or_many import Few
 from restante.model.storage.partition import partition_of
 from restante.server.doors.acknowledgement_parts import acknowledge, acknowledge_each
-from restante.server.doors.action_parts import read_action, send_action, send_actions
+from restante.server.doors.action_parts import read_action, report_each, send_action, send_actions
 from restante.server.doors.gathered_lists import GATHERED
 from restante.server.doors.publish_parts import PublishCut, publish_parts
 from restante.server.doors.stage_parts import stage
@@ -133,6 +133,10 @@ async def _read_action(link: DoorLink, call: ReadAction) -> ActionStatus:
     return await read_action(link.lines, call, link.caller)
 
 
+async def _report_each(link: DoorLink, call: ReportEach) -> OutcomesReported:
+    return await report_each(link.lines, call, link.caller)
+
+
 async def _acknowledge(link: DoorLink, call: AcknowledgeItems) -> Acknowledged:
     return await acknowledge(link.lines, call, link.caller)
 
@@ -175,6 +179,7 @@ _OWN_WAYS: Mapping[type[Call[Any]], Callable[[DoorLink, Any], Awaitable[Any]]] =
     SendAction: _send_action,
     SendActions: _send_actions,
     ReadAction: _read_action,
+    ReportEach: _report_each,
     AcknowledgeItems: _acknowledge,
     AcknowledgeEach: _acknowledge_each,
     OpenBatch: _open_batch,

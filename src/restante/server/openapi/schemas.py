@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 
 from restante import limits
-from restante.model.actions.action_answers import AcceptedActions, ActionStatus, OutcomesTaken, PoisonPage
+from restante.model.actions.action_answers import (
+    AcceptedActions,
+    ActionStatus,
+    OutcomesReported,
+    OutcomesTaken,
+    PoisonPage,
+)
 from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedRecord
 from restante.model.batches.batch_answers import (
     Acknowledged,
@@ -69,7 +75,7 @@ from restante.server.routes.sources import ResetSourceBody
 from restante.server.routes.tickets import TicketAnswer, TicketBody
 from restante.server.routes.tokens import Caller, TokenBody, TokenMade, TokenPage
 from restante.server.routes.upkeep import Done, SettingsInForce
-from restante.wire.action_bodies import ActionBody, ActionsBody, OutcomesBody
+from restante.wire.action_bodies import ActionBody, ActionsBody, JointOutcomesBody, OutcomesBody
 
 UUID: Schema = msgspec.json.schema(UuidText)
 BINARY: Schema = {"type": "string", "format": "binary"}
@@ -354,6 +360,8 @@ _VALUES = (
     AcceptedActions,
     OutcomesBody,
     OutcomesTaken,
+    JointOutcomesBody,
+    OutcomesReported,
     PoisonPage,
     JobPage,
     JobStatus,
