@@ -20,6 +20,7 @@ from restante.calls.call import Call
 from restante.calls.consignments import ListConsignments
 from restante.calls.groups import DefineGroup, ListGroups, ReadGroup, ReadNext
 from restante.calls.mailboxes import ListPartitions, ListRecipients
+from restante.calls.nodes import ListRounds
 from restante.calls.sources import DeleteSource, ListSources, ReadSource, ResetSource
 from restante.calls.upkeep import ExpireNow, FileNow, RetainNow
 from restante.cluster.shard_lines import ShardLines
@@ -29,6 +30,7 @@ from restante.model.batches.batch_answers import BatchPage, ProgressPage, Reaped
 from restante.model.consignments.consignment_answers import ConsignmentPage
 from restante.model.mailboxes.answers import PartitionStatus, RecipientPage, RecipientSummary
 from restante.model.mailboxes.page_size import page_size
+from restante.model.shards.node_answers import RoundsInDoubt, all_doubts
 from restante.model.sources.source_answers import SourcePage, SourceStatus
 from restante.server.doors.action_parts import change_poison, list_poison
 from restante.server.doors.group_parts import define_group, list_groups, read_group, read_next
@@ -175,6 +177,10 @@ async def _delete_source(lines: ShardLines, call: DeleteSource, caller: Grant) -
     await _of_those_who_know(lines, call, caller)
 
 
+async def _rounds(lines: ShardLines, call: ListRounds, caller: Grant) -> RoundsInDoubt:
+    return all_doubts(await lines.all(call, caller))
+
+
 GATHERED: Mapping[type[Call[Any]], Gathering] = {
     ListRecipients: _recipients,
     ListPartitions: _partitions,
@@ -196,5 +202,6 @@ GATHERED: Mapping[type[Call[Any]], Gathering] = {
     FileNow: _summed,
     ExpireNow: _summed,
     RetainNow: _summed,
+    ListRounds: _rounds,
 }
 """By the type of a call, how all shards answer it together."""

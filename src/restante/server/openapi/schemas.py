@@ -47,6 +47,7 @@ from restante.model.mailboxes.answers import (
     RecipientSummary,
 )
 from restante.model.publishing.message import State
+from restante.model.shards.node_answers import NodeDrain, NodeMap, RoundsInDoubt
 from restante.model.sources.source_answers import SourceStatus
 from restante.model.uuid_text import UuidText
 from restante.server.openapi import added_schemas
@@ -369,6 +370,9 @@ _VALUES = (
     JobRun,
     ReportJobBody,
     Place,
+    NodeMap,
+    NodeDrain,
+    RoundsInDoubt,
     Removed,
     Done,
     Health,
