@@ -9,7 +9,7 @@ from functools import partial
 from restante.calls.groups import ResetPosition, WriteCheckpoint
 from restante.calls.shards import NotePosition
 from restante.errors import GroupUnknown, InvalidRequest, PositionAhead, PositionGone, Unavailable
-from restante.hub.engine.committer import Planned
+from restante.hub.engine.commit_request import Planned
 from restante.hub.engine.core import Core
 from restante.hub.engine.plan import RequestDraft
 from restante.hub.engine.procedures import Ask, Procedure, run
