@@ -78,8 +78,8 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.home_memory import begin_home, is_home
-from restante.hub.groups.memory import GroupMemory, gather_homes, load_groups
+from restante.hub.groups.home_memory import remember_groups
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
@@ -174,7 +174,7 @@ class OpenHub:
         self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
-        self._remember_groups(clock())
+        remember_groups(self._core)
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:
@@ -195,15 +195,6 @@ class OpenHub:
         measure_hub(self._core, self._background)
         measure_groups(self._core)
         self._functions: Functions = {**FUNCTIONS, ListRecipients: Listings(self._core).page}
-
-    def _remember_groups(self, now: int) -> None:
-        core, is_shard = self._core, self._core.shard is not None
-        if not is_shard:
-            gather_homes(core.store, core.owned, core.fence)
-        memory = load_groups(core.store, core.deed.partition_count, core.owned, now, is_shard=is_shard)
-        core.remember(memory)
-        if is_home(core):
-            core.remember(begin_home(core.deed.partition_count, has_groups=bool(memory.groups)))
 
     def _start_background(self) -> Tasks:
         return background.start(self._core)

@@ -8,6 +8,7 @@ from itertools import count
 
 from restante.errors import Unavailable
 from restante.hub.engine.core import Core
+from restante.hub.groups.memory import gather_homes, load_groups
 from restante.model.groups.group import GROUPS_HOME
 from restante.model.groups.membership import GroupMember
 
@@ -64,7 +65,18 @@ def is_home(core: Core) -> bool:
     return core.shard is not None and GROUPS_HOME in core.owned
 
 
-def begin_home(partition_count: int, *, has_groups: bool) -> HomeMemory:
+def remember_groups(core: Core) -> None:
+    """What a hub that is being opened has stored of groups."""
+    is_shard = core.shard is not None
+    if not is_shard:
+        gather_homes(core.store, core.owned, core.fence)
+    memory = load_groups(core.store, core.deed.partition_count, core.owned, core.clock(), is_shard=is_shard)
+    core.remember(memory)
+    if is_home(core):
+        core.remember(_begin_home(core.deed.partition_count, has_groups=bool(memory.groups)))
+
+
+def _begin_home(partition_count: int, *, has_groups: bool) -> HomeMemory:
     """Of a hub that was just opened: all is to be told, and who has what is to be asked."""
     home = HomeMemory(unknown=set(range(partition_count)) if has_groups else set())
     home.miss(range(partition_count))
