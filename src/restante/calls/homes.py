@@ -41,7 +41,7 @@ def home_of_call(call: Call[Any], partition_count: int) -> int | None:
 
 
 def _home(name: object, partition_count: int) -> int | None:
-    """None for what is no name: the hub says what is wrong with it."""
+    """The home of a name; None for what is no name: the hub says what is wrong with it."""
     try:
         return partition_of(name, partition_count) if isinstance(name, str) else None
     except UnicodeEncodeError:

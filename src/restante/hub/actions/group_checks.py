@@ -23,7 +23,7 @@ from restante.model.publishing.message import HEALTH_ORIGIN, Message
 from restante.model.work.actions import HEALTH_PROPERTY, HEALTH_VALUE
 
 EVERY_SECONDS = 60.0
-"""From one check of a group to the next."""
+"""Seconds from one check of a group to the next."""
 _SECOND = 1_000_000
 
 
@@ -50,7 +50,7 @@ def _running(core: Core) -> Iterator[KnownGroup]:
 
 
 def _sent(core: Core, known: KnownGroup, partition: int) -> GroupCheck:
-    """It lives for longer than it may take: one that a stuck group does not take is seen."""
+    """Send a check. It lives for longer than a group may take for it, so a check that a stuck group does not take is seen."""
     recipient, action_id = health_recipient(partition, core.deed.partition_count), uuid_text(core.new_uuid())
     message = Message(
         recipient=recipient,

@@ -60,7 +60,7 @@ async def checkpoint(link: Threads, call: WriteCheckpoint) -> Checkpointed:
 
 
 async def heartbeat(link: Threads, call: SendHeartbeat) -> HeartbeatAnswer:
-    """Nothing is read or stored for it."""
+    """Renew a member's lease, for which nothing is read or stored."""
     return link.hub.call(call)
 
 

@@ -43,12 +43,12 @@ def act_soon(
 
 
 def stored_status(hub: OpenHub, request: ActionPublish) -> ActionStatus:
-    """Of an action that was stored now."""
+    """The status of an action that was stored now."""
     return declared_status(hub.core, request.wanted.action, accepted_now(request.message, request.published_at))
 
 
 def looked_up(hub: OpenHub, request: ActionPublish) -> ActionStatus:
-    """Of one that was known before."""
+    """The status of an action that was known before."""
     return answered(hub.core, SendAction(request.wanted), request.message, request.answer(), request.published_at)
 
 
