@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restante.cli.publishing.send_options import (
+    AcceptOption,
     Attempt,
     Consignment,
     FileFormat,
@@ -33,11 +34,12 @@ from restante.cli.shared.live_options import Chat, Me
 from restante.cli.shared.options import AsJson
 from restante.cli.shared.output import print_json
 from restante.cli.shared.plain import say
+from restante.model.backplane.accept import Accept
 from restante.model.figures import counted, duration, rate
 
 if TYPE_CHECKING:
     from restante.cli.publishing.pieces import Defaults, FileReading, Pieces
-    from restante.cli.publishing.send_pieces import MessageSource, SendFindings, SentCounts
+    from restante.cli.publishing.send_pieces import MessageSource, SendFindings, SendWay, SentCounts
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,
@@ -69,6 +71,7 @@ def send(
     forward: Forward = False,
     idempotent: Idempotent = None,
     batch: OpenBatch = None,
+    accept: AcceptOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, send nothing.")] = False,
     consignment: Consignment = None,
     attempt: Attempt = None,
@@ -97,11 +100,12 @@ def send(
     restante send night.jsonl --batch $B                messages are its items
     restante send part-*.parquet --consignment night-7  all at one moment
     restante send mail/*.jsonl --forward                what collect wrote
+    restante send orders.jsonl --accept accepted        when Kafka has them
     restante send --live --recipient alice --me bob     chat
     zcat orders.jsonl.gz | restante send -
     """
     from restante.cli.publishing.pieces import Defaults, FileReading
-    from restante.cli.publishing.send_pieces import SendFindings
+    from restante.cli.publishing.send_pieces import SendFindings, SendWay
 
     defaults = Defaults(recipient=recipient, origin=origin, kind=kind, media_type=media_type)
     single = {"id": message_id, "visible_at": visible_at}
@@ -111,6 +115,11 @@ def send(
         _chat(door, defaults, me, others | single | {"dry_run": dry_run}, live=live, as_json=as_json)
         return
     _check_content(files, text, value)
+    if accept is Accept.ACCEPTED and (batch is not None or consignment is not None or visible_at is not None):
+        raise typer.BadParameter(
+            "What belongs to a batch or a consignment, or is delayed, is answered when it is stored.",
+            param_hint="--accept",
+        )
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
         _check_no_single(single)
@@ -119,7 +128,8 @@ def send(
     else:
         sources = [_single_source(defaults, single, text=text, value=value)]
     if consignment is None or findings is not None:
-        _send(door, sources, findings, idempotent=idempotent, batch=batch, as_json=as_json)
+        way = SendWay(batch, accept)
+        _send(door, sources, findings, idempotent=idempotent, way=way, as_json=as_json)
     else:
         wish = (consignment, attempt or 0, idempotent)
         _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
@@ -211,14 +221,14 @@ def _send(
     findings: SendFindings | None,
     *,
     idempotent: str | None,
-    batch: str | None,
+    way: SendWay,
     as_json: bool,
 ) -> None:
     """One file after another; with `findings` they are only checked."""
     from restante.cli.publishing.send_pieces import FileSending, publishing
 
     dry_run, one = findings is not None, sources[0].name is None
-    with nullcontext() if dry_run else publishing(door, one=one, batch=batch) as publish:
+    with nullcontext() if dry_run else publishing(door, way, one=one) as publish:
         sending = FileSending(publish, idempotent, findings)
         if one and not dry_run:
             sending.one(sources[0])
@@ -348,9 +358,11 @@ def _print(sent: SentCounts, sources: int, *, dry_run: bool, as_json: bool) -> N
     else:
         skipped = f", {counted(sent.duplicates, 'duplicate')} skipped" if sent.duplicates else ""
         took = f"in {duration(sent.seconds)} ({rate(sent.messages, sent.seconds)})"
-        say(f"{counted(sent.accepted, 'message')} stored{skipped}, {took}.")
+        say(f"{counted(sent.accepted, 'message')} {'stored' if sent.stored else 'accepted'}{skipped}, {took}.")
 
 
 def _answer(sent: SentCounts, sources: int, *, dry_run: bool) -> dict[str, Any]:
     counts = {"messages": sent.messages, "accepted": sent.accepted, "duplicates": sent.duplicates}
+    if not sent.stored:
+        counts["stored"] = False
     return counts | {"files": sources, "seconds": round(sent.seconds, 3), "dry_run": dry_run}

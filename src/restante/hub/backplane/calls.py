@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from restante.calls.publishing import Publish
 from restante.errors import InvalidRequest, RestanteError, Unavailable
-from restante.hub.backplane import status, tasks
+from restante.hub.backplane import refused, status, tasks
 from restante.hub.backplane.dispatch import Dispatch
 from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import BackplaneMemory
@@ -89,9 +89,9 @@ def publish_letters_soon(
         else:
             _publish_read(core, Publish.of(read(), partition=partition), caller, waiter)
     except RestanteError as error:
-        refused = Dispatch(Accept.STORED, 0)
-        refused.waiter, refused.error = waiter, error
-        answer_all((refused,))
+        failed = Dispatch(Accept.STORED, 0)
+        failed.waiter, failed.error = waiter, error
+        answer_all((failed,))
 
 
 def _publish_read(core: Core, call: Publish, caller: Grant, waiter: LoopWaiter[Receipt]) -> None:
@@ -219,4 +219,4 @@ def _are_plain(core: Core, letters: Sequence[Letter], partition: int | None, cal
     )
 
 
-FUNCTIONS: Functions = {Publish: publish, **status.FUNCTIONS}
+FUNCTIONS: Functions = {Publish: publish, **status.FUNCTIONS, **refused.FUNCTIONS}

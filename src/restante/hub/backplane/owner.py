@@ -28,7 +28,7 @@ from restante.hub.backplane.positions import MovedPositions, log_key, stored_pos
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core, Stale
 from restante.hub.publishing.publish import prepared
-from restante.hub.publishing.publish_request import PublishRequest, size_of
+from restante.hub.publishing.publish_request import PublishedBeside, PublishRequest, size_of
 from restante.model.backplane.poison import poison_row
 from restante.model.backplane.record import DecodedRecord, decode_record, letter_columns
 from restante.model.mailboxes.answers import PartitionReceipt, Receipt
@@ -118,17 +118,27 @@ def _commit(core: Core, key: bytes, before: dict[int, int], taken: Sequence[Take
     }
     after = {one.record.partition: one.record.position for one in taken}
     moved = MovedPositions(core, key, before, after, poison)
-    if not good:
+    if good:
+        publish_records(core, good, moved, moved.accepted)
+    else:
         core.commit(moved.plan)
-        return
+
+
+def publish_records(
+    core: Core, good: Sequence[Taken], beside: PublishedBeside, accepted: dict[int, int] | None = None
+) -> None:
+    """One commit: the messages of records, and what goes beside them. Each record gets its receipt.
+
+    By partition, `accepted` is told how many messages are stored, before what is beside them is planned.
+    """
     filing.relieve(core)
     columns = intake.concat(_columns(good))
     arrivals = arrive(columns, key=core.deed.key, partition_count=core.deed.partition_count)
     start = np.cumsum([0, *(one.messages for one in good)])
     _check_partitions(good, start, arrivals.partition)
     request = PublishRequest((), size=size_of(columns))
-    request.beside = moved
-    rows = _StoredRows(good, start, moved)
+    request.beside = beside
+    rows = _StoredRows(good, start, {} if accepted is None else accepted)
     request.hear_rows = rows.hear
     prepared(core, request, arrivals)
     core.submit(request)
@@ -138,20 +148,20 @@ def _commit(core: Core, key: bytes, before: dict[int, int], taken: Sequence[Take
 class _StoredRows:
     """Which messages of some records are stored, and under which numbers."""
 
-    def __init__(self, good: Sequence[Taken], start: NDArray[np.int64], moved: MovedPositions) -> None:
+    def __init__(self, good: Sequence[Taken], start: NDArray[np.int64], accepted: dict[int, int]) -> None:
         self._good = good
         self._start = start
-        self._moved = moved
+        self._accepted = accepted
         self._borders: NDArray[np.int64] = np.zeros(1, np.int64)
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def hear(self, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
         """Of the commit that is being planned: these rows, in order, take these numbers."""
         self._borders, self._numbers = np.searchsorted(rows, self._start), numbers
-        self._moved.accepted.clear()
+        self._accepted.clear()
         for one, count in zip(self._good, np.diff(self._borders).tolist(), strict=True):
             partition = one.record.partition
-            self._moved.accepted[partition] = self._moved.accepted.get(partition, 0) + count
+            self._accepted[partition] = self._accepted.get(partition, 0) + count
 
     def give_receipts(self) -> None:
         for index, one in enumerate(self._good):
