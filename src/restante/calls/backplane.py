@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from restante.calls.call import Call, Count
-from restante.model.backplane.backplane_answers import BackplaneStatus, RefusedPage, RefusedRecord
+from restante.calls.shards import ShardCall
+from restante.model.backplane.backplane_answers import BackplaneStatus, RecordOutcome, RefusedPage, RefusedRecord
 from restante.model.mailboxes.answers import Receipt
 
 
@@ -30,6 +31,18 @@ class RepeatRefusedRecord(Call[Receipt], frozen=True):
 
     partition: int
     position: int
+
+
+class AwaitRecords(ShardCall[tuple[RecordOutcome, ...]], frozen=True):
+    """From a door to an owner: what became of these records of its log, waited for so long. In the order asked for."""
+
+    records: tuple[tuple[int, int, int], ...]
+    """Partition, position, and how many messages."""
+    seconds: float
+
+
+class ReadFitness(ShardCall[str | None], frozen=True):
+    """From a door to an owner: why the log does not fit the hub, if it is known not to."""
 
 
 class DeleteRefusedRecord(Call[None], frozen=True):

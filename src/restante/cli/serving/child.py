@@ -52,6 +52,7 @@ def _run(order: ChildOrder) -> None:
 async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     import socket
 
+    from restante.backplanes import open_backplane
     from restante.cli.serving.console import mount_console
     from restante.cluster.shard_folders import shard_folder
     from restante.cluster.shard_lines import ShardLines
@@ -60,7 +61,8 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
     home, ranges = Path(order.home), order.table.ranges
     lines = ShardLines(ranges, [shard_folder(home, shard) for shard in range(len(ranges))])
     bound = socket.socket(fileno=order.listener)
-    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places))
+    backplane = open_backplane(order.settings)
+    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places), backplane=backplane)
     mount_console(service)
     spare()
     _obey(service)

@@ -24,6 +24,7 @@ from restante.errors import (
     Unavailable,
 )
 from restante.hub.backplane.memory import BackplaneMemory
+from restante.hub.backplane.outcomes import RecordOutcomes
 from restante.hub.backplane.positions import MovedPositions, log_key, stored_positions
 from restante.hub.engine import filing
 from restante.hub.engine.core import Core, Stale
@@ -226,6 +227,9 @@ def _blame(good: Sequence[Taken], error: FaultyMessages) -> None:
 def _conclude(core: Core, taken: Sequence[Taken]) -> None:
     """Tell the doors, after the commit."""
     memory, totals = core.memory(BackplaneMemory), core.memory(BackplaneMemory).totals
+    if core.shard is not None:
+        outcomes = [((one.record.partition, one.record.position), one.outcome) for one in taken]
+        core.memory(RecordOutcomes).told(outcomes)
     for one in taken:
         memory.stored[one.record.partition] = one.record.position
         if one.error is not None:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
+from restante.ports.backplane import Backplane
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
 from restante.server.connections.protocol import HttpConnection
@@ -69,11 +70,12 @@ class DoorService(HttpServer):
         url: str,
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks)
+        self.link = DoorLink(lines, settings, claim_checks, backplane)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
-        counter.metrics.registry.register(DoorMetrics(counter.metrics))
+        counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [
             Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
         ]
@@ -87,6 +89,8 @@ class DoorService(HttpServer):
         passes = asyncio.ensure_future(self.counter.passes.run(self.counter.draining))
         self.server.announce = started
         self.server.before_announcing = self._ready
+        if self.link.backplane is not None:
+            self.link.backplane.start()
         try:
             await self.serve()
         finally:
