@@ -21,6 +21,7 @@ from restante.calls.backplane import (
     RepeatRefusedRecord,
 )
 from restante.calls.upkeep import RetainNow
+from restante.client.surface.surface import Bundle
 from restante.client.surface.sync import Hub
 from restante.errors import MessageConflict, NotFound
 from restante.hub.backplane.status import forget_poison
@@ -135,11 +136,11 @@ def _repeat_refused(hub: Hub) -> None:
     with pytest.raises(MessageConflict):
         hub.link.call(RepeatRefusedRecord(first.partition, first.position))
     assert hub.link.call(ReadRefusedRecord(first.partition, first.position)) == first
-    hub.recipient("ada").peek(wait=5).dequeue()
+    _bundle(hub, "ada").dequeue()
     hub.link.call(RetainNow())  # the id of the first message is forgotten with it
     receipt = hub.link.call(RepeatRefusedRecord(first.partition, first.position))
     assert (receipt.accepted, receipt.duplicates, len(receipt.partitions)) == (1, 0, 1)
-    assert [message.text for message in hub.recipient("ada").peek(wait=5).messages] == ["other 0"]
+    assert [message.text for message in _bundle(hub, "ada").messages] == ["other 0"]
     with pytest.raises(NotFound):
         hub.link.call(RepeatRefusedRecord(first.partition, first.position))
     assert hub.link.call(ListRefusedRecords()).records == (second,)
@@ -153,8 +154,14 @@ def test_send_may_be_content_with_the_backplane(served: ServedHub, hub: Hub, tmp
     assert "1 message accepted" in one
     assert {name: json.loads(many)[name] for name in ("accepted", "stored")} == {"accepted": 3, "stored": False}
     assert "1 message stored" in _sent(served, "--recipient", "bob", "--text", "last", "--accept", "stored")
-    found = [message.text for message in hub.recipient("bob").peek(wait=5).messages]
+    found = [message.text for message in _bundle(hub, "bob").messages]
     assert found == ["hello", "0", "1", "2", "last"]
+
+
+def _bundle(hub: Hub, name: str) -> Bundle:
+    bundle = hub.recipient(name).peek(wait=5)
+    assert bundle is not None
+    return bundle
 
 
 def _sent(served: ServedHub, *arguments: str) -> str:

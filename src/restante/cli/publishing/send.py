@@ -115,11 +115,7 @@ def send(
         _chat(door, defaults, me, others | single | {"dry_run": dry_run}, live=live, as_json=as_json)
         return
     _check_content(files, text, value)
-    if accept is Accept.ACCEPTED and (batch is not None or consignment is not None or visible_at is not None):
-        raise typer.BadParameter(
-            "What belongs to a batch or a consignment, or is delayed, is answered when it is stored.",
-            param_hint="--accept",
-        )
+    _check_accept(accept, batch, consignment, visible_at)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
         _check_no_single(single)
@@ -128,8 +124,7 @@ def send(
     else:
         sources = [_single_source(defaults, single, text=text, value=value)]
     if consignment is None or findings is not None:
-        way = SendWay(batch, accept)
-        _send(door, sources, findings, idempotent=idempotent, way=way, as_json=as_json)
+        _send(door, sources, findings, idempotent=idempotent, way=SendWay(batch, accept), as_json=as_json)
     else:
         wish = (consignment, attempt or 0, idempotent)
         _consign(door, sources, wish, with_batch=with_batch, commit=not no_commit, as_json=as_json)
@@ -151,6 +146,14 @@ def _chat(
 def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:
     if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
         raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+
+
+def _check_accept(accept: Accept | None, *others: str | None) -> None:
+    if accept is Accept.ACCEPTED and any(other is not None for other in others):
+        raise typer.BadParameter(
+            "What belongs to a batch or a consignment, or is delayed, is answered when it is stored.",
+            param_hint="--accept",
+        )
 
 
 def _check_no_single(single: dict[str, str | None]) -> None:

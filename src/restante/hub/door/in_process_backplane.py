@@ -13,8 +13,11 @@ from restante.model.backplane.backplane_answers import RecordOutcome
 
 async def await_records(link: Threads, call: AwaitRecords) -> tuple[RecordOutcome, ...]:
     core, loop, rung = link.hub.core, asyncio.get_running_loop(), asyncio.Event()
-    ring = rung.set
-    with core.memory(RecordOutcomes).waiting(places_of(call.records), lambda: loop.call_soon_threadsafe(ring)) as wait:
+
+    def ring() -> None:
+        loop.call_soon_threadsafe(rung.set)
+
+    with core.memory(RecordOutcomes).waiting(places_of(call.records), ring) as wait:
         if wait_is_worth_it(core, wait):
             with suppress(TimeoutError):
                 async with asyncio.timeout(call.seconds):
