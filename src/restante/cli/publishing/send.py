@@ -100,7 +100,6 @@ def send(
     restante send night.jsonl --batch $B                messages are its items
     restante send part-*.parquet --consignment night-7  all at one moment
     restante send mail/*.jsonl --forward                what collect wrote
-    restante send orders.jsonl --accept accepted        when Kafka has them
     restante send --live --recipient alice --me bob     chat
     zcat orders.jsonl.gz | restante send -
     """
@@ -114,11 +113,10 @@ def send(
         others = {"FILE": files, "text": text, "value": value, "batch": batch, "consignment": consignment}
         _chat(door, defaults, me, others | single | {"dry_run": dry_run}, live=live, as_json=as_json)
         return
-    _check_content(files, text, value)
+    _check_content(files, text, value, single)
     _check_accept(accept, batch, consignment, visible_at)
     _check_consignment(files, consignment, batch=batch, attempt=attempt, with_batch=with_batch, no_commit=no_commit)
     if files:
-        _check_no_single(single)
         reading = FileReading(defaults=defaults, forward=forward)
         sources = [_file_source(path, _format_of(path, file_format), reading, findings) for path in files]
     else:
@@ -143,9 +141,13 @@ def _chat(
         chat(opened, recipient, own, fields, as_json=as_json)
 
 
-def _check_content(files: list[Path] | None, text: str | None, value: str | None) -> None:
+def _check_content(
+    files: list[Path] | None, text: str | None, value: str | None, single: dict[str, str | None]
+) -> None:
     if len([content for content in (text, value) if content is not None]) + bool(files) != 1:
         raise typer.BadParameter("Name files (or - for standard input), or give one of --text and --value.")
+    if files:
+        _check_no_single(single)
 
 
 def _check_accept(accept: Accept | None, *others: str | None) -> None:
