@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -66,15 +67,31 @@ def found_table(folder: Path, shards: int, partition_count: int) -> ShardTable:
     if table is None:
         if shards > 1 and (folder / "restante.db").exists():
             raise refuse_count(folder, 1, shards)
+        for begun in folder.glob("shard-*"):
+            with suppress(OSError):
+                begun.rmdir()  # if it is empty: left by a start that was cut short
         require_own(folder)
         make_folder(folder)
         ranges = even_ranges(partition_count, shards)
         key = secrets.randbits(64)
         table = ShardTable(partition_count=partition_count, starts=tuple(own.start for own in ranges), key=key)
+        for number in range(shards):
+            make_folder(shard_folder(folder, number))
         write_table(folder, table)
     if len(table.starts) != shards:
         raise refuse_count(folder, len(table.starts), shards)
+    require_folders(folder, table)
     return table
+
+
+def require_folders(folder: Path, table: ShardTable) -> None:
+    """The folders are made before the table: one that is missing is lost, and must not begin anew."""
+    for number in range(len(table.starts)):
+        own = shard_folder(folder, number)
+        if not own.is_dir():
+            raise DataDamaged(
+                f"{own} is missing, and the data of that shard with it. Restore the folder from a backup."
+            )
 
 
 def refuse_count(folder: Path, has: int, wanted: int) -> InvalidRequest:

@@ -36,7 +36,7 @@ def doctor(
     """Check every checksum and invariant of a data folder or a database, and say what is wrong.
 
     The doctor changes nothing. No hub may have the folder open meanwhile: the doctor locks it. A database may be in use: the
-    doctor looks at one moment of it.
+    doctor looks at one moment of it. Of a folder of several shards all are examined, and what they say of one another.
 
     \b
     restante doctor ./data           a table of findings, and a verdict
@@ -66,15 +66,17 @@ def _place(folder: Path | None, store: str | None) -> Path | str:
 
 
 def examined(place: Path | str) -> Report:
-    from restante.assembly import open_moment
     from restante.cli.shared.hub_options import settings_here
+    from restante.cluster.joined_shards import open_look, partitions_of
     from restante.hub.doctor.doctor import examine
 
-    store = open_moment(place, settings_here())
+    store, owned = open_look(place, settings_here()), partitions_of(place)
     try:
         with progress_bar() as bar:
             task = bar.add_task(f"examining {place}", total=None, note="")
-            return examine(store, progress=lambda done, total: bar.update(task, completed=done, total=total))
+            return examine(
+                store, owned=owned, progress=lambda done, total: bar.update(task, completed=done, total=total)
+            )
     finally:
         store.close()
 

@@ -220,6 +220,7 @@ def _put_prepared(
     for own in mail.runs:
         if own.row.identity not in staged:
             draft.put_run(mail.partition, own.row)
+            draft.counters[mail.partition] = draft.count(mail.partition)  # which tell the next blob, too
     names = tuple(own.row.identity for own in mail.runs)
     duplicates = len(mail.judged) - mail.messages
     row = PreparedRow(call.round, call.batch, names, tuple(staged), mail.messages, duplicates)

@@ -15,6 +15,7 @@ import msgspec
 from restante import limits
 from restante.errors import DataDamaged
 from restante.hub.doctor.doctor_actions import examine_actions
+from restante.hub.doctor.doctor_batch_parts import examine_batch_parts
 from restante.hub.doctor.doctor_batches import examine_batches
 from restante.hub.doctor.doctor_bindings import BoundBatches
 from restante.hub.doctor.doctor_changes import ChangesCheck, examine_notices
@@ -27,6 +28,7 @@ from restante.hub.doctor.doctor_identities import IdentitiesCheck
 from restante.hub.doctor.doctor_jobs import examine_jobs
 from restante.hub.doctor.doctor_mailboxes import Mailboxes, examine_entries, read_bundles, read_heads
 from restante.hub.doctor.doctor_producers import examine_producers, examine_sources
+from restante.hub.doctor.doctor_rounds import examine_rounds
 from restante.hub.doctor.doctor_runs import examine_run, read_runs
 from restante.hub.doctor.doctor_tally import DoctorTally
 from restante.hub.engine.partitions import PARTITION_KEY, Deed, PartitionRow, load_deed
@@ -54,15 +56,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
-def examine(store: StoreReader, *, progress: Progress | None = None) -> Report:
-    """Examine all of a store. Nobody else may write to it meanwhile."""
+def examine(store: StoreReader, *, owned: range | None = None, progress: Progress | None = None) -> Report:
+    """Examine all of a store, or of one shard: the partitions that it has. Nobody else may write to it meanwhile."""
     findings = DoctorFindings()
     deed = _examine_deed(store, findings)
     if deed is not None:
-        step = _Steps(store, deed.partition_count, findings, progress)
-        staged = staged_runs(store, deed.partition_count)
-        for number in range(deed.partition_count):
-            case = Case(store, deed, number, findings, staged=staged)
+        partitions = range(deed.partition_count) if owned is None else owned
+        step = _Steps(store, partitions, findings, progress)
+        staged = staged_runs(store, partitions)
+        for number in partitions:
+            case = Case(store, deed, number, findings, staged=staged, owned=owned)
             with case.guard("partition"):
                 _examine_partition(case, step)
             findings.checked.partitions += 1
@@ -78,13 +81,13 @@ class _Steps:
     """Tells how far the examination has come."""
 
     def __init__(
-        self, store: StoreReader, partitions: int, findings: DoctorFindings, progress: Progress | None
+        self, store: StoreReader, partitions: range, findings: DoctorFindings, progress: Progress | None
     ) -> None:
         self._progress = progress
         self._done = self._all = 0
         if progress is not None:
             with Guard(findings, None, "blobs"):
-                self._all = sum(len(store.blobs(number)) for number in range(partitions))
+                self._all = sum(len(store.blobs(number)) for number in partitions)
             progress(0, self._all)
 
     def __call__(self) -> None:
@@ -125,6 +128,8 @@ def _examine_partition(case: Case, step: Callable[[], None]) -> None:
     examine_sources(case)
     examine_batches(case)
     examine_consignments(case)
+    examine_batch_parts(case)
+    examine_rounds(case)
     examine_groups(case)
     examine_actions(case)
     examine_jobs(case)

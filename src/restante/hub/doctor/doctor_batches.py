@@ -9,12 +9,14 @@ import numpy as np
 
 from restante.errors import DataDamaged
 from restante.hub.batches.hand_items import set_entry, stored_groups, stored_segment
+from restante.hub.doctor.doctor_batch_parts import enlisted_parts, is_part_deleted
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import examine_entries
 from restante.hub.engine.core import uuid_text
-from restante.model.batches.batch import BatchRow, Counts, added_up, decode_batch, decode_counts, is_completing
+from restante.model.batches.batch import NOTHING, BatchRow, Counts, added_up, decode_batch, decode_counts, is_completing
 from restante.model.batches.batch_answers import Counting
 from restante.model.columns.bits import SEGMENT_BITS, Bits
+from restante.model.shards.batch_parts import total_at_home
 from restante.model.storage.changes import Space
 from restante.model.storage.keys import after_prefix, key_number
 from restante.model.storage.partition import partition_of
@@ -53,7 +55,7 @@ def examine_batches(case: Case) -> None:
 
 def _examine_counts(case: Case, key: bytes, value: bytes) -> None:
     counted = decode_counts(value)
-    if _row(case, key) is None:
+    if case.knows(_home(case, key)) and _row(case, key) is None and not is_part_deleted(case, key):
         raise DataDamaged("There is no batch that is counted.")
     if min(counted.bound_pending, counted.duplicates_waiting, counted.items, counted.acknowledged) < 0:
         raise DataDamaged(f"They cannot be: {counted}.")
@@ -77,17 +79,26 @@ def _row(case: Case, batch_id: bytes) -> BatchRow | None:
 def _faults(case: Case, batch_id: bytes, row: BatchRow) -> Iterator[str]:
     if row.deleted_at:
         return
-    values = [case.store.get(p, Space.BATCH_COUNT, batch_id) for p in range(case.deed.partition_count)]
-    own = values[case.partition]
-    total = added_up(decode_counts(value) for value in values if value is not None)
+    own, total = case.store.get(case.partition, Space.BATCH_COUNT, batch_id), _total(case, batch_id)
     if row.completed_at and not row.sealed_at:
         yield "It is complete, yet not sealed."
     if row.counting is Counting.EXACT:
-        if is_completing(row, total):
+        closing = case.store.get(case.partition, Space.BATCH_CLOSING, batch_id) is not None
+        if is_completing(row, total) and not closing:
             yield "It is sealed and nothing is pending, yet it is not complete."
         if row.completed_at and total.pending:
             yield f"It is complete, yet {total.pending} items are pending."
     yield from _item_faults(case, batch_id, row, Counts() if own is None else decode_counts(own))
+
+
+def _total(case: Case, batch_id: bytes) -> Counts:
+    """All counts of a batch, as its home decides by them: of several shards, what the enlisted partitions reported."""
+    enlisted = enlisted_parts(case, batch_id)
+    own = case.store.get(case.partition, Space.BATCH_COUNT, batch_id)
+    if enlisted or case.owned is not None:
+        return total_at_home(NOTHING if own is None else decode_counts(own), enlisted.values())
+    values = [case.store.get(p, Space.BATCH_COUNT, batch_id) for p in range(case.deed.partition_count)]
+    return added_up(decode_counts(value) for value in values if value is not None)
 
 
 def _item_faults(case: Case, batch_id: bytes, row: BatchRow, counts: Counts) -> Iterator[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from restante.errors import DataDamaged
+from restante.hub.doctor.doctor_batch_parts import is_part_deleted
 from restante.hub.doctor.doctor_findings import Case
 from restante.hub.doctor.doctor_mailboxes import entries, examine_entries
 from restante.hub.engine.core import uuid_text
@@ -50,7 +51,7 @@ class BoundBatches:
 
         def binding(key: bytes, value: bytes) -> None:
             _check_row(case, key, value)
-            if not self._is_there(case, key[9:]):
+            if not self._is_there(case, key[9:]) and not is_part_deleted(case, key[9:]):
                 case.problem(f"binding from number {key_number(key)}", f"There is no batch {uuid_text(key[9:])}.")
             sound.append((key, value))
 
@@ -66,7 +67,8 @@ class BoundBatches:
         """Whether a batch has a row. One that was deleted keeps it until all else of it is gone."""
         if batch not in self._there:
             home = partition_of(uuid_text(batch), case.deed.partition_count)
-            self._there[batch] = case.store.get(home, Space.BATCH, batch) is not None
+            place = (home, Space.BATCH) if case.knows(home) else (case.partition, Space.BATCH_PART)
+            self._there[batch] = case.store.get(*place, batch) is not None
         return self._there[batch]
 
     def add(self, case: Case, stored: StoredSegment, records: RecordArray) -> None:
@@ -121,6 +123,8 @@ class BoundBatches:
     def _is_deleted(self, case: Case, batch: bytes) -> bool:
         """Of one that is being deleted nothing is counted any more."""
         home = partition_of(uuid_text(batch), case.deed.partition_count)
+        if not case.knows(home):
+            return is_part_deleted(case, batch)
         value = case.store.get(home, Space.BATCH, batch)
         return value is None or bool(decode_batch(value).deleted_at)
 

@@ -75,11 +75,17 @@ class Case:
     findings: DoctorFindings
     counters: PartitionRow = field(default_factory=PartitionRow)
     staged: frozenset[StagedRun] = frozenset()
-    """The runs that parcels of consignments name, in all partitions."""
+    """The runs that parcels of consignments, their parts and rounds name, in all partitions that are examined."""
+    owned: range | None = None
+    """The partitions of the one shard that is examined; None: all are."""
 
     @property
     def checked(self) -> Checked:
         return self.findings.checked
+
+    def knows(self, partition: int) -> bool:
+        """Whether what a partition has can be looked up."""
+        return self.owned is None or partition in self.owned
 
     def problem(self, what: str, detail: str) -> None:
         self.findings.add(Severity.PROBLEM, self.partition, what, detail)

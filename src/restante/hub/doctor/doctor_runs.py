@@ -37,7 +37,9 @@ def read_runs(case: Case) -> list[RunRow]:
             case.problem(f"run {row.identity}", "It has no segments.")
         if row.state is RunState.STAGED:
             if StagedRun(case.partition, row.identity) not in case.staged:
-                case.problem(f"run {row.identity}", "It is staged, and no parcel of a consignment names it.")
+                case.problem(
+                    f"run {row.identity}", "It is staged, and no parcel of a consignment names it, and no round."
+                )
         elif not 1 <= row.first <= row.last <= case.counters.visible:
             detail = f"Its numbers {row.first} to {row.last} are not within 1 to {case.counters.visible}."
             case.problem(f"run {row.identity}", detail)
