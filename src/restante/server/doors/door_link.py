@@ -64,10 +64,10 @@ class DoorLink:
         settings: Settings,
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         self.lines = lines
         self.directory = directory or ShardProcesses(lines)
-        backplane: Backplane | None = None,
         self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
         self.cut = PublishCut(lines, settings, claim_checks)
         self.caller = EVERYTHING

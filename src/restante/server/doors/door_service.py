@@ -62,7 +62,7 @@ class DoorConnection(HttpConnection):
 class DoorService(HttpServer):
     """A door, not yet running."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
         lines: ShardLines,
         home: Path,
@@ -72,11 +72,10 @@ class DoorService(HttpServer):
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        backplane: Backplane | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, directory)
-        backplane: Backplane | None = None,
-        self.link = DoorLink(lines, settings, claim_checks, backplane)
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [
