@@ -72,6 +72,7 @@ class DoorService(HttpServer):
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        *,
         backplane: Backplane | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
