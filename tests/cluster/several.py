@@ -34,6 +34,7 @@ class SeveralHub:
         origins: Mapping[str, OriginPort] | None = None,
         clock: Callable[[], int] | None = None,
         backplane: Backplane | None = None,
+        prepare: Callable[[DoorService], None] = lambda _: None,
     ) -> None:
         chosen = settings or Settings()
         chosen = msgspec.structs.replace(chosen, server=msgspec.structs.replace(chosen.server, port=0))
@@ -43,6 +44,7 @@ class SeveralHub:
         self.url = url_of(bound)
         self._folder, self._settings, self._origins, self._clock = folder, chosen, origins, clock
         self._backplane = backplane
+        self._prepare = prepare
         numbers = range(len(self.table.ranges))
         self.folders = [shard_folder(folder, number) for number in numbers]
         self.shards = [self._shard(number) for number in numbers]
@@ -57,7 +59,9 @@ class SeveralHub:
         lines = ShardLines(self.table.ranges, self.folders)
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
         place = (self._folder, self._settings, bound, self.url)
-        return ServedHub(DoorService(lines, *place, {}, claims, backplane=self._backplane))
+        service = DoorService(lines, *place, {}, claims, backplane=self._backplane)
+        self._prepare(service)
+        return ServedHub(service)
 
     def stop_shard(self, number: int) -> None:
         self.shards[number].stop()

@@ -21,12 +21,13 @@ from restante.hub.backplane.doorway import Doorway, RecordParcel
 from restante.hub.backplane.memory import NOT_LOOKED_AT
 from restante.hub.backplane.parcels import NotForBackplane, RecordCut, column_parcels, letter_parcels
 from restante.hub.backplane.ways import goes_through, refuse_delayed, takes_nothing
-from restante.hub.engine.committer import CommitRequest
+from restante.hub.engine.commit_request import CommitRequest, Listener
 from restante.model.access.access import Grant
 from restante.model.backplane.accept import Accept
 from restante.model.backplane.backplane_answers import BackplaneStatus, RecordOutcome
 from restante.model.mailboxes.answers import LogPosition, Receipt
 from restante.model.publishing.few_or_many import Few
+from restante.model.publishing.letter import Letter
 from restante.model.sources.source import refuse_positions
 from restante.model.storage.partition import partition_of
 from restante.ports.backplane import Backplane
@@ -87,9 +88,8 @@ class DoorBackplane:
         """Through the backplane; None if it has to go straight to the shards."""
         if not goes_through(call, has_backplane=True):
             return None
-        reason = self._unfit or next((own for own in self._fitness if own is not None), None)
-        if reason is not None:
-            raise takes_nothing(reason)
+        if self._reason is not None:
+            raise takes_nothing(self._reason)
         loop = asyncio.get_running_loop()
         dispatch = self.doorway.dispatch(call.accept or Accept.STORED)
         future: asyncio.Future[CommitRequest[Receipt]] = loop.create_future()
@@ -106,6 +106,24 @@ class DoorBackplane:
                 raise
             return None
         return (await future).answer()
+
+    @property
+    def _reason(self) -> str | None:
+        """Why nothing is taken, if that is so."""
+        return self._unfit or next((own for own in self._fitness if own is not None), None)
+
+    def publish_letters(self, letters: Sequence[Letter], listener: Listener[Receipt]) -> bool:
+        """A few messages that are plainly right and the caller's to send; False if they have to go another way."""
+        if self._reason is not None:
+            return False
+        try:
+            parcels = letter_parcels(self._cut, letters)
+        except NotForBackplane:
+            return False
+        dispatch = self.doorway.dispatch(Accept.STORED)
+        dispatch.waiter = listener
+        self.doorway.send(dispatch, parcels)
+        return True
 
     def _letters(self, call: Publish, cut: PublishCut, caller: Grant) -> Sequence[RecordParcel] | None:
         """A few messages that are plainly right; None if the rules have to take a closer look."""
