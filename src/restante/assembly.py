@@ -6,11 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from restante.backplanes import open_backplane
 from restante.client.concurrency.openings import Unopened
@@ -19,6 +22,8 @@ from restante.counters import open_counters
 from restante.errors import DataDamaged, ExtraMissing, InvalidRequest, InvalidSettings
 from restante.hub.door.hub import OpenHub
 from restante.hub.door.in_process import InProcess
+from restante.limits import SHARED_PARTITIONS
+from restante.model.shards.ranges import even_ranges
 from restante.outside.webhooks import webhook_poster
 from restante.ports.backplane import Backplane
 from restante.ports.carrier import Shard
@@ -52,6 +57,17 @@ def open_database(url: str, settings: Settings | None = None) -> Store:
     """The store in a database; its tables are made if need be."""
     store: Store = _postgresql().PostgresqlStore.open(url, password=store_password(settings))
     return store
+
+
+def found_database(url: str, settings: Settings, *, shards: int, partitions: int | None = None) -> None:
+    """A new store in a database, with so many shards; nothing must be in it yet."""
+    few = settings.partition_count if shards == 1 else SHARED_PARTITIONS
+    chosen = msgspec.structs.replace(settings, partition_count=partitions or few)
+    ranges = even_ranges(chosen.partition_count, shards)
+    open_hub(url, settings=chosen).close()
+    if shards > 1:
+        with closing(_postgresql().PostgresqlStore.open(url, password=store_password(settings))) as store:
+            store.cut([own.start for own in ranges])
 
 
 def open_moment(place: str | os.PathLike[str], settings: Settings | None = None) -> StoreReader:
@@ -126,10 +142,19 @@ def open_hub(
 def new_store(place: str, settings: Settings) -> Store:
     """The store of a folder or a database, made if need be, without a hub."""
     if is_store_url(place):
-        return open_database(place, settings)
+        return _of_one_shard(place, open_database(place, settings))
     if Path(place).is_file():
         raise InvalidRequest(f"{place} is a file. Give a folder for the data; it is made if need be.")
     return SqliteStore.open(Path(place))
+
+
+def _of_one_shard(url: str, store: Any) -> Store:  # noqa: ANN401  # a module that may be missing has its type
+    """A hub alone has one shard; the rows of several say what shards have asked of one another."""
+    if store.shard_count > 1:
+        store.close()
+        raise InvalidRequest(f"{url} has {store.shard_count} shards, and one hub alone cannot serve them.")
+    whole: Store = store
+    return whole
 
 
 def open(  # the public name

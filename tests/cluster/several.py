@@ -57,7 +57,7 @@ class SeveralHub:
         lines = ShardLines(self.table.ranges, self.folders)
         claims = None if self._origins is None else frozenset(n for n, port in self._origins.items() if port.content)
         place = (self._folder, self._settings, bound, self.url)
-        return ServedHub(DoorService(lines, *place, {}, claims, self._backplane))
+        return ServedHub(DoorService(lines, *place, {}, claims, backplane=self._backplane))
 
     def stop_shard(self, number: int) -> None:
         self.shards[number].stop()

@@ -210,8 +210,8 @@ def test_a_database_without_tables_says_so(address: str) -> None:
 def test_tables_of_a_newer_version_are_left_alone(address: str) -> None:
     PostgresqlStore.open(address).close()
     with psycopg.connect(address, autocommit=True) as session:
-        session.execute("INSERT INTO restante_layout VALUES (2)")
-    with pytest.raises(FormatUnsupported, match="layout 2"):
+        session.execute("INSERT INTO restante_layout VALUES (3)")
+    with pytest.raises(FormatUnsupported, match="layout 3"):
         PostgresqlStore.open(address)
 
 

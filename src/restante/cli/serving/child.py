@@ -54,15 +54,18 @@ async def _door(order: ChildOrder, spare: Callable[[], None]) -> None:
 
     from restante.backplanes import open_backplane
     from restante.cli.serving.console import mount_console
+    from restante.cluster.node_directory import ShardProcesses
     from restante.cluster.shard_folders import shard_folder
     from restante.cluster.shard_lines import ShardLines
     from restante.server.doors.door_service import DoorService
 
     home, ranges = Path(order.home), order.table.ranges
-    lines = ShardLines(ranges, [shard_folder(home, shard) for shard in range(len(ranges))])
+    folders = [shard_folder(home, shard) for shard in range(len(ranges))]
+    lines = ShardLines(ranges, folders)
     bound = socket.socket(fileno=order.listener)
-    backplane = open_backplane(order.settings)
-    service = DoorService(lines, home, order.settings, bound, order.url, dict(order.places), backplane=backplane)
+    directory = ShardProcesses(lines, folders)
+    place = (home, order.settings, bound, order.url, dict(order.places))
+    service = DoorService(lines, *place, directory=directory, backplane=open_backplane(order.settings))
     mount_console(service)
     spare()
     _obey(service)

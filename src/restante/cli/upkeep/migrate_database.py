@@ -24,7 +24,7 @@ def found(store: str) -> StoredVersions:
     """Nothing is changed, and a hub may own the store."""
     from restante.assembly import open_moment
     from restante.cli.shared.hub_options import settings_here
-    from restante.errors import InvalidRequest
+    from restante.errors import FormatUnsupported, InvalidRequest
     from restante.hub.upkeep.migrate import format_of
 
     try:
@@ -33,14 +33,29 @@ def found(store: str) -> StoredVersions:
         if error.details.get("tables") == "none":
             return StoredVersions(None, None)
         raise
+    except FormatUnsupported as error:
+        older = error.details.get("found")
+        if isinstance(older, int) and older < (known().layout or 0):
+            return StoredVersions(older, None)
+        raise
     with closing(moment):
         return StoredVersions(known().layout, format_of(moment))
 
 
-def brought_forward(store: str, before: StoredVersions) -> StoredVersions:
-    """As a hub does it that opens the store."""
-    from restante.assembly import open_hub
+def brought_forward(
+    store: str, before: StoredVersions, shards: int | None = None, partitions: int | None = None
+) -> StoredVersions:
+    """As a hub does it that opens the store. A new one gets so many shards and partitions."""
+    from restante.assembly import found_database, open_database
     from restante.cli.shared.hub_options import settings_here
+    from restante.errors import InvalidRequest
+    from restante.hub.upkeep import migrate as migrating
 
-    open_hub(store, settings=settings_here()).close()
-    return before
+    settings = settings_here()
+    with closing(open_database(store, settings)) as opened:
+        found = migrating.migrate(opened).before
+    if found is None:
+        found_database(store, settings, shards=shards or 1, partitions=partitions)
+    elif shards is not None or partitions is not None:
+        raise InvalidRequest("The store is there already: its shards and partitions stay as they are.")
+    return StoredVersions(before.layout, found)

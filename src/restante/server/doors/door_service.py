@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from restante.cluster.node_directory import NodeDirectory
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
 from restante.ports.backplane import Backplane
@@ -61,7 +62,7 @@ class DoorConnection(HttpConnection):
 class DoorService(HttpServer):
     """A door, not yet running."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a door is made of
         self,
         lines: ShardLines,
         home: Path,
@@ -70,10 +71,12 @@ class DoorService(HttpServer):
         url: str,
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
+        directory: NodeDirectory | None = None,
+        *,
         backplane: Backplane | None = None,
     ) -> None:
         gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, backplane)
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [

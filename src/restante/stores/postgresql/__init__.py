@@ -1,9 +1,10 @@
-"""The PostgreSQL engine: one database, small rows and blobs in tables, one owner at a time. Needs `psycopg`."""
+"""The PostgreSQL engine: one database, small rows and blobs in tables, each shard with one owner at a time. Needs `psycopg`."""
 
 from __future__ import annotations
 
 from restante.stores.postgresql.moment import PostgresqlMoment
+from restante.stores.postgresql.node import PostgresqlNode
 from restante.stores.postgresql.schema import LAYOUT
-from restante.stores.postgresql.store import PostgresqlStore
+from restante.stores.postgresql.whole import PostgresqlStore
 
-__all__ = ["LAYOUT", "PostgresqlMoment", "PostgresqlStore"]
+__all__ = ["LAYOUT", "PostgresqlMoment", "PostgresqlNode", "PostgresqlStore"]

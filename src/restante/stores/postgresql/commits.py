@@ -1,10 +1,11 @@
 """Commits: each is one transaction, sent whole before anything is waited for.
 
-Its first statement moves the shard's commit number from n to n + 1 if fence and n are those of this owner. Otherwise it
-makes the number null, which the table refuses: so the transaction fails, where an UPDATE that finds nothing would not.
+Its first statement moves the commit number of each shard that it changes from n to n + 1 if fence and n are those of this
+owner. Otherwise it makes the number null, which the table refuses: so the transaction fails, where an UPDATE that finds nothing
+would not.
 
 If the session dies before the answer has come, nobody knows what is stored. Then nothing is committed until `resolve` has
-looked: the shard's row is read with a lock, which waits for a transaction that a server may still carry out for a dead
+looked: the shards' rows are read with a lock, which waits for a transaction that a server may still carry out for a dead
 session. The number is n + 1 under our fence: stored. It is n: not stored.
 """
 
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, NoReturn
 
 import psycopg
 
@@ -21,16 +23,16 @@ from restante.errors import OutcomeUnknown, StoreConflict, Unavailable
 from restante.limits import MIB
 from restante.model.storage.changes import BlobKey, Buffer, Changes
 from restante.stores.postgresql.failures import translated
-from restante.stores.postgresql.lease import TAKEN_OVER, Owned, end_session, note_session
+from restante.stores.postgresql.leases import TAKEN_OVER, OwnedShard, cut_shards, end_session, note_session
 from restante.stores.postgresql.schema import Session
 
 PART_BYTES = MIB
 """Of a blob; by measurement: parts of 8 MiB take four times as long, rows of 8 KiB gain nothing."""
 
 _MOVE = """
-UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = 0
+UPDATE restante_shards SET commits = CASE WHEN fence = %b AND commits = %b THEN commits + 1 END WHERE shard = %b
 """
-_LOOK = "SELECT fence, commits FROM restante_shards WHERE shard = 0 FOR UPDATE"
+_LOOK = "SELECT shard, fence, commits FROM restante_shards WHERE shard = ANY(%b) ORDER BY shard FOR UPDATE"
 _PUT = """
 INSERT INTO restante_entries SELECT * FROM unnest(%b::integer[], %b::smallint[], %b::bytea[], %b::bytea[])
 ON CONFLICT (partition, space, key) DO UPDATE SET value = excluded.value
@@ -44,7 +46,7 @@ _DROP = """
 DELETE FROM restante_blobs AS blob USING unnest(%b::integer[], %b::bigint[]) AS gone (partition, number)
 WHERE blob.partition = gone.partition AND blob.number = gone.number
 """
-_RAISE = "UPDATE restante_shards SET fence = fence + 1 WHERE shard = 0 AND fence = %b AND commits = %b RETURNING fence"
+_RAISE = "UPDATE restante_shards SET fence = %b WHERE shard = ANY(%b)"
 _FENCES = """
 INSERT INTO restante_fences SELECT partition, %b FROM unnest(%b::integer[]) AS partition
 ON CONFLICT (partition) DO UPDATE SET fence = excluded.fence
@@ -53,33 +55,54 @@ ON CONFLICT (partition) DO UPDATE SET fence = excluded.fence
 _log = logging.getLogger(__name__)
 
 
+class ShardStanding(NamedTuple):
+    """What a shard's row is to say while it is ours."""
+
+    fence: int
+    commits: int
+
+
 class FencedCommits:
-    """What the owner knows of its row, and the session in which it commits. Used by one thread at a time."""
+    """What the owner knows of its rows, and the session in which it commits. Used by one thread at a time."""
 
     def __init__(
-        self, session: Session, reconnect: Callable[[], Session], owner: str, owned: Owned, fences: dict[int, int]
+        self,
+        session: Session,
+        reconnect: Callable[[], Session],
+        owner: str,
+        owned: Sequence[OwnedShard],
+        fences: dict[int, int],
     ) -> None:
         self._session: Session | None = session
         self._pid = session.info.backend_pid
         self._reconnect = reconnect
         self._owner = owner
-        self._fence, self._number = owned
+        self._shards = [one.shard for one in owned]
+        self._firsts = [one.first for one in owned]
+        self._standing = {one.shard: ShardStanding(one.fence, one.commits) for one in owned}
         self._fences = fences
         self._lock = threading.Lock()
-        self._doubtful = False
+        self._doubtful: list[int] = []
+        """The shards that a commit has changed, or has not: nobody knows."""
         self._closed = False
         self.stopped: str | None = None
         """Why nothing is committed any more."""
         self.written_bytes = 0
 
+    def fence_of(self, partition: int) -> tuple[int, int]:
+        """The shard of a partition, and its fence."""
+        shard = self._shard_of(partition)
+        return shard, self._standing[shard].fence
+
     @property
-    def fence(self) -> int:
-        return self._fence
+    def shards(self) -> Sequence[int]:
+        """Those that are owned."""
+        return self._shards
 
     @property
     def in_doubt(self) -> bool:
         """Whether nobody knows what became of the last commit."""
-        return self._doubtful
+        return bool(self._doubtful)
 
     def commit(self, changes: Changes) -> None:
         with self._lock:
@@ -87,45 +110,59 @@ class FencedCommits:
             self.require_fences(changes.fences)
             if changes.empty():
                 return
-            session = self._connected()
+            session, shards = self._connected(), self._changed(changes)
             try:
-                self.written_bytes += _carry_out(session, changes, Owned(self._fence, self._number))
+                self.written_bytes += _carry_out(session, changes, [(*self._standing[one], one) for one in shards])
             except psycopg.Error as error:
-                self._fail(session, error)
-            self._number += 1
+                self._fail(session, error, shards)
+            self._move_on(shards)
 
     def resolve(self) -> bool:
         """Whether the commit that ended in `OutcomeUnknown` is stored; `Unavailable` if that is not known yet."""
         with self._lock:
             assert self._doubtful, "there is a commit in doubt"
             found = self._look(self._connected())
-            stored = found == (self._fence, self._number + 1)
+            first = self._doubtful[0]
+            stored = found[first] == (self._standing[first].fence, self._standing[first].commits + 1)
             if stored:
-                self._number += 1
-            else:
-                self._require_same(found)
-            self._doubtful = False
+                self._move_on(self._doubtful)
+            self._require_same(found)
+            self._doubtful = []
             return stored
 
     def raise_fences(self, partitions: range) -> int:
         with self._lock:
             self._require_running()
             session = self._connected()
+            fence = 1 + max(standing.fence for standing in self._standing.values())
+            shards = sorted({self._shard_of(partition) for partition in partitions})
             try:
                 with session.transaction():
-                    raised = session.execute(_RAISE, (self._fence, self._number)).fetchone()
-                    if raised is not None:
-                        session.execute(_FENCES, (raised[0], list(partitions)))
+                    self._require_same(_standing(session, self._shards))
+                    session.execute(_RAISE, (fence, shards))
+                    session.execute(_FENCES, (fence, list(partitions)))
             except psycopg.Error as error:
                 # Whatever became of it: who opens the store again raises it further.
                 self._stop_if_dead(session)
                 raise translated(error) from error
-            if raised is None:
-                self._require_same(self._look(session))
-                raise StoreConflict("The store has changed under its owner; nothing was changed. Open the hub again.")
-            self._fence = int(raised[0])
-            self._fences.update(dict.fromkeys(partitions, self._fence))
-            return self._fence
+            for shard in shards:
+                self._standing[shard] = self._standing[shard]._replace(fence=fence)
+            self._fences.update(dict.fromkeys(partitions, fence))
+            return fence
+
+    def cut(self, firsts: Sequence[int]) -> None:
+        """Cut the shards anew, in one transaction. All begin above every fence that was; nothing is committed here any more."""
+        with self._lock:
+            self._require_running()
+            session, fence = self._connected(), 1 + max(standing.fence for standing in self._standing.values())
+            try:
+                with session.transaction():
+                    self._require_same(_standing(session, self._shards))
+                    cut_shards(session, firsts, fence)
+            except psycopg.Error as error:
+                self._stop_if_dead(session)
+                raise translated(error) from error
+            self._stop("The shards have other borders now. Open the hub again.")
 
     def require_fences(self, fences: Mapping[int, int]) -> None:
         for partition, fence in fences.items():
@@ -140,6 +177,22 @@ class FencedCommits:
             self._closed = True
             self._disconnect()
 
+    def _shard_of(self, partition: int) -> int:
+        return self._shards[bisect_right(self._firsts, partition) - 1]
+
+    def _changed(self, changes: Changes) -> list[int]:
+        """The shards that a commit changes."""
+        if len(self._shards) == 1:
+            return self._shards
+        partitions = {entry.partition for entry in changes.entries} | {blob.partition for blob in changes.dropped}
+        partitions |= {blob.partition for blob, _ in changes.blobs} | set(changes.fences)
+        return sorted({self._shard_of(partition) for partition in partitions})
+
+    def _move_on(self, shards: Iterable[int]) -> None:
+        for shard in shards:
+            fence, commits = self._standing[shard]
+            self._standing[shard] = ShardStanding(fence, commits + 1)
+
     def _require_running(self) -> None:
         if self._closed:
             raise Unavailable("The store is closed.")
@@ -149,13 +202,13 @@ class FencedCommits:
             raise Unavailable("The outcome of the last commit is not known yet. Nothing is committed before it is.")
 
     def _connected(self) -> Session:
-        """The session that commits. After a loss there is a new one, and the lease's row says so."""
+        """The session that commits. After a loss there is a new one, and the leases' rows say so."""
         if self._closed:
             raise Unavailable("The store is closed.")
         if self._session is None or self._session.closed:
             self._session = self._reconnect()
             try:
-                noted = note_session(self._session, self._owner)
+                noted = note_session(self._session, self._owner, self._shards)
             except psycopg.Error as error:
                 self._disconnect()
                 raise translated(error) from error
@@ -170,23 +223,23 @@ class FencedCommits:
         if session is not None:
             session.close()
 
-    def _fail(self, session: Session, error: psycopg.Error) -> NoReturn:
+    def _fail(self, session: Session, error: psycopg.Error, shards: list[int]) -> NoReturn:
         if isinstance(error, psycopg.errors.UniqueViolation):
             session.rollback()
             raise AssertionError("a blob is written once, under a number never used before") from error
         if _dead(session):
             self._disconnect()
-            self._doubtful = True
+            self._doubtful = shards
             raise OutcomeUnknown("The connection to PostgreSQL was lost in a commit: it may be stored.") from error
         session.rollback()
         if isinstance(error, psycopg.errors.NotNullViolation):
             self._require_same(self._look(session))
         raise translated(error) from error
 
-    def _look(self, session: Session) -> Owned:
-        """The row as it is when no transaction holds it."""
+    def _look(self, session: Session) -> dict[int, ShardStanding]:
+        """The rows as they are when no transaction holds them."""
         try:
-            row = session.execute(_LOOK).fetchone()
+            found = _standing(session, self._shards)
         except psycopg.errors.LockNotAvailable as error:
             end_session(session, self._pid, self._owner)
             raise Unavailable("PostgreSQL still carries out the last commit. Try again.") from error
@@ -194,21 +247,21 @@ class FencedCommits:
             self._disconnect()
             raise translated(error) from error
         self._pid = session.info.backend_pid
-        assert row is not None, "the row is made with the table"
-        return Owned(*row)
+        return found
 
-    def _require_same(self, found: Owned) -> None:
-        if found.fence != self._fence:
-            self._stop(TAKEN_OVER)
-        elif found.commits < self._number:
-            self._stop(
-                "PostgreSQL has lost commits that it had acknowledged: an older copy took over, or was restored."
-            )
-        elif found.commits > self._number:
-            self._stop("Somebody else has committed under the fence of this hub. Open it again.")
-        else:
-            return
-        raise StoreConflict(self.stopped or "")
+    def _require_same(self, found: Mapping[int, ShardStanding]) -> None:
+        for shard, standing in self._standing.items():
+            if found[shard].fence != standing.fence:
+                self._stop(TAKEN_OVER)
+            elif found[shard].commits < standing.commits:
+                self._stop(
+                    "PostgreSQL has lost commits that it had acknowledged: an older copy took over, or was restored."
+                )
+            elif found[shard].commits > standing.commits:
+                self._stop("Somebody else has committed under the fence of this hub. Open it again.")
+            else:
+                continue
+            raise StoreConflict(self.stopped or "")
 
     def _stop(self, reason: str) -> None:
         self.stopped = reason
@@ -227,14 +280,15 @@ def parts_of(blob: BlobKey, parts: Sequence[Buffer]) -> list[tuple[int, int, int
     return [(*blob, number, len(content), content[start : start + PART_BYTES]) for number, start in enumerate(cuts)]
 
 
-def _carry_out(session: Session, changes: Changes, owned: Owned) -> int:
+def _carry_out(session: Session, changes: Changes, moved: Sequence[tuple[int, int, int]]) -> int:
     """One transaction, one round trip; gives the bytes that it stored."""
     puts = [(*entry, value) for entry, value in changes.entries.items() if value is not None]
     gone = [entry for entry, value in changes.entries.items() if value is None]
     rows = [row for blob, parts in changes.blobs for row in parts_of(blob, parts)]
     with session.pipeline():
         session.execute("BEGIN")
-        session.execute(_MOVE, owned)
+        for standing in moved:
+            session.execute(_MOVE, standing)
         if puts:
             session.execute(_PUT, _columns(puts))
         if gone:
@@ -245,6 +299,12 @@ def _carry_out(session: Session, changes: Changes, owned: Owned) -> int:
             session.execute(PUT_PART, row)
         session.execute("COMMIT")
     return sum(len(key) + len(value) for *_, key, value in puts) + sum(len(row[-1]) for row in rows)
+
+
+def _standing(session: Session, shards: Sequence[int]) -> dict[int, ShardStanding]:
+    """The rows of shards, locked."""
+    rows = session.execute(_LOOK, (list(shards),)).fetchall()
+    return {shard: ShardStanding(fence, commits) for shard, fence, commits in rows}
 
 
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:

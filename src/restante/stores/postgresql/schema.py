@@ -1,9 +1,11 @@
 """The tables, and how they are made. They lie in the first schema of the session's `search_path`.
 
-`restante_shards` has the row that every commit moves: the fence of the owner and the number of the last commit.
-`restante_leases` is apart from it, so that a renewal never waits for a commit. Values and blobs are stored as they are
-(`EXTERNAL`): what is in them is compressed already, or too small, and of a large one a slice can be read by itself. Blobs lie
-in parts, each with the size of the whole.
+`restante_shards` has a row for each shard: its first partition, and what every commit moves, the fence of the owner and the
+number of the last commit. A shard ends where the next one begins. A row stays for ever: a commit that finds none would be
+fenced by nothing; a shard that is no more has no first partition. `restante_leases` says who owns a shard, `restante_nodes` who
+is alive: they are apart, so that a renewal never waits for a commit. Values and blobs are stored as they are (`EXTERNAL`):
+what is in them is compressed already, or too small, and of a large one a slice can be read by itself. Blobs lie in parts,
+each with the size of the whole.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from restante.errors import FormatUnsupported
 Session = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 14
-LAYOUT = 1
+LAYOUT = 2
 """The number of the layout of the tables below."""
 
 _ONE_MAKER = 7_230_114
@@ -29,14 +31,6 @@ CREATE TABLE restante_shards (
     shard integer PRIMARY KEY,
     fence bigint NOT NULL,
     commits bigint NOT NULL
-);
-CREATE TABLE restante_leases (
-    shard integer PRIMARY KEY,
-    owner text,
-    node text NOT NULL,
-    pid integer NOT NULL,
-    beat bigint NOT NULL,
-    lease_milliseconds integer NOT NULL
 );
 CREATE TABLE restante_fences (partition integer PRIMARY KEY, fence bigint NOT NULL);
 CREATE TABLE restante_entries (
@@ -57,9 +51,32 @@ CREATE TABLE restante_blobs (
 ALTER TABLE restante_entries ALTER value SET STORAGE EXTERNAL;
 ALTER TABLE restante_blobs ALTER data SET STORAGE EXTERNAL;
 INSERT INTO restante_shards VALUES (0, 0, 0);
-INSERT INTO restante_leases VALUES (0, NULL, '', 0, 0, 0);
 INSERT INTO restante_layout VALUES (1);
 """
+_SEVERAL_SHARDS: LiteralString = """
+DROP TABLE IF EXISTS restante_leases;
+CREATE TABLE restante_leases (
+    shard integer PRIMARY KEY,
+    owner text,
+    heir text,
+    holder text,
+    pid integer NOT NULL DEFAULT 0
+);
+CREATE TABLE restante_nodes (
+    session text PRIMARY KEY,
+    name text NOT NULL,
+    beat bigint NOT NULL,
+    lease_milliseconds integer NOT NULL,
+    about bytea NOT NULL
+);
+ALTER TABLE restante_shards ADD COLUMN first_partition integer;
+UPDATE restante_shards SET first_partition = 0;
+INSERT INTO restante_leases (shard) SELECT shard FROM restante_shards;
+ALTER TABLE restante_layout ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
+INSERT INTO restante_layout (layout) VALUES (2);
+"""
+_STEPS: tuple[LiteralString, ...] = (_TABLES, _SEVERAL_SHARDS)
+"""Each brings the tables to the next layout."""
 
 
 def layout_of(session: Session) -> int | None:
@@ -72,11 +89,11 @@ def layout_of(session: Session) -> int | None:
 def make_tables(session: Session) -> None:
     """Make what is missing, whole or not at all; `FormatUnsupported` if a newer version made the tables."""
     found = layout_of(session)
-    if found is None:
+    if found is None or found < LAYOUT:
         with session.transaction():
             session.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_MAKER,))
-            if layout_of(session) is None:
-                session.execute(_TABLES, prepare=False)
+            for step in _STEPS[layout_of(session) or 0 :]:
+                session.execute(step, prepare=False)
         found = layout_of(session)
     require_layout(found)
 
@@ -84,9 +101,9 @@ def make_tables(session: Session) -> None:
 def require_layout(found: int | None) -> None:
     """`FormatUnsupported` if another version made the tables."""
     if found != LAYOUT:
+        remedy = "Use the version that made them." if (found or 0) > LAYOUT else "Run `restante migrate --store` first."
         raise FormatUnsupported(
-            f"The tables in the database have layout {found}; this version of Restante knows {LAYOUT}. "
-            "Use the version that made them.",
+            f"The tables in the database have layout {found}; this version of Restante knows {LAYOUT}. {remedy}",
             found=found,
             known=LAYOUT,
         )

@@ -1,15 +1,13 @@
-"""The PostgreSQL store: one database, one owner at a time by a lease and a fence.
+"""The store of a shard in PostgreSQL, or of several: what an owner may do by its lease and fence.
 
-FencedCommits go through one session, in order; reads borrow sessions of their own; the lease is kept in another. All of them
-are with the primary server.
+Commits go through one session for each store that is open, in order; reads borrow sessions of their own; the lease is kept in
+another. All of them are with the primary server.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, LiteralString
 
 import psycopg
@@ -19,51 +17,29 @@ from restante.model.storage.changes import BlobKey, Buffer, Changes, EntryKey, S
 from restante.ports.store import StoreSize
 from restante.stores.postgresql.commits import PUT_PART, FencedCommits, parts_of
 from restante.stores.postgresql.failures import translated
-from restante.stores.postgresql.lease import LEASE_SECONDS, Lease, session_name, take
+from restante.stores.postgresql.lease import Lease
 from restante.stores.postgresql.reads import StoreReads
 from restante.stores.postgresql.recent import ReadMark, RecentRow, RecentRows, prefix_of
-from restante.stores.postgresql.schema import make_tables
-from restante.stores.postgresql.sessions import ReadSessions, connect, connect_again, terms_of
+from restante.stores.postgresql.sessions import ReadSessions
 
-_HELD = "SELECT fence = %b FROM restante_shards WHERE shard = 0 FOR KEY SHARE"
+_HELD = "SELECT fence = %b FROM restante_shards WHERE shard = %b FOR KEY SHARE"
 
 
-class PostgresqlStore(StoreReads):
-    """A `Store` in a database. Open it with `open`, and close it."""
+class ShardStore(StoreReads):
+    """A `Store` of some shards of a database. `PostgresqlNode.take` opens one, `PostgresqlStore.open` one of all shards."""
 
     shared = True
 
-    def __init__(self, sessions: ReadSessions, commits: FencedCommits, lease: Lease) -> None:
+    def __init__(
+        self, sessions: ReadSessions, commits: FencedCommits, lease: Lease, let_go: Callable[[], None]
+    ) -> None:
         self._sessions = sessions
         self._commits = commits
         self._lease = lease
+        self._let_go = let_go
         self._recent = RecentRows()
         self._size = 0
-
-    @classmethod
-    def open(
-        cls, address: str, *, password: str | None = None, lease_seconds: float = LEASE_SECONDS
-    ) -> PostgresqlStore:
-        """Take the store of a database; its tables are made if need be. `DataLocked` while another hub owns it."""
-        terms = terms_of(address, password)
-        owner = uuid.uuid4().hex
-        reconnect = partial(connect_again, terms, session_name(owner))
-        with ExitStack() as undo:
-            session = connect(terms, session_name(owner))
-            undo.callback(session.close)
-            try:
-                make_tables(session)
-                owned = take(session, owner, lease_seconds)
-                lease = Lease(terms, owner, lease_seconds)
-                undo.callback(lease.close)
-                fences: dict[int, int] = dict(
-                    session.execute("SELECT partition, fence FROM restante_fences").fetchall()
-                )
-            except psycopg.Error as error:
-                raise translated(error) from error
-            commits = FencedCommits(session, reconnect, owner, owned, fences)
-            undo.pop_all()
-        return cls(ReadSessions(terms, session_name(owner)), commits, lease)
+        self._closed = False
 
     def get(self, partition: int, space: Space, key: bytes) -> bytes | None:
         entry = EntryKey(partition, space, key)
@@ -111,13 +87,13 @@ class PostgresqlStore(StoreReads):
     def put_blob(self, blob: BlobKey, parts: Sequence[Buffer], *, fence: int) -> None:
         """In a session of its own: it holds up no commit. The look at the fence makes a new owner wait for its end."""
         self._commits.require_fences({blob.partition: fence})
-        rows = parts_of(blob, parts)
+        rows, (shard, held_fence) = parts_of(blob, parts), self._commits.fence_of(blob.partition)
         try:
             with self._sessions.borrowed() as session, session.transaction():
                 with session.pipeline():
                     for row in rows:
                         session.execute(PUT_PART, row)
-                    held = session.execute(_HELD, (self._commits.fence,))
+                    held = session.execute(_HELD, (held_fence, shard))
                 if held.fetchone() != (True,):
                     raise StoreConflict("Another hub has taken over the store; nothing was changed.")
         except psycopg.Error as error:
@@ -161,21 +137,27 @@ class PostgresqlStore(StoreReads):
         return self._commits.stopped or self._lease.lost
 
     def size(self) -> StoreSize:
-        """While the server cannot be asked, what it said last: metrics are wanted just then."""
-        with suppress(Unavailable):
-            self._size = self._stored_bytes()
+        """While the server cannot be asked, what it said last: metrics are wanted just then.
+
+        The tables are those of all shards; who has the first of them says how large they are.
+        """
+        if 0 in self._commits.shards:
+            with suppress(Unavailable):
+                self._size = self._stored_bytes()
         return StoreSize(stored_bytes=self._size, written_bytes=self._commits.written_bytes)
 
     def close(self) -> None:
         """Ends when the commit under way has ended. Closing again does nothing."""
-        if self._sessions.closed:
+        if self._closed:
             return
-        self._sessions.close()
+        self._closed = True
         self._commits.close()
-        self._lease.close()
+        self._let_go()
 
     def _rows(self, query: LiteralString, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """What was read is given only while the store is ours: memory goes by it."""
+        if self._closed:
+            raise Unavailable("The store is closed.")
         rows = self._sessions.rows(query, values)
         self._lease.require()
         return rows

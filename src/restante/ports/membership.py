@@ -1,0 +1,79 @@
+"""What the nodes of one shared store know of one another: who is alive, and who owns which shard. It is kept in the store."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from restante.ports.store import Store
+
+
+class NodeRow(NamedTuple):
+    """A node as it states itself. It lives as long as its beat changes."""
+
+    session: str
+    """Of this start of the node: the same node started again has another."""
+    name: str
+    beat: int
+    lease_milliseconds: int
+    about: bytes
+    """What the node tells the others; the store does not read it."""
+
+
+class ShardRow(NamedTuple):
+    """A shard, and who owns it."""
+
+    shard: int
+    first: int
+    """Its first partition. It ends where the next one begins."""
+    owner: str | None
+    """The session of a node."""
+    heir: str | None
+    """The session of the node that is to take it when its owner has let go of it."""
+
+
+class StoreSurvey(NamedTuple):
+    """All nodes and shards, as of one moment."""
+
+    epoch: int
+    """Raised when shards are split or joined."""
+    nodes: tuple[NodeRow, ...]
+    shards: tuple[ShardRow, ...]
+    """Those that have partitions, in their order."""
+
+
+class NodeMembership(Protocol):
+    """One node's place among the others. Every method may be called from any thread."""
+
+    @property
+    def session(self) -> str: ...
+
+    @property
+    def lost(self) -> str | None:
+        """Why this session has ended for good, if it has: the others took this node for dead."""
+        ...
+
+    def survey(self) -> StoreSurvey: ...
+
+    def expire(self, node: NodeRow) -> bool:
+        """End the session of a node if its beat is still this one; nobody owns its shards then."""
+        ...
+
+    def take(self, shard: int) -> Store | None:
+        """Own a shard that nobody owns; None if somebody does, or is to."""
+        ...
+
+    def appoint(self, shard: int, heir: str | None) -> bool:
+        """State who is to take a shard of this node when it lets go of it; False if the shard is not its own."""
+        ...
+
+    def tell(self, about: bytes) -> None:
+        """What the others are to know of this node, from the next beat on."""
+        ...
+
+    def require(self) -> None:
+        """Raise `NotOwner` if another may own the shards of this node by now."""
+        ...
+
+    def close(self) -> None:
+        """Leave. Shards that are still open are nobody's then."""
+        ...

@@ -1,0 +1,146 @@
+"""Whose a shard is: the rows of leases, changed only under a condition.
+
+Taking a shard raises its fence in the same transaction, so that the former owner stores nothing more, whatever it believes. The
+row of commits may be held by a former owner that was stopped in mid-transaction: its session is ended, by the process id that
+it noted, if it is still the one of that owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import psycopg
+
+from restante.errors import DataLocked
+from restante.ports.membership import NodeRow, ShardRow, StoreSurvey
+from restante.stores.postgresql.schema import Session
+
+_TRIES_MAX = 3
+
+_HOLDER = "SELECT holder, pid FROM restante_leases WHERE shard = %s AND owner IS NULL AND (heir IS NULL OR heir = %s)"
+_TAKE = """
+UPDATE restante_leases SET owner = %s, heir = NULL, holder = %s, pid = pg_backend_pid()
+WHERE shard = %s AND owner IS NULL AND (heir IS NULL OR heir = %s)
+"""
+_LIVING = "SELECT 1 FROM restante_nodes WHERE session = %s FOR KEY SHARE"
+_LOCK_SHARD = "SELECT fence FROM restante_shards WHERE shard = %s FOR UPDATE"
+_RAISE = (
+    "UPDATE restante_shards SET fence = fence + 1 WHERE shard = %s RETURNING shard, first_partition, fence, commits"
+)
+_NOTE = "UPDATE restante_leases SET holder = owner, pid = pg_backend_pid() WHERE owner = %s AND shard = ANY(%s)"
+_LET_GO = "UPDATE restante_leases SET owner = NULL, pid = 0 WHERE owner = %s AND shard = ANY(%s)"
+_APPOINT = "UPDATE restante_leases SET heir = %s WHERE shard = %s AND owner = %s"
+_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
+_NODES = "SELECT session, name, beat, lease_milliseconds, about FROM restante_nodes ORDER BY name, session"
+_SHARDS = """
+SELECT shard, first_partition, owner, heir FROM restante_shards JOIN restante_leases USING (shard)
+WHERE first_partition IS NOT NULL ORDER BY first_partition
+"""
+_EPOCH = "SELECT max(epoch) FROM restante_layout"
+_EXPIRE = "DELETE FROM restante_nodes WHERE session = %s AND beat = %s"
+_FREE = "UPDATE restante_leases SET owner = NULL WHERE owner = %s"
+_NO_HEIR = "UPDATE restante_leases SET heir = NULL WHERE heir = %s"
+
+_GONE = "UPDATE restante_shards SET first_partition = NULL, fence = %s"
+_CUT = """
+INSERT INTO restante_shards (shard, first_partition, fence, commits)
+SELECT number - 1, first, %s, 0 FROM unnest(%s::integer[]) WITH ORDINALITY AS cut (first, number)
+ON CONFLICT (shard) DO UPDATE SET first_partition = excluded.first_partition
+"""
+_LEASES = "INSERT INTO restante_leases (shard) SELECT shard FROM restante_shards ON CONFLICT (shard) DO NOTHING"
+_NEW_EPOCH = "UPDATE restante_layout SET epoch = epoch + 1"
+
+TAKEN_OVER = "Another hub has taken over the store; this one stores nothing more. Ask the other."
+
+
+class OwnedShard(NamedTuple):
+    """What a shard's row says when it is taken."""
+
+    shard: int
+    first: int
+    fence: int
+    commits: int
+
+
+def session_name(owner: str) -> str:
+    """Under which an owner's sessions are listed by the server."""
+    return f"restante {owner}"
+
+
+def survey(session: Session) -> StoreSurvey:
+    """All nodes and shards. Who owns a shard and is no node has just come, or gone."""
+    with session.pipeline():
+        epoch, nodes, shards = (session.execute(query) for query in (_EPOCH, _NODES, _SHARDS))
+    row = epoch.fetchone()
+    assert row is not None, "the row is made with the table"
+    return StoreSurvey(int(row[0]), tuple(map(NodeRow._make, nodes)), tuple(map(ShardRow._make, shards)))
+
+
+def expire(session: Session, node: NodeRow) -> bool:
+    """End a node's session if its beat is still this one. It renews nothing after that."""
+    with session.transaction():
+        if session.execute(_EXPIRE, (node.session, node.beat)).rowcount == 0:
+            return False
+        forget(session, node.session)
+    return True
+
+
+def forget(session: Session, owner: str) -> None:
+    """Nobody owns what a session had, or was to have, in the transaction that ends it."""
+    session.execute(_FREE, (owner,))
+    session.execute(_NO_HEIR, (owner,))
+
+
+def take_shard(session: Session, shard: int, owner: str) -> OwnedShard | None:
+    """Own a shard; None if somebody does, or is to."""
+    for _ in range(_TRIES_MAX):
+        held = session.execute(_HOLDER, (shard, owner)).fetchone()
+        if held is None:
+            return None
+        if held[1]:  # It was not let go of in order, and may be held by a transaction.
+            end_session(session, held[1], held[0])
+        try:
+            return _take(session, shard, owner)
+        except psycopg.errors.LockNotAvailable:
+            continue
+    raise DataLocked(f"The former owner of shard {shard} holds it in a transaction. Try again.")
+
+
+def _take(session: Session, shard: int, owner: str) -> OwnedShard | None:
+    with session.transaction():
+        # The lock keeps others from ending this session meanwhile; it holds up no renewal.
+        living = session.execute(_LIVING, (owner,)).fetchone() is not None
+        if not living or session.execute(_TAKE, (owner, owner, shard, owner)).rowcount == 0:
+            return None
+        session.execute(_LOCK_SHARD, (shard,))
+        row = session.execute(_RAISE, (shard,)).fetchone()
+    assert row is not None, "a shard's row is never removed"
+    return OwnedShard(*row)
+
+
+def end_session(session: Session, pid: int, owner: str) -> None:
+    """End an owner's session, and no other that has got its process id since."""
+    session.execute(_END, (pid, session_name(owner)))
+
+
+def note_session(session: Session, owner: str, shards: Sequence[int]) -> bool:
+    """Note the session that commits from now on; False if another has a lease of these."""
+    return session.execute(_NOTE, (owner, list(shards))).rowcount == len(shards)
+
+
+def let_go(session: Session, owner: str, shards: Sequence[int]) -> None:
+    """The next owner need not wait."""
+    session.execute(_LET_GO, (owner, list(shards)))
+
+
+def appoint(session: Session, owner: str, shard: int, heir: str | None) -> bool:
+    return session.execute(_APPOINT, (heir, shard, owner)).rowcount > 0
+
+
+def cut_shards(session: Session, firsts: Sequence[int], fence: int) -> None:
+    """Shards that begin with these partitions, in a transaction of who owns them all. The rows of others stay, without any."""
+    session.execute(_GONE, (fence,))
+    session.execute(_CUT, (fence, list(firsts)))
+    session.execute(_LEASES)
+    session.execute(_NEW_EPOCH)

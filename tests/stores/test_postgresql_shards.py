@@ -1,0 +1,247 @@
+"""Several shards in one database: each with its own owner, fence and commit number; nodes that come, go silent and inherit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from restante.errors import DataLocked, InvalidRequest, NotOwner, OutcomeUnknown, StoreConflict, Unavailable
+from restante.model.storage.changes import BlobKey, Changes, Space
+from restante.ports.membership import NodeRow
+from restante.ports.store import Store
+from restante.stores.postgresql import PostgresqlNode, PostgresqlStore, schema
+from restante.stores.postgresql.store import ShardStore
+from restante.testing.store_contract import StoreContract
+from tests.postgresql_server import DoubtfulProxy, schema_address
+
+LEASE = 0.6
+FIRSTS = (0, 2, 5)
+
+
+def cut_open(address: str) -> PostgresqlStore:
+    """All of a database that has several shards."""
+    store = PostgresqlStore.open(address)
+    if store.shard_count == 1:
+        store.cut(FIRSTS)
+        store.close()
+        store = PostgresqlStore.open(address)
+    assert store.shard_count == len(FIRSTS)
+    return store
+
+
+class TestStoreOfSeveralShards(StoreContract):
+    def open(self, folder: Path) -> Store:
+        return cut_open(schema_address(folder))
+
+    @pytest.fixture(autouse=True)
+    def _proxy(self) -> Iterator[None]:
+        self._proxies: list[DoubtfulProxy] = []
+        yield
+        for proxy in self._proxies:
+            proxy.close()
+
+    def open_doubtful(self, folder: Path) -> Store:
+        self._proxies.append(DoubtfulProxy(schema_address(folder)))
+        return cut_open(self._proxies[-1].address)
+
+    def lose_answer(self, store: Store, *, stored: bool) -> None:
+        (proxy,) = self._proxies
+        if stored:
+            proxy.cut_after_commit()
+        else:
+            proxy.cut_before_commit()
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    address = schema_address(tmp_path)
+    cut_open(address).close()
+    return address
+
+
+@pytest.fixture
+def enter(address: str) -> Iterator[Callable[..., PostgresqlNode]]:
+    nodes: list[PostgresqlNode] = []
+
+    def enter(name: str, at: str | None = None) -> PostgresqlNode:
+        nodes.append(PostgresqlNode.open(at or address, name, lease_seconds=LEASE))
+        return nodes[-1]
+
+    yield enter
+    for node in nodes:
+        node.close()
+
+
+@pytest.fixture
+def proxy(address: str) -> Iterator[DoubtfulProxy]:
+    proxy = DoubtfulProxy(address)
+    yield proxy
+    proxy.close()
+
+
+def taken(node: PostgresqlNode, shard: int) -> ShardStore:
+    store = node.take(shard)
+    assert store is not None
+    return store
+
+
+def put(store: Store, partition: int, key: bytes, fence: int) -> None:
+    changes = Changes(fences={partition: fence})
+    changes.put(partition, Space.RUN, key, b"value")
+    store.commit(changes)
+
+
+def keys_in(store: Store, partition: int) -> list[bytes]:
+    return [key for key, _ in store.scan(partition, Space.RUN)]
+
+
+def row_of(watching: PostgresqlNode, node: PostgresqlNode) -> NodeRow:
+    return next(row for row in watching.survey().nodes if row.session == node.session)
+
+
+def silence(watching: PostgresqlNode, node: PostgresqlNode) -> None:
+    """Wait until a node's beat was the same for its lease, and take it for dead."""
+    seen, since = row_of(watching, node), time.monotonic()
+    while time.monotonic() - since < LEASE:
+        time.sleep(LEASE / 20)
+        now = row_of(watching, node)
+        if now.beat != seen.beat:
+            seen, since = now, time.monotonic()
+    assert watching.expire(seen)
+
+
+def test_each_shard_has_an_owner_of_its_own(enter: Callable[..., PostgresqlNode]) -> None:
+    ada, bob = enter("ada"), enter("bob")
+    with closing(taken(ada, 0)) as first, closing(taken(bob, 1)) as second:
+        assert (ada.take(1), bob.take(0)) == (None, None)
+        assert [row.owner for row in ada.survey().shards] == [ada.session, bob.session, None]
+        low, high = first.raise_fences(2), second.raise_fences(5, first=2)
+        for number in range(3):
+            put(first, 1, b"a%d" % number, low)
+            put(second, 4, b"b%d" % number, high)
+        second.put_blob(BlobKey(4, high << 32), [b"blob"], fence=high)
+        assert (len(keys_in(first, 1)), len(keys_in(second, 4))) == (3, 3)
+        with pytest.raises(StoreConflict):
+            put(second, 1, b"not mine", high)
+    assert [row.owner for row in ada.survey().shards] == [None, None, None]
+
+
+def test_a_shard_that_is_let_go_of_is_taken_at_once_and_by_its_heir_alone(enter: Callable[..., PostgresqlNode]) -> None:
+    ada, bob, eve = enter("ada"), enter("bob"), enter("eve")
+    store = taken(ada, 1)
+    fence = store.raise_fences(5, first=2)
+    put(store, 2, b"before", fence)
+    assert ada.appoint(1, bob.session)
+    assert not eve.appoint(1, eve.session)
+    store.close()
+    assert eve.take(1) is None
+    with closing(taken(bob, 1)) as heir:
+        assert keys_in(heir, 2) == [b"before"]
+        assert heir.raise_fences(5, first=2) > fence
+        with pytest.raises(Unavailable):
+            store.scan(2, Space.RUN)
+
+
+def test_who_was_to_inherit_and_died_keeps_nobody_waiting(enter: Callable[..., PostgresqlNode]) -> None:
+    ada, bob = enter("ada"), enter("bob")
+    store = taken(ada, 1)
+    ada.appoint(1, bob.session)
+    store.close()
+    bob.close()
+    taken(ada, 1).close()
+
+
+def test_the_shards_of_a_silent_node_are_free_and_it_stores_nothing_more(
+    enter: Callable[..., PostgresqlNode], proxy: DoubtfulProxy
+) -> None:
+    ada, bob = enter("ada", proxy.address), enter("bob")
+    stores = [taken(ada, shard) for shard in range(2)]
+    fences = [stores[0].raise_fences(2), stores[1].raise_fences(5, first=2)]
+    put(stores[0], 0, b"before", fences[0])
+    assert not bob.expire(row_of(bob, ada)._replace(beat=-1)), "a beat that has changed is a node that lives"
+    proxy.cut_all(deaf=True)
+    silence(bob, ada)
+    with closing(taken(bob, 0)) as heir:
+        put(heir, 0, b"after", heir.raise_fences(2))
+        with pytest.raises(NotOwner):
+            stores[0].require_owned()
+        proxy.hear()
+        for store, partition, fence in ((stores[0], 0, fences[0]), (stores[1], 2, fences[1])):
+            with pytest.raises((StoreConflict, OutcomeUnknown)):
+                put(store, partition, b"late", fence)
+            with pytest.raises((NotOwner, StoreConflict, Unavailable)):
+                keys_in(store, partition)
+        until = time.monotonic() + 30
+        while ada.lost is None:
+            assert time.monotonic() < until
+            time.sleep(LEASE / 20)
+        assert ada.take(2) is None, "who was taken for dead owns nothing"
+        assert keys_in(heir, 0) == [b"after", b"before"]
+    for store in stores:
+        store.close()
+
+
+def test_a_node_paused_in_mid_transaction_holds_nobody_up(enter: Callable[..., PostgresqlNode]) -> None:
+    ada, bob = enter("ada"), enter("bob")
+    store = taken(ada, 1)
+    session = store._commits._connected()
+    session.execute("BEGIN")
+    session.execute("UPDATE restante_shards SET commits = commits WHERE shard = 1")
+    ada._lease._ending.set()  # it beats no more
+    silence(bob, ada)
+    began = time.monotonic()
+    taken(bob, 1).close()
+    assert time.monotonic() - began < 1
+    with pytest.raises(psycopg.OperationalError):
+        session.execute("COMMIT")
+    store.close()
+
+
+def test_a_hub_alone_is_refused_while_a_node_owns_a_shard(address: str, enter: Callable[..., PostgresqlNode]) -> None:
+    ada = enter("ada")
+    with closing(taken(ada, 2)), pytest.raises(DataLocked, match="ada"):
+        PostgresqlStore.open(address)
+
+
+def test_shards_are_cut_anew_without_moving_a_row(address: str) -> None:
+    with closing(PostgresqlStore.open(address)) as store:
+        fence = store.raise_fences(8)
+        for partition in range(8):
+            put(store, partition, b"kept", fence)
+        store.cut((0, 4))
+        with pytest.raises(StoreConflict, match="other borders"):
+            put(store, 0, b"late", fence)
+    node = PostgresqlNode.open(address, "ada", lease_seconds=LEASE)
+    try:
+        found = node.survey()
+        assert [(row.shard, row.first) for row in found.shards] == [(0, 0), (1, 4)]
+        assert found.epoch == 2
+        with closing(taken(node, 1)) as second:
+            assert second.raise_fences(8, first=4) > fence
+            assert [keys_in(second, partition) for partition in range(4, 8)] == 4 * [[b"kept"]]
+    finally:
+        node.close()
+
+
+def test_a_database_of_the_layout_before_is_brought_forward(tmp_path: Path) -> None:
+    address = schema_address(tmp_path)
+    with psycopg.connect(address, autocommit=True) as session:
+        session.execute(schema._TABLES)
+        session.execute("UPDATE restante_shards SET fence = 7, commits = 9")
+        session.execute("INSERT INTO restante_entries VALUES (0, 2, 'old', 'value')")
+    with closing(PostgresqlStore.open(address)) as store:
+        assert keys_in(store, 0) == [b"old"]
+        assert store.raise_fences(1) > 7
+
+
+def test_one_hub_alone_does_not_open_several_shards(address: str) -> None:
+    from restante.assembly import open_hub
+
+    with pytest.raises(InvalidRequest, match="3 shards"):
+        open_hub(address)
+    PostgresqlStore.open(address).close()
