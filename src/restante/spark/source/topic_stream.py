@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from restante.errors import InvalidOperation
+from restante.backplanes.kafka_library import DEFAULT_BROKERS
+from restante.errors import InvalidOperation, InvalidRequest
 from restante.limits import SPARK_IDLE_SECONDS
 from restante.spark.source.topic_frames import COLUMNS, TopicRange, TopicSource, records_of, topic_ranges
 
@@ -42,8 +43,13 @@ class TopicStream(DataSource):
         return COLUMNS
 
     def streamReader(self, schema: StructType) -> TopicReader:  # noqa: ARG002, N802 - as Spark calls it
-        kafka = msgspec.json.decode(self.options["kafka"], type=dict[str, str])
-        return TopicReader(TopicSource(topic=self.options["topic"], brokers=self.options["brokers"], kafka=kafka))
+        given = {name: self.options[name] for name in ("topic", "brokers", "kafka") if name in self.options}
+        if "topic" not in given:
+            raise InvalidRequest("A stream of a topic needs the option topic.", parameter="topic")
+        kafka = msgspec.json.decode(given.get("kafka", "{}"), type=dict[str, str])
+        return TopicReader(
+            TopicSource(topic=given["topic"], brokers=given.get("brokers", DEFAULT_BROKERS), kafka=kafka)
+        )
 
 
 @dataclass(frozen=True)
