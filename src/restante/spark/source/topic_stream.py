@@ -101,10 +101,10 @@ def _check(topic: str, read: Mapping[str, int], ranges: Sequence[TopicRange]) ->
         if position > end:
             raise InvalidOperation(
                 f"{topic}/{number} was read up to {position}, but ends at {end}: it was deleted and made again, or is that of "
-                "another cluster. Begin anew, with another checkpoint."
+                "another cluster. Begin again, with another checkpoint."
             )
         if position < first:
             raise InvalidOperation(
                 f"Kafka has removed records of {topic}/{number} that were not read: it begins at {first}, and was read up to "
-                f"{position}. Begin anew, with another checkpoint, and raise the retention of the topic."
+                f"{position}. Begin again, with another checkpoint, and raise the retention of the topic."
             )
