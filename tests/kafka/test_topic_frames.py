@@ -16,8 +16,8 @@ import restante
 from restante.errors import InvalidOperation, InvalidRequest
 from restante.server.serve import ServedHub
 from restante.spark.jobs import capture, nightly_run
-from restante.spark.jobs.nightly_settlement import PRODUCTS
 from restante.spark.jobs.work import Work
+from restante.spark.nightly.nightly_settlement import PRODUCTS
 from restante.spark.sessions.start import session
 from restante.spark.source.topic_frames import TopicSource, topic_frame
 from restante.spark.tables.folders import Folders

@@ -93,7 +93,7 @@ class InProcess(InProcessLive):
         return in_process_batches.watching(self, batch_id)
 
     def apart(self, *, timeout: float | None = None) -> ApartHub:
-        """For the threads of a member."""
+        """The link for the threads of a member."""
         return self._hub.apart(timeout=timeout)
 
     async def close(self) -> None:

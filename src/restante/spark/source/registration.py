@@ -12,7 +12,7 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """From now on `spark.read`, `readStream`, `write` and `writeStream` know `format("restante")`, and `readStream` a topic. Again, it is harmless."""
+    """Teach a session `format("restante")`, and `readStream` a Kafka topic. A second call is harmless."""
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(RestanteSource)
     spark.dataSource.register(TopicStream)
