@@ -39,13 +39,13 @@ def check_groups(core: Core) -> None:
             check.took = _took(core, check)
         is_due = check is None or now - check.sent_at >= EVERY_SECONDS * _SECOND
         if is_due and (check is None or check.took is not None or _is_gone(core, check)):
-            before = -1 if check is None else check.partition
-            own.checks[name] = _sent(core, known, (before + 1) % core.deed.partition_count)
+            following = core.owned.start if check is None else check.partition + 1
+            own.checks[name] = _sent(core, known, following if following in core.owned else core.owned.start)
 
 
 def _running(core: Core) -> Iterator[KnownGroup]:
     for known in tuple(core.memory(GroupMemory).groups.values()):
-        if known.row.actions and known.membership.members and not known.row.paused:
+        if known.row.actions and known.has_members and not known.row.paused:
             yield known
 
 

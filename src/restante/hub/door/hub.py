@@ -79,7 +79,8 @@ from restante.hub.feed.feed_memory import FeedMemory
 from restante.hub.groups import calls as groups
 from restante.hub.groups.checkpoints import checkpoint_request
 from restante.hub.groups.group_health import measure_groups
-from restante.hub.groups.memory import GroupMemory, load_groups
+from restante.hub.groups.home_memory import remember_groups
+from restante.hub.groups.memory import GroupMemory
 from restante.hub.groups.status import group_totals, held_position
 from restante.hub.health.deep_check import deep_check
 from restante.hub.health.measures import measure_hub
@@ -174,7 +175,7 @@ class OpenHub:
         self._core.memory(OwnAnswers).call = self.call
         self._core.remember(load_delayed(store, self._core.owned))
         self._core.remember(load_room(store, self._core.owned))
-        self._core.remember(load_groups(store, deed.partition_count, self._core.owned, clock()))
+        remember_groups(self._core)
         backplane_calls.begin(self._core, backplane)
         self._core.memory(KeptAside).counters.append(self._core.memory(DelayedMemory).count_for)
         if shard is not None:

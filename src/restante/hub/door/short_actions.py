@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from restante.calls.actions import ReportEach, ReportOutcomes, SendAction
 from restante.hub.actions.accept import accepted_now, answered, declared_status, prepared
 from restante.hub.actions.joint_reports import report_each_soon
-from restante.hub.actions.outcomes import is_remembered, report_request
+from restante.hub.actions.outcomes import is_light, report_request
 from restante.hub.door.hub import OpenHub
 from restante.hub.engine.commit_request import LoopWaiter
 from restante.hub.publishing.publish_request import PublishRequest
@@ -54,7 +54,7 @@ def looked_up(hub: OpenHub, request: ActionPublish) -> ActionStatus:
 
 def report_soon(hub: OpenHub, call: ReportOutcomes, waiter: LoopWaiter[OutcomesTaken]) -> bool:
     """Have a report committed, if nothing has to be read for it; else nothing is done."""
-    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_remembered(hub.core, call):
+    if len(call.outcomes) > FEW_MESSAGES_MAX or not is_light(hub.core, call):
         return False
     hub.core.committer.submit_soon(report_request(hub.core, call), waiter)
     return True

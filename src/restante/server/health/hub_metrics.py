@@ -171,7 +171,7 @@ def _groups(groups: Iterable[GroupTotals]) -> Iterator[Metric]:
         "restante_group_overtaken", "Times that a group asked for what the feed no longer had.", labels=("group",)
     )
     for own in groups:
-        for partition, numbers in enumerate(own.lags):
+        for partition, numbers in own.lags.items():
             lag.add_metric((own.group, str(partition)), numbers)
         members.add_metric((own.group,), own.members)
         given.add_metric((own.group,), own.givings)
