@@ -58,10 +58,11 @@ class DoorLink:
         settings: Settings,
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
+        key: int = 0,
     ) -> None:
         self.lines = lines
         self.directory = directory or ShardProcesses(lines)
-        self.cut = PublishCut(lines, settings, claim_checks)
+        self.cut = PublishCut(lines, settings, claim_checks, key)
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from restante.cluster.node_directory import NodeDirectory
+from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
 from restante.server.access.gate import gate_of
@@ -73,8 +74,8 @@ class DoorService(HttpServer):
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
     ) -> None:
-        gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, directory)
+        gate, table = gate_of(settings.server, home, insecure=True), read_table(home)
+        self.link = DoorLink(lines, settings, claim_checks, directory, 0 if table is None else table.key)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics))
         self._upstreams = [
