@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from restante.cluster.node_directory import NodeDirectory
+from restante.cluster.shard_folders import read_table
 from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
 from restante.cluster.socket_paths import short_path
 from restante.ports.backplane import Backplane
@@ -76,8 +77,13 @@ class DoorService(HttpServer):
         *,
         backplane: Backplane | None = None,
     ) -> None:
+<<<<<<< HEAD
         gate = gate_of(settings.server, home, insecure=True)
         self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
+=======
+        gate, table = gate_of(settings.server, home, insecure=True), read_table(home)
+        self.link = DoorLink(lines, settings, claim_checks, directory, 0 if table is None else table.key)
+>>>>>>> 1b8fedae07782b70fe99097491bac725814a10a9
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [
