@@ -64,20 +64,13 @@ class DoorLink:
         settings: Settings,
         claim_checks: frozenset[str] | None = None,
         directory: NodeDirectory | None = None,
-<<<<<<< HEAD
         backplane: Backplane | None = None,
-    ) -> None:
-        self.lines = lines
-        self.directory = directory or ShardProcesses(lines)
-        self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
-        self.cut = PublishCut(lines, settings, claim_checks)
-=======
         key: int = 0,
     ) -> None:
         self.lines = lines
         self.directory = directory or ShardProcesses(lines)
+        self.backplane = None if backplane is None else DoorBackplane(backplane, lines, settings)
         self.cut = PublishCut(lines, settings, claim_checks, key)
->>>>>>> 1b8fedae07782b70fe99097491bac725814a10a9
         self.caller = EVERYTHING
         self._threads = ThreadPoolExecutor(_THREADS_MAX, "restante-aio")
 

@@ -77,13 +77,8 @@ class DoorService(HttpServer):
         *,
         backplane: Backplane | None = None,
     ) -> None:
-<<<<<<< HEAD
-        gate = gate_of(settings.server, home, insecure=True)
-        self.link = DoorLink(lines, settings, claim_checks, directory, backplane)
-=======
         gate, table = gate_of(settings.server, home, insecure=True), read_table(home)
-        self.link = DoorLink(lines, settings, claim_checks, directory, 0 if table is None else table.key)
->>>>>>> 1b8fedae07782b70fe99097491bac725814a10a9
+        self.link = DoorLink(lines, settings, claim_checks, directory, backplane, 0 if table is None else table.key)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics, self.link.doorway))
         self._upstreams = [

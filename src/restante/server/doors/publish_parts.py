@@ -157,14 +157,8 @@ class PublishCut:
 
     def staged(self, call: StageParcel, caller: Grant) -> StagedCut:
         """The parts of a parcel that is staged. Ids are made by the shards: it is known by its name and its digest."""
-<<<<<<< HEAD
         columns = self.checked_columns(call.sent, caller)
-        digest = digests_of_columns(columns, 0).whole
-=======
-        columns = self._checked(call.sent)
-        check_origins(caller, columns.origin)
         digest = digests_of_columns(columns, self._key).whole
->>>>>>> 1b8fedae07782b70fe99097491bac725814a10a9
         return StagedCut([self._part(None, *one) for one in self._by_shard(columns)], digest)
 
     def _by_shard(self, columns: MessageColumns) -> list[tuple[int, MessageColumns, list[int]]]:
