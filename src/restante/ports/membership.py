@@ -62,6 +62,10 @@ class NodeMembership(Protocol):
         """Own a shard that nobody owns; None if somebody does, or is to."""
         ...
 
+    def let_go(self, shard: int) -> None:
+        """Give a shard back that is not open."""
+        ...
+
     def appoint(self, shard: int, heir: str | None) -> bool:
         """State who is to take a shard of this node when it lets go of it; False if the shard is not its own."""
         ...

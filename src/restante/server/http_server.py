@@ -46,7 +46,7 @@ class HttpServer:
         self,
         counter: Counter,
         application: Application,
-        bound: socket.socket,
+        bound: socket.socket | None,
         connection: type[HttpConnection] = HttpConnection,
     ) -> None:
         self.counter = counter
@@ -85,7 +85,7 @@ class HttpServer:
 
     async def serve(self) -> None:
         """Until `drain` is called, and what was under way then is answered."""
-        await self.server.serve([self._socket])
+        await self.server.serve([] if self._socket is None else [self._socket])
 
     def drain(self) -> None:
         """Stop accepting, tell those who wait, finish; from the event loop's thread."""

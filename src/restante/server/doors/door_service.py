@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from restante.cluster.shard_lines import REQUESTS_SOCKET, ShardLines
-from restante.cluster.socket_paths import short_path
+from restante.cluster.shard_lines import ShardLines
 from restante.server.access.gate import gate_of
 from restante.server.connections.exchange import Event, Exchange
 from restante.server.connections.protocol import HttpConnection
@@ -69,14 +68,14 @@ class DoorService(HttpServer):
         url: str,
         places: Mapping[KeyPath, str],
         claim_checks: frozenset[str] | None = None,
+        *,
+        insecure: bool = True,
     ) -> None:
-        gate = gate_of(settings.server, home, insecure=True)
+        gate = gate_of(settings.server, home, insecure=insecure)
         self.link = DoorLink(lines, settings, claim_checks)
         counter = Counter(self.link, settings, gate, home, Metrics(), url, places)
         counter.metrics.registry.register(DoorMetrics(counter.metrics))
-        self._upstreams = [
-            Upstream(short_path(folder / REQUESTS_SOCKET), f"Shard {n}") for n, folder in enumerate(lines.folders)
-        ]
+        self._upstreams = [Upstream(place, f"Shard {number}") for number, place in enumerate(lines.requests)]
         application = DoorApplication(counter, self.link, self._upstreams)
         door = type("Door", (DoorConnection,), {"door": application})
         super().__init__(counter, application, bound, door)
